@@ -110,7 +110,7 @@ class _Witness:
         del why
         self.at.setdefault(host, self._clock.now())
 
-    def appeared(self, host: str) -> None:
+    def appeared(self, host: str, kernel: str) -> None:
         """Ignore it."""
 
     def doubted(self, host: str) -> None:
@@ -124,6 +124,9 @@ class _Witness:
         self.at.pop(host, None)
 
     def crashed(self, host: str, server: str, why: Any) -> None:
+        """Ignore it."""
+
+    def booted(self, host: str, kernel: str) -> None:
         """Ignore it."""
 
 

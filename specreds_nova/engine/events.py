@@ -22,6 +22,7 @@ class HostAppeared:
     """A host was heard for the first time."""
 
     host: str
+    kernel: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,18 +39,20 @@ class Watcher:
 
     :ivar doubt: receives a host that may be suspected soon
     :ivar crash: receives the crash of a server
+    :ivar boot: receives another boot of a host, after the crashes of servers that it has ended
     """
 
     def __init__(self, metrics: counted.Metrics) -> None:
         self.news: queue.Queue[Any] = queue.Queue()
         self.doubt: Callable[[str], None] = lambda host: None
         self.crash: Callable[[str, str, watcher.Why], None] = lambda *crash: None
+        self.boot: Callable[[str, str], None] = lambda host, kernel: None
         self._metrics = metrics
 
-    def appeared(self, host: str) -> None:
+    def appeared(self, host: str, kernel: str) -> None:
         """Receive a host that was heard for the first time."""
         LOG.info('host %s is heard for the first time', host)
-        self.news.put(HostAppeared(host))
+        self.news.put(HostAppeared(host, kernel))
 
     def left(self, host: str, goodbye: str | None, at: float | None) -> None:
         """Receive the goodbye of a host, or its end."""
@@ -81,6 +84,10 @@ class Watcher:
         else:
             LOG.warning('server %s on %s has crashed', server, host)
         self.crash(host, server, why)
+
+    def booted(self, host: str, kernel: str) -> None:
+        """Receive another boot of a host, after the crashes of the servers that it has ended."""
+        self.boot(host, kernel)
 
 
 class Observer(observer.Observer):

@@ -62,6 +62,8 @@ class Host:
     :ivar goodbye_at: time of the goodbye
     :ivar maintenance: reason of the maintenance by an operator; None outside of maintenance
     :ivar held: the reasons that hold the recoveries of a host back that seems to have failed
+    :ivar kernel: the latest boot of the host up to which all servers are known that boots have
+        ended; None if the host was never heard
     """
 
     name: str
@@ -76,6 +78,7 @@ class Host:
     goodbye_at: float | None = None
     maintenance: str | None = None
     held: tuple[str, ...] = ()
+    kernel: str | None = None
 
     @property
     def notable(self) -> bool:

@@ -136,6 +136,7 @@ class Engine:
             context.suspects)
         self._crashes = crashes.Crashes(lost.crashed, self._clock, self._store)
         self._watcher.crash = self._crashes.tell
+        self._watcher.boot = self._crashes.booted
         self._janitor = janitors.Janitor(
             context, self._dispatcher, self._board.known, self._conductor.post,
             self._monitor.word, options.keep_recoveries, self._together)
@@ -160,6 +161,8 @@ class Engine:
         for host in hosts:
             if host.goodbye is not None:
                 self._monitor.left(host.name, host.goodbye, host.goodbye_at or 0.0)
+            if host.kernel is not None:
+                self._monitor.booted(host.name, host.kernel)
         if self._options.metrics_port:
             self._metrics.serve(self._options.metrics_port, self._options.metrics_host,
                                 self.problems)
@@ -280,7 +283,7 @@ class Engine:
             suspected = [name for name in news if isinstance(name, str)]
             if suspected or not news:
                 self._act([*dict.fromkeys(suspected)] or held.names(), held)
-            self._record([other.host for other in news if isinstance(other, events.HostAppeared)])
+            self._record([other for other in news if isinstance(other, events.HostAppeared)])
             for other in news:
                 if isinstance(other, events.GoodbyeChanged):
                     self._record_goodbye(other)
@@ -308,13 +311,15 @@ class Engine:
                     timeout=max(0.0, until - self._clock.now()) or _NOW))
         return news
 
-    def _record(self, names: Sequence[str]) -> None:
+    def _record(self, hosts: Sequence[events.HostAppeared]) -> None:
         """Record hosts, for engines that start after their death."""
         try:
-            for first in range(0, len(names), _RECORDED):
-                self._store.record(names[first:first + _RECORDED])
+            for first in range(0, len(hosts), _RECORDED):
+                self._store.record({host.host: host.kernel
+                                    for host in hosts[first:first + _RECORDED]})
         except exception.EngineError as exc:
-            LOG.warning('hosts %s are not recorded: %s', ', '.join(names), exc)
+            LOG.warning('hosts %s are not recorded: %s',
+                        ', '.join(host.host for host in hosts), exc)
 
     def _record_goodbye(self, news: events.GoodbyeChanged) -> None:
         """Record a goodbye, for engines that start after it."""

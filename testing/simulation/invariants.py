@@ -96,9 +96,10 @@ def _excused(cloud: processes.Cloud, server: parts.Server, owners: Collection[st
     * While a host is in maintenance, its operator looks after its servers: the gate
       ``Maintenance`` holds the engines back.
     * Engines compare the reports of a host. If no process has heard a crash or read of it, or has
-      heard the host both before and after a power failure, the server stays down as without
-      engines. Hosts report a crash for 10 s, and their list of domains does not tell a crash from
-      a shutdown by the guest. A crash that has to wait is recorded.
+      heard the host both before and after a power failure, the server may stay down: an engine
+      that knows the earlier boot from the database may hear the host only when Nova has marked
+      the server as stopped. Hosts report a crash for 10 s, and their list of domains does not
+      tell a crash from a shutdown by the guest. A crash that has to wait is recorded.
     * A server that crashes again and again is not restarted: after ``flap_count`` recoveries.
     """
     end = cloud.world.ends.get(server.name)

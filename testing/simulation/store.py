@@ -47,11 +47,15 @@ class Store:
         """Return the number of hosts."""
         return len(self._hosts)
 
-    def record(self, names: Sequence[str]) -> None:
-        """Record hosts."""
-        for name in names:
-            if name not in self._hosts:
-                self.change_host(self.host(name))
+    def record(self, kernels: Mapping[str, str]) -> None:
+        """Record hosts, and boots of hosts that have none."""
+        for name, kernel in kernels.items():
+            if self.host(name).kernel is None:
+                self.change_host(self.host(name), kernel=kernel or None)
+
+    def booted(self, name: str, kernel: str) -> None:
+        """Record the boot of a host."""
+        self.change_host(self.host(name), kernel=kernel)
 
     def change_host(self, host: model.Host, **values: Any) -> model.Host | None:
         """Change a host, unless it has changed since it was read."""

@@ -89,7 +89,18 @@ class SeedTest(testtools.TestCase):
 
 
 class CrashTest(testtools.TestCase):
-    """The crash of a server that has to wait."""
+    """Crashes of servers, and engines that are killed before they act on them."""
+
+    def test_power_failure_while_no_engine_runs_is_noticed(self) -> None:
+        environment.prepare()
+        from testing.simulation import play
+        from testing.simulation import schedule as schedules
+        faults = (schedules.Fault(24.0, 'engine_killed', 'e1', 12.0),
+                  schedules.Fault(25.0, 'power', 'h1', 5.0))
+        schedule = schedules.Schedule(1, ('h1', 'h2', 'h3'), ('e1',), 1,
+                                      {'s1': ('h1', 0.0, 2.0)}, {}, {}, faults)
+        result = play.play(schedule)
+        self.assertEqual(([], {'s1': ['restarted']}), (result.wrong, result.outcomes))
 
     def test_crash_that_waits_outlives_all_engines(self) -> None:
         environment.prepare()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts in the database: a change succeeds only if the host is as it was read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from oslo_db import exception as db_exception
@@ -15,7 +15,7 @@ _T = tables.HOSTS
 # Characters of a value in JSON that tell whether it is empty.
 _JSON = 5
 _CHANGEABLE = frozenset({'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'goodbye',
-                         'goodbye_at', 'maintenance', 'held'})
+                         'goodbye_at', 'maintenance', 'held', 'kernel'})
 
 
 def get(connection: sa.Connection, name: str) -> model.Host | None:
@@ -42,19 +42,26 @@ def count(connection: sa.Connection) -> int:
     return int(connection.execute(sa.select(sa.func.count()).select_from(_T)).scalar_one())
 
 
-def record(connection: sa.Connection, names: Sequence[str]) -> list[str]:
-    """Record those of some hosts that are not recorded.
+def record(connection: sa.Connection, kernels: Mapping[str, str]) -> list[str]:
+    """Record those of some hosts that are not recorded, and boots of hosts that have none.
 
+    :param kernels: the boot of each host; empty if it does not report that
     :returns: names that have to be recorded one by one, as another engine has recorded some
     """
-    known = set(connection.execute(sa.select(_T.c.name).where(_T.c.name.in_(names))).scalars())
-    new = [name for name in dict.fromkeys(names) if name not in known]
+    known = {row.name: row.kernel for row in connection.execute(
+        sa.select(_T.c.name, _T.c.kernel).where(_T.c.name.in_(kernels)))}
+    for name, kernel in known.items():
+        if kernel is None and kernels[name]:
+            connection.execute(sa.update(_T).where(_T.c.name == name, _T.c.kernel.is_(None))
+                               .values(kernel=kernels[name], generation=_T.c.generation + 1))
+    new = [name for name in kernels if name not in known]
     if not new:
         return []
     try:
         with connection.begin_nested():
             connection.execute(sa.insert(_T), [
-                {'name': name, 'generation': 1, **_row(model.Host(name))} for name in new])
+                {'name': name, 'generation': 1,
+                 **_row(model.Host(name, kernel=kernels[name] or None))} for name in new])
     except db_exception.DBDuplicateEntry:
         return new
     return []

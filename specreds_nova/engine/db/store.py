@@ -80,13 +80,23 @@ class Store:
             host = self.change_host(host, since=self._now()) or self.host(name)
         return host
 
-    def record(self, names: Sequence[str]) -> None:
-        """Record those of some hosts that are not recorded."""
-        for name in self._transactions.run(lambda connection: hosts.record(connection, names)):
+    def record(self, kernels: Mapping[str, str]) -> None:
+        """Record those of some hosts that are not recorded, and boots of hosts that have none.
+
+        :param kernels: the boot of each host; empty if it does not report that
+        """
+        for name in self._transactions.run(lambda connection: hosts.record(connection, kernels)):
             # Another engine records hosts, too.
             host = self.host(name)
             if host.generation == 0:
-                self.change_host(host)
+                self.change_host(host, kernel=kernels[name] or None)
+
+    def booted(self, name: str, kernel: str) -> None:
+        """Record the boot of a host up to which all servers are known that boots have ended."""
+        while True:
+            host = self.host(name)
+            if host.kernel == kernel or self.change_host(host, kernel=kernel) is not None:
+                return
 
     def leave(self, name: str, goodbye: str | None, at: float | None) -> model.Host:
         """Record the goodbye of a host, or that the host is heard again.

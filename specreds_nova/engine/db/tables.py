@@ -28,6 +28,7 @@ HOSTS = _table(
     sa.Column('goodbye_at', sa.Double),
     sa.Column('maintenance', sa.Text),
     sa.Column('held', sa.JSON),
+    sa.Column('kernel', sa.String(255)),
 )
 
 RECOVERIES = _table(

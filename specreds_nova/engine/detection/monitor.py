@@ -72,7 +72,7 @@ class Monitor:
             if host is None:
                 host = self._add(beat.host, at, beat.interval)
             if host.beat is None:
-                self._news.append(('appeared', (beat.host,)))
+                self._news.append(('appeared', (beat.host, beat.kernel)))
             self._count += 1
             before = host.goodbye
             if not host.hear(beat, at, now, self._listening.runs(now)):
@@ -81,6 +81,9 @@ class Monitor:
                 self._news.append(('left', (host.name, host.goodbye, host.goodbye_at)))
             if beat.ended or host.crashed or host.rebooted:
                 self._ended(host, beat, now)
+            if beat.kernel and beat.kernel != host.kernel and not host.rebooted:
+                host.kernel = beat.kernel
+                self._news.append(('booted', (host.name, beat.kernel)))
             # Everything unusual is weighed on the next tick.
             if ((beat.libvirt_age or 0.0) > self._settings.libvirt_patience
                     or (beat.storage_age or 0.0) > self._settings.storage_patience):
@@ -110,6 +113,13 @@ class Monitor:
             for name in hosts:
                 if name not in self._hosts:
                     self._add(name, at, self._settings.interval)
+
+    def booted(self, host: str, kernel: str) -> None:
+        """Take the recorded boot of a host that was not heard since."""
+        with self._lock:
+            watched_host = self._hosts.get(host)
+            if watched_host is not None and watched_host.beat is None:
+                watched_host.kernel = kernel
 
     def left(self, host: str, goodbye: str, at: float) -> None:
         """Take a recorded goodbye of a host that was not heard since.

@@ -60,10 +60,10 @@ class Watched:
 
     __slots__ = ('accrual', 'beat', 'boot', 'booted', 'broker', 'calm', 'crashed', 'domains',
                  'doubted', 'flaps', 'gone', 'goodbye', 'goodbye_at', 'heard', 'interval',
-                 'leaving', 'listing_kernel', 'lost', 'name', 'notable', 'noted', 'number',
-                 'places', 'rebooted', 'reported', 'restarted', 'since', 'started', 'suspected',
-                 'suspected_boot', 'suspected_kernel', 'times', 'well', 'why', 'word',
-                 'word_reason')
+                 'kernel', 'leaving', 'listing_kernel', 'lost', 'name', 'notable', 'noted',
+                 'number', 'places', 'rebooted', 'reported', 'restarted', 'since', 'started',
+                 'suspected', 'suspected_boot', 'suspected_kernel', 'times', 'well', 'why',
+                 'word', 'word_reason')
 
     def __init__(self, name: str, settings: accrual.Settings, at: float, interval: float) -> None:
         self.name = name
@@ -111,6 +111,8 @@ class Watched:
         self.started = 0.0
         # The kernel that ran when the host was suspected last, and at its latest list of domains.
         self.suspected_kernel = self.listing_kernel = ''
+        # The boot up to which all servers are known that boots have ended.
+        self.kernel: str | None = None
         # Time of its boot by its own report, in seconds since the epoch.
         self.booted: float | None = None
         # The broker node that it is connected to, and its availability zone and aggregates.
@@ -166,7 +168,11 @@ class Watched:
         A host that was shut down in good order, and is back within its grace, has stopped its
         servers as its operator wanted, unless it was suspected.
         """
-        if self.beat is None or not self.beat.kernel or self.beat.kernel == beat.kernel:
+        before = self.kernel if self.beat is None else self.beat.kernel
+        if self.beat is None and self.kernel is None:
+            # The engine records it with the host.
+            self.kernel = beat.kernel
+        if not before or before == beat.kernel:
             return
         in_order = (self.leaving and self.goodbye == message.SYSTEM) and not self.suspected
         self.lost = frozenset() if in_order else self.lost | self.domains[1]

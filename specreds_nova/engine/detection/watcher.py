@@ -10,8 +10,11 @@ Why = tuple[Mapping[str, Any], ...]
 class Watcher(Protocol):
     """Receiver of changes, called by the thread that ticks. It may call the monitor."""
 
-    def appeared(self, host: str) -> None:
-        """Handle a host that appeared for the first time since the engine's start."""
+    def appeared(self, host: str, kernel: str) -> None:
+        """Handle a host that appeared for the first time since the engine's start.
+
+        :param kernel: the boot that runs; empty if the host does not report it
+        """
 
     def doubted(self, host: str) -> None:
         """Handle a late beat, after which the host may be suspected soon. Must return at once."""
@@ -30,3 +33,6 @@ class Watcher(Protocol):
 
         :param server: its id; ``model.ANY_SERVER`` for each that the host runs no more
         """
+
+    def booted(self, host: str, kernel: str) -> None:
+        """Handle another boot of a host, after the crashes of the servers that it has ended."""

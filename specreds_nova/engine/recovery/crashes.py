@@ -5,7 +5,7 @@ Such a crash is recorded in the database until it has been acted on. Every engin
 it acts on it, and the first recovery counts.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 import dataclasses
 import queue
 import threading
@@ -41,6 +41,9 @@ class Memory(Protocol):
     def drop_crash(self, crash: model.Crash) -> None:
         """Remove a crash, unless the server has crashed again on the host."""
 
+    def booted(self, name: str, kernel: str) -> None:
+        """Record the boot of a host up to which all servers are known that boots have ended."""
+
 
 @dataclasses.dataclass
 class _Waiting:
@@ -58,6 +61,14 @@ class _Waiting:
     over: bool = False
 
 
+@dataclasses.dataclass(frozen=True)
+class _Booted:
+    """A boot of a host."""
+
+    host: str
+    kernel: str
+
+
 class Crashes:
     """A thread that acts on crashes, so that no suspicion of a host waits for a single server.
 
@@ -73,7 +84,9 @@ class Crashes:
         self._clock = clock
         self._memory = memory
         self._again = again
-        self._news: queue.Queue[_Waiting | None] = queue.Queue()
+        self._news: queue.Queue[_Waiting | _Booted | None] = queue.Queue()
+        # By host: a boot that is to be recorded.
+        self._boots: dict[str, str] = {}
         self._thread = threading.Thread(target=self._run, name='crashes', daemon=True)
 
     def start(self) -> None:
@@ -96,11 +109,19 @@ class Crashes:
         now = self._clock.now()
         self._news.put(_Waiting(model.Crash(host, server, tuple(why), now), now))
 
+    def booted(self, host: str, kernel: str) -> None:
+        """Add another boot of a host, after the crashes that it has caused. Returns at once.
+
+        It is recorded when none of those is left that only this engine knows.
+        """
+        self._news.put(_Booted(host, kernel))
+
     def _run(self) -> None:
         waiting: list[_Waiting] = []
+        due: list[_Waiting | _Booted | None]
         while True:
             try:
-                due = [self._news.get(timeout=self._again if waiting else None)]
+                due = [self._news.get(timeout=self._again if waiting or self._boots else None)]
             except queue.Empty:
                 now = self._clock.now()
                 due = [entry for entry in waiting if entry.due <= now]
@@ -108,11 +129,32 @@ class Crashes:
             for entry in due:
                 if entry is None:
                     return
+                if isinstance(entry, _Booted):
+                    self._boots[entry.host] = entry.kernel
+                    continue
                 entry.over = entry.over or not self._waits(entry)
                 recorded = self._record(entry, waits=not entry.over)
                 # An engine that starts later would act again on a crash that is not removed.
                 if not entry.over or not recorded:
                     waiting.append(entry)
+            # A crash of any server may have just added those that it concerns.
+            if self._boots and not self._news.qsize():
+                self._record_boots({entry.crash.host for entry in waiting if not entry.kept})
+
+    def _record_boots(self, uncertain: Collection[str]) -> None:
+        """Record boots of hosts, for engines that start after the next boot.
+
+        :param uncertain: hosts with a crash that only this engine knows
+        """
+        for host, kernel in [*self._boots.items()]:
+            if host in uncertain:
+                continue
+            try:
+                self._memory.booted(host, kernel)
+            except exception.EngineError as exc:
+                LOG.warning('the boot of host %s is recorded later: %s', host, exc)
+                return
+            del self._boots[host]
 
     def _waits(self, entry: _Waiting) -> bool:
         """Act on a crash, and return whether to try again."""

@@ -51,9 +51,9 @@ class ThreadsTest(testtools.TestCase):
     def test_suspicions_do_not_wait_for_hosts_that_appear(self) -> None:
         recorded: list[list[str]] = []
         self.engine._store = mock.Mock()
-        self.engine._store.record.side_effect = lambda names: recorded.append(list(names))
+        self.engine._store.record.side_effect = lambda kernels: recorded.append(list(kernels))
         appeared = [f'n{number}' for number in range(700)]
-        news = [*map(events.HostAppeared, appeared), 'h1']
+        news = [*(events.HostAppeared(name, 'k1') for name in appeared), 'h1']
         self.assertEqual([['h1']], self._act_on(news, set()))
         self.assertEqual([appeared[:500], appeared[500:]], recorded)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts in the store, as engines and operators record them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 from unittest import mock
 
@@ -40,19 +40,34 @@ class HostsTest(base.StoreTest):
 
     def test_hosts_are_recorded_once(self) -> None:
         suspected = self.store.change_host(self.store.host('node1'), state=model.SUSPECTED)
-        self.store.record(['node1', 'node2', 'node3', 'node2'])
-        self.store.record(['node3', 'node4'])
+        self.store.record({'node1': '', 'node2': 'k1', 'node3': ''})
+        self.store.record({'node3': '', 'node4': 'k1'})
         self.assertEqual(suspected, self.store.host('node1'))
         self.assertEqual([1, 1, 1, 1], [host.generation for host in self.store.hosts()])
+        self.assertEqual([None, 'k1', None, 'k1'], [host.kernel for host in self.store.hosts()])
+
+    def test_boot_of_a_host_is_recorded_later(self) -> None:
+        self.store.change_host(self.store.host('node1'), state=model.SUSPECTED)
+        self.store.record({'node1': 'k1'})
+        self.assertEqual(('k1', model.SUSPECTED, 2), self._node1())
+        self.store.record({'node1': 'k2'})
+        self.assertEqual(('k1', model.SUSPECTED, 2), self._node1())
+        for _ in range(2):
+            self.store.booted('node1', 'k2')
+        self.assertEqual(('k2', model.SUSPECTED, 3), self._node1())
+
+    def _node1(self) -> tuple[str | None, str, int]:
+        host = self.store.host('node1')
+        return host.kernel, host.state, host.generation
 
     def test_host_that_another_engine_records_meanwhile(self) -> None:
         real = hosts.record
 
-        def late(connection: Any, names: Sequence[str]) -> list[str]:
-            real(connection, ['node1'])
-            return list(names)
+        def late(connection: Any, kernels: Mapping[str, str]) -> list[str]:
+            real(connection, {'node1': 'k1'})
+            return list(kernels)
         with mock.patch.object(hosts, 'record', late):
-            self.store.record(['node1', 'node2'])
+            self.store.record({'node1': 'k1', 'node2': 'k1'})
         self.assertEqual([('node1', 1), ('node2', 1)],
                          [(host.name, host.generation) for host in self.store.hosts()])
 

@@ -26,9 +26,9 @@ class Witness:
         self._clock = clock
         self.events: list[tuple[float, str, tuple[Any, ...]]] = []
 
-    def appeared(self, host: str) -> None:
+    def appeared(self, host: str, kernel: str) -> None:
         """Record that a host was heard for the first time."""
-        self._note('appeared', host)
+        self._note('appeared', host, kernel)
 
     def doubted(self, host: str) -> None:
         """Record that a host is late."""
@@ -49,6 +49,10 @@ class Witness:
     def crashed(self, host: str, server: str, why: tuple[Mapping[str, Any], ...]) -> None:
         """Record the crash of a server."""
         self._note('crashed', host, server, why)
+
+    def booted(self, host: str, kernel: str) -> None:
+        """Record another boot of a host."""
+        self._note('booted', host, kernel)
 
     def names(self, name: str) -> list[str]:
         """Return the hosts of all events of a kind, in order."""

@@ -72,3 +72,42 @@ class PowerFailureTest(base.CloudTestCase):
         node.more = {'kernel': 'k2', 'running': 'd1', 'domains': ('s2',)}
         self.assertEqual([('cn2', model.ANY_SERVER)], self.reported_crashes())
         self.assertEqual([('cn2', model.ANY_SERVER)], self.reported_crashes())
+
+
+class RecordedBootTest(base.CloudTestCase):
+    """A host that has booted while no engine ran."""
+
+    hosts = 0
+
+    def _hear(self, *, goodbye: str | None = None, kernel: str | None = 'k1') -> list[Any]:
+        """Hear a host of which a boot is recorded; return the events of crashes and boots."""
+        self.monitor.expect(['cn1'])
+        if kernel is not None:
+            self.monitor.booted('cn1', kernel)
+        if goodbye is not None:
+            self.monitor.left('cn1', goodbye, self.clock.now() - 5.0)
+        node = base.Node('cn1', 0.0, more={'kernel': 'k2', 'running': ''})
+        self.nodes['cn1'] = node
+        self.run_for(1)
+        self.assertEqual([], self._events()[:0 if kernel is None or goodbye else 9])
+        node.more = {'kernel': 'k2', 'running': 'd1', 'domains': ('s1',)}
+        self.run_for(1)
+        return self._events()
+
+    def _events(self) -> list[Any]:
+        return [(name, *arguments[:2]) for _, name, arguments in self.witness.events
+                if name in ('crashed', 'booted')]
+
+    def test_any_server_may_be_lost_by_another_boot_than_the_recorded_one(self) -> None:
+        self.assertEqual([('crashed', *_ANY), ('booted', 'cn1', 'k2')], self._hear())
+
+    def test_nothing_is_lost_if_the_recorded_boot_runs(self) -> None:
+        self.assertEqual([], self._hear(kernel='k2'))
+
+    def test_first_boot_is_recorded_with_the_host(self) -> None:
+        self.assertEqual([], self._hear(kernel=None))
+        self.assertEqual([('cn1', 'k2')], [arguments for _, name, arguments in
+                                           self.witness.events if name == 'appeared'])
+
+    def test_reboot_in_good_order_loses_nothing(self) -> None:
+        self.assertEqual([('booted', 'cn1', 'k2')], self._hear(goodbye=message.SYSTEM))

@@ -214,6 +214,57 @@ class RecordedCrashesTest(base.RecoveryTest):
             self._run(tell=True)
         keep.assert_not_called()
 
+    def test_boot_is_recorded_after_the_crashes_that_it_has_caused(self) -> None:
+        crashed = self._run_until_booted(model.ANY_SERVER)
+        self.assertEqual([('h1', model.ANY_SERVER), ('h1', 'a')],
+                         [(host, server) for host, server, _ in self.acted])
+        self.assertEqual(['a'], [crash.server for crash in crashed])
+
+    def test_boot_waits_for_crashes_that_are_not_recorded(self) -> None:
+        keep = self.store.keep_crash
+        failures = iter([exception.Unreachable('no')] * 2)
+
+        def failing(crash: model.Crash) -> None:
+            for failure in failures:
+                raise failure
+            keep(crash)
+        with mock.patch.object(self.store, 'keep_crash', failing):
+            crashed = self._run_until_booted('a')
+        self.assertEqual(['a'], [crash.server for crash in crashed])
+
+    def _run_until_booted(self, server: str) -> list[model.Crash]:
+        """Report a crash and a boot, and run an engine until it has recorded the boot.
+
+        :returns: the crashes that were recorded before the boot
+        """
+        recorded = threading.Event()
+        known: list[model.Crash] = []
+
+        def act(host: str, server: str, why: crashes.Why) -> str | None:
+            self.acted.append((host, server, why))
+            if server == model.ANY_SERVER:
+                engine.tell(host, 'a', why)
+                return None
+            return 'h1 is fenced'
+
+        def booted(name: str, kernel: str) -> None:
+            self.assertEqual(('h1', 'k2'), (name, kernel))
+            known.extend(self.store.crashes())
+            recorded.set()
+        engine = crashes.Crashes(act, self.clock, self.store, again=0.001)
+        engine.tell('h1', server, _CRASH)
+        engine.booted('h1', 'k2')
+        with mock.patch.object(self.store, 'booted', booted):
+            engine.start()
+            # At most a minute, if it hangs.
+            for _ in range(6000):
+                if recorded.wait(0.01):
+                    break
+                self.clock.time += 1.0
+            engine.stop(60.0)
+        self.assertTrue(recorded.is_set())
+        return known
+
     def test_crash_of_long_ago_is_left(self) -> None:
         self.store.keep_crash(model.Crash('h1', 'a', _CRASH, self.clock.now() - 900.0))
         self._run(tell=False)
