@@ -86,7 +86,10 @@ class Compute(Protocol):
         """
 
     def stopped_by_itself(self, server_id: str) -> bool:
-        """Return whether Nova itself, not a user, has stopped a server."""
+        """Return whether Nova itself, not a user, has stopped a server.
+
+        A server that does not exist any more was stopped by a user.
+        """
 
 
 class Backups(Protocol):

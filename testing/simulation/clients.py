@@ -211,8 +211,10 @@ class Compute:
 
     def stopped_by_itself(self, server_id: str) -> bool:
         """Return whether a server stopped without an action of its owner."""
-        return self._line.call('nova', 'actions',
-                               lambda: not self._server(server_id).stopped_by_owner)
+        def act() -> bool:
+            server = self._cloud.servers.get(server_id)
+            return server is not None and not server.stopped_by_owner
+        return self._line.call('nova', 'actions', act)
 
 
 class Volumes:

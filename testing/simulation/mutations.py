@@ -114,7 +114,7 @@ MUTATIONS = _by_name((
     Mutation('c1-boot-ignored', 'a host that beats again counts as running its servers, whatever '
              'kernel and domains its beats name', watched.Watched, 'hear', _kernel_ignored, 2),
     Mutation('c2-goodbye-clears', 'a goodbye ends the suspicion of its host',
-             monitors.Monitor, 'heard', _goodbye_clears, 23,
+             monitors.Monitor, 'heard', _goodbye_clears, 90,
              ('storage', 'storage', 'reboot', 'reboot')),
     Mutation('c2-goodbye-for-ever', 'silence after a goodbye never counts',
              monitors.Monitor, '_grace', _nothing(float('inf')), 990),

@@ -206,8 +206,11 @@ class Compute:
 
         Other actions may have followed, such as the detachment of a volume.
         """
-        actions = self._nova.get(f'/servers/{server_id}/os-instance-actions',
-                                 limit=_ACTIONS)['instanceActions']
+        try:
+            actions = self._nova.get(f'/servers/{server_id}/os-instance-actions',
+                                     limit=_ACTIONS)['instanceActions']
+        except exception.NotFound:
+            return False
         newest = next((action for action in actions if action['action'] in _POWER), None)
         return newest is not None and newest['action'] == 'stop' and not newest['user_id']
 

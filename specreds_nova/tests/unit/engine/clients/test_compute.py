@@ -332,6 +332,10 @@ class ComputeTest(base.ServiceTest):
                             {'instanceActions': actions})
         self.assertEqual(itself, self.compute.stopped_by_itself('a'))
 
+    def test_server_that_is_gone_was_stopped_by_its_owner(self) -> None:
+        self.session.fail('GET', '/servers/a/os-instance-actions', 404)
+        self.assertFalse(self.compute.stopped_by_itself('a'))
+
     def test_reset_and_reboot_are_requested(self) -> None:
         self.session.answer('POST', '/servers/a/action', None)
         self.compute.reset('a')
