@@ -189,8 +189,11 @@ def _qcow2(size: int) -> bytes:
     """Return an empty, unencrypted qcow2 image."""
     with tempfile.TemporaryDirectory(prefix='specreds-') as scratch:
         path = pathlib.Path(scratch, 'overlay.qcow2')
+        # Without lazy reference counts, QEMU flushes the data of a new cluster before it writes
+        # the L2 entry. Otherwise, if a promoted backup dies, a block that it has not flushed may
+        # be neither the old nor the new one, but zero.
         command = ['qemu-img', 'create', '-q', '-f', 'qcow2', '-o',
-                   f'compat=1.1,extended_l2=on,lazy_refcounts=on,cluster_size={CLUSTER_SIZE}',
+                   f'compat=1.1,extended_l2=on,lazy_refcounts=off,cluster_size={CLUSTER_SIZE}',
                    str(path), str(size)]
         try:
             subprocess.run(command, check=True, capture_output=True, timeout=_TIMEOUT, text=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The overlay's image: its size, and its header, which has no path."""
 
+from collections.abc import Iterator
 import json
 import pathlib
 import re
@@ -18,6 +19,25 @@ from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
 
 GIB = 1 << 30
+_DISK = 64 << 20
+# What a guest writes, and the size of a part of an L2 table in QEMU's cache.
+_PATTERN, _BYTES, _ENTRIES = b'\x07', 8192, 4096
+
+
+def logged(log: bytes) -> Iterator[str]:
+    """Yield what a log of dm-log-writes has, in its order: data, entries, other or flush."""
+    _magic, _version, count, sector = struct.unpack_from('<QQQI', log)
+    at = sector
+    for _ in range(count):
+        _place, sectors, flags, _size = struct.unpack_from('<QQQQ', log, at)
+        content = log[at + sector:at + sector * (1 + sectors)]
+        at += sector + len(content)
+        if flags & 1:
+            yield 'flush'
+        elif content == _PATTERN * _BYTES:
+            yield 'data'
+        else:
+            yield 'entries' if len(content) == _ENTRIES else 'other'
 
 
 def measured(size: int) -> int:
@@ -60,8 +80,8 @@ class HeaderTest(testtools.TestCase):
         self.assertEqual((b'QFI\xfb', 3, 0, 0, 17, 3 * GIB),
                          (magic, version, backing, backing_size, cluster_bits, size))
         incompatible, compatible = struct.unpack_from('>QQ', self.header(3 * GIB), 72)
-        # Extended L2 entries; lazy reference counts.
-        self.assertEqual((16, 1), (incompatible, compatible))
+        # Extended L2 entries; no lazy reference counts.
+        self.assertEqual((16, 0), (incompatible, compatible))
 
     def test_header_makes_a_valid_qcow2_image(self) -> None:
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'overlay')
@@ -71,13 +91,39 @@ class HeaderTest(testtools.TestCase):
             image.write(self.header(3 * GIB))
         info = self.qemu_img('info', path)
         data = info['format-specific']['data']
-        self.assertEqual((3 * GIB, True, True), (info['virtual-size'], data['extended-l2'],
+        self.assertEqual((3 * GIB, True, False), (info['virtual-size'], data['extended-l2'],
                                                  data['lazy-refcounts']))
         for key in ('backing-filename', 'data-file', 'snapshots'):
             self.assertNotIn(key, {**info, **data})
         check = self.qemu_img('check', path)
         self.assertEqual([0] * 4, [check.get(key, 0) for key in (
             'check-errors', 'corruptions', 'leaks', 'allocated-clusters')])
+
+    def test_data_is_flushed_before_the_entry_that_names_it_is_written(self) -> None:
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        files = {name: directory / name for name in ('overlay', 'log')}
+        for path in files.values():
+            with path.open('wb') as image:
+                image.truncate(overlay.presized(_DISK) if path == files['overlay'] else 0)
+        with files['overlay'].open('r+b') as image:
+            image.write(self.header(_DISK))
+        file, log = ({'driver': 'file', 'filename': str(files[name])}
+                     for name in ('overlay', 'log'))
+        node = {'driver': 'qcow2', 'l2-cache-entry-size': _ENTRIES,
+                'file': {'driver': 'blklogwrites', 'file': file, 'log': log}}
+        # In a new cluster, beside it in the same one, and in another new one.
+        writes = [words for offset in (0, 2 * _BYTES, overlay.CLUSTER_SIZE)
+                  for words in ('-c', f'write -P {_PATTERN[0]} {offset} {_BYTES}', '-c', 'flush')]
+        subprocess.run(['qemu-io', *writes, f'json:{json.dumps(node)}'], check=True,
+                       capture_output=True, timeout=60)
+        # What was written since the latest flush: the guest's data?
+        volatile, entries = False, 0
+        for kind in logged(files['log'].read_bytes()):
+            if kind == 'entries':
+                self.assertFalse(volatile, 'an L2 entry was written beside its data')
+                entries += 1
+            volatile = kind == 'data' or (volatile and kind != 'flush')
+        self.assertGreaterEqual(entries, 3)
 
     def qemu_img(self, command: str, path: pathlib.Path) -> Any:
         """Return the report of qemu-img about an image."""
