@@ -13,6 +13,7 @@ from specreds_nova.engine import jobs
 from specreds_nova.engine.detection import answering
 from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.engine.detection import watched
+from specreds_nova.engine.detection import weighing
 from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import evacuation
@@ -117,7 +118,7 @@ MUTATIONS = _by_name((
              monitors.Monitor, 'heard', _goodbye_clears, 90,
              ('storage', 'storage', 'reboot', 'reboot')),
     Mutation('c2-goodbye-for-ever', 'silence after a goodbye never counts',
-             monitors.Monitor, '_grace', _nothing(float('inf')), 990),
+             weighing.Weighing, 'grace', _nothing(float('inf')), 990),
     Mutation('c3-no-lease-wait', 'a backup is promoted before the lease of the primary is over',
              unseen, 'wait', _nothing(), 38),
     Mutation('c3-suspects-answered', 'hosts that are suspected are answered as well',

@@ -28,6 +28,7 @@ from specreds_nova.engine.detection import listening
 from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.engine.detection import watched
 from specreds_nova.engine.detection import watcher as watchers
+from specreds_nova.engine.detection import weighing
 from specreds_nova.heartbeat import message
 
 LOG = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ class Monitor:
         self._watcher = watcher
         self._own_broker = own_broker
         self._settings = settings or monitoring.Settings()
-        self._scales = evidence.Scales(self._settings.weights)
+        self._weighing = weighing.Weighing(self._settings)
         self._listening = listening.Listening(self._settings.link, clock.now())
         self._due = due.Due()
         self._lock = threading.Lock()
@@ -345,6 +346,9 @@ class Monitor:
                 now, self._settings.power_up_grace)
         return self._seen[1]
 
+    def _doubtful(self, horizon: float) -> set[watched.Watched]:
+        return self._weighing.doubtful(self._hosts.values(), horizon)
+
     def _add(self, name: str, at: float, interval: float) -> watched.Watched:
         host = watched.Watched(name, self._settings.detector, at, interval)
         self._hosts[name] = host
@@ -360,15 +364,15 @@ class Monitor:
     def _ended(self, host: watched.Watched, beat: message.Beat, now: float) -> None:
         for server in host.ended(beat):
             crash = evidence.of(evidence.CRASH, server, now)
-            if self._scales.enough([crash]):
+            if self._weighing.enough([crash]):
                 self._news.append(('crashed', (host.name, server, (crash.told(),))))
 
     def _judge(self, host: watched.Watched, horizon: float, now: float) -> None:
-        if host.leaving and now - (host.goodbye_at or 0.0) >= self._grace(host):
+        if host.leaving and now - (host.goodbye_at or 0.0) >= self._weighing.grace(host):
             host.leaving = False
-        pieces = self._evidence(host, horizon, now)
+        pieces = self._weighing.evidence(host, horizon, now)
         host.notable = bool(pieces) or host.word is not None
-        if host.word != model.CLEAR and self._scales.enough(pieces):
+        if host.word != model.CLEAR and self._weighing.enough(pieces):
             if not host.suspected:
                 host.suspected, host.since = True, now
                 host.suspected_boot = host.boot
@@ -382,56 +386,6 @@ class Monitor:
                 host.flaps.append(now)
             host.suspected, host.since, host.why = False, None, ()
             self._news.append(('cleared', (host.name,)))
-
-    def _evidence(self, host: watched.Watched, horizon: float,
-                  now: float) -> list[evidence.Evidence]:
-        pieces = []
-        if host.word == model.SUSPECT:
-            pieces.append(evidence.of(evidence.OPERATOR, host.word_reason, now))
-        for kind, piece in list(host.noted.items()):
-            if now - piece.at > self._settings.evidence_lifetime:
-                del host.noted[kind]
-            else:
-                pieces.append(piece)
-        pieces += [evidence.of(kind, age, now) for kind, age in self._ages(host)]
-        if not host.leaving:
-            silence = horizon - host.accrual.last
-            if horizon >= host.accrual.deadline:
-                pieces.insert(0, evidence.of(evidence.SILENCE, silence, now))
-            elif pieces and self._silence(host, horizon) > self._settings.doubt:
-                share = host.accrual.phi(horizon) / self._settings.detector.threshold
-                pieces.append(evidence.of(evidence.SILENCE, silence, now, min(share, 1.0)))
-        return pieces
-
-    def _ages(self, host: watched.Watched) -> list[tuple[str, float]]:
-        """Return the services that do not answer the host, and for how long each has not."""
-        beat = host.beat
-        if beat is None or beat.leaving:
-            return []
-        services = ((evidence.LIBVIRT, beat.libvirt_age, self._settings.libvirt_patience),
-                    (evidence.STORAGE, beat.storage_age, self._settings.storage_patience))
-        return [(kind, age) for kind, age, patience in services
-                if age is not None and age > patience]
-
-    def _grace(self, host: watched.Watched) -> float:
-        """Return the seconds for which silence is meaningless after the host's goodbye."""
-        return self._settings.graces.get(host.goodbye or '', 0.0)
-
-    def _silence(self, host: watched.Watched, horizon: float) -> float:
-        """Return the silence of a host in intervals."""
-        return (horizon - host.accrual.last) / host.interval
-
-    def _doubtful(self, horizon: float) -> set[watched.Watched]:
-        """Return the hosts that may be suspected soon."""
-        doubt = self._settings.doubt
-        libvirt, storage = (0.5 * patience for patience in (
-            self._settings.libvirt_patience, self._settings.storage_patience))
-        # Without a call for each host, as there may be 10,000.
-        return {host for host in self._hosts.values()
-                if horizon - host.accrual.last > doubt * host.interval or (
-                    (beat := host.beat) is not None and not beat.leaving and (
-                        (beat.libvirt_age or 0.0) > libvirt
-                        or (beat.storage_age or 0.0) > storage))}
 
     def _view(self, host: watched.Watched) -> watched.View:
         recent = self._clock.now() - self._settings.flap_period

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What speaks against a host: its silence, its own reports, and the words of others."""
+
+from collections.abc import Iterable
+
+from specreds_nova.engine import model
+from specreds_nova.engine.detection import evidence
+from specreds_nova.engine.detection import settings as monitoring
+from specreds_nova.engine.detection import watched
+
+
+class Weighing:
+    """Weighs the evidence against hosts. A monitor calls it with its lock.
+
+    :raises ValueError: a weight in the settings is of an unknown kind
+    """
+
+    def __init__(self, settings: monitoring.Settings) -> None:
+        self._settings = settings
+        self._scales = evidence.Scales(settings.weights)
+
+    def enough(self, pieces: Iterable[evidence.Evidence]) -> bool:
+        """Return whether evidence is enough to suspect a host."""
+        return self._scales.enough(pieces)
+
+    def evidence(self, host: watched.Watched, horizon: float,
+                 now: float) -> list[evidence.Evidence]:
+        """Return the evidence against a host, and forget what is too old.
+
+        :param horizon: time of the listening clock, by which silence counts
+        :param now: seconds since the epoch
+        """
+        pieces = []
+        if host.word == model.SUSPECT:
+            pieces.append(evidence.of(evidence.OPERATOR, host.word_reason, now))
+        for kind, piece in list(host.noted.items()):
+            if now - piece.at > self._settings.evidence_lifetime:
+                del host.noted[kind]
+            else:
+                pieces.append(piece)
+        pieces += [evidence.of(kind, age, now) for kind, age in self._ages(host)]
+        if not host.leaving:
+            silence = horizon - host.accrual.last
+            if horizon >= host.accrual.deadline:
+                pieces.insert(0, evidence.of(evidence.SILENCE, silence, now))
+            elif pieces and self._silence(host, horizon) > self._settings.doubt:
+                share = host.accrual.phi(horizon) / self._settings.detector.threshold
+                pieces.append(evidence.of(evidence.SILENCE, silence, now, min(share, 1.0)))
+        return pieces
+
+    def _ages(self, host: watched.Watched) -> list[tuple[str, float]]:
+        """Return the services that do not answer the host, and for how long each has not."""
+        beat = host.beat
+        if beat is None or beat.leaving:
+            return []
+        services = ((evidence.LIBVIRT, beat.libvirt_age, self._settings.libvirt_patience),
+                    (evidence.STORAGE, beat.storage_age, self._settings.storage_patience))
+        return [(kind, age) for kind, age, patience in services
+                if age is not None and age > patience]
+
+    def grace(self, host: watched.Watched) -> float:
+        """Return the seconds for which silence is meaningless after the host's goodbye."""
+        return self._settings.graces.get(host.goodbye or '', 0.0)
+
+    def _silence(self, host: watched.Watched, horizon: float) -> float:
+        """Return the silence of a host in intervals."""
+        return (horizon - host.accrual.last) / host.interval
+
+    def doubtful(self, hosts: Iterable[watched.Watched], horizon: float
+                 ) -> set[watched.Watched]:
+        """Return the hosts that may be suspected soon."""
+        doubt = self._settings.doubt
+        libvirt, storage = (0.5 * patience for patience in (
+            self._settings.libvirt_patience, self._settings.storage_patience))
+        # Without a call for each host, as there may be 10,000.
+        return {host for host in hosts
+                if horizon - host.accrual.last > doubt * host.interval or (
+                    (beat := host.beat) is not None and not beat.leaving and (
+                        (beat.libvirt_age or 0.0) > libvirt
+                        or (beat.storage_age or 0.0) > storage))}
