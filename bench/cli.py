@@ -128,15 +128,16 @@ def _run(args: argparse.Namespace) -> int:
 
     on_ceph = [name for name in names if name in _ON_CEPH]
     if on_ceph:
-        with environment.cluster(args.data, args.port, tell, args.keep,
-                                 soak.monitors(args)) as own, \
+        with soak.network(args) as network, \
+                environment.cluster(args.data, args.port, tell, args.keep, soak.monitors(args),
+                                    network.address if network else None) as own, \
                 environment.environment(own, tell, args.quick, rounds, args.figures) as env:
             measures: dict[str, Callable[[], dict[str, float]]] = {
                 'disk': lambda: disk.run(env, recording),
                 'super': lambda: superbench.run(env),
                 'collapse': lambda: collapse.run(env),
                 'merge': lambda: merge.run(env),
-                'soak': lambda: soak.run(args),
+                'soak': lambda: soak.run(args, network),
             }
             for name in on_ceph:
                 keep(name, measures[name]())

@@ -52,17 +52,19 @@ class _Service(Protocol):
 
 @contextlib.contextmanager
 def cluster(data: pathlib.Path, port: int, progress: progress.Progress,
-            keep: bool, monitors: int = 1) -> Iterator[ceph.Ceph]:
+            keep: bool, monitors: int = 1, address: str | None = None
+            ) -> Iterator[ceph.Ceph]:
     """Run a new Ceph while the context lasts, and keep its logs after a failure.
 
     :param data: its directory; it is wiped first
     :param port: first of its ports
     :param keep: leave it up
     :param monitors: number of monitors
+    :param address: listen on this address instead of the loopback's
     :raises CloudError: it did not come up
     """
     ceph.Ceph(data).wipe(progress.say)
-    own = ceph.Ceph(data, port=port, monitors=monitors)
+    own = ceph.Ceph(data, port=port, monitors=monitors, address=address)
     with _running(own, progress, keep, own.files.log, own.admin_conf):
         yield own
 

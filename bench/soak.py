@@ -3,7 +3,7 @@
 
 import argparse
 import collections
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
 import functools
 import pathlib
@@ -13,6 +13,7 @@ import time
 
 from cloud import ceph
 from testing.race import crew as crews
+from testing.race import hosts
 from testing.race import outcomes
 from testing.race import scenario
 from testing.race import site as sites
@@ -28,6 +29,16 @@ _HOSTILE_MONITORS = 3
 def monitors(args: argparse.Namespace) -> int:
     """Return how many monitors the cluster of a benchmark has."""
     return _HOSTILE_MONITORS if getattr(args, 'hostile', False) else 1
+
+
+@contextlib.contextmanager
+def network(args: argparse.Namespace) -> Iterator[hosts.Network | None]:
+    """Yield the network on which primaries and backups have hosts of their own, if they do."""
+    if not getattr(args, 'hostile', False):
+        yield None
+        return
+    with hosts.Network(args.port) as own:
+        yield own
 
 
 class RaceLost(RuntimeError):
@@ -51,8 +62,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                             'OSDs; some promoted backups hang until they were merged, and wake')
 
 
-def run(args: argparse.Namespace) -> dict[str, float]:
+def run(args: argparse.Namespace, network: hosts.Network | None = None) -> dict[str, float]:
     """Race on the cluster of ``args.data``.
+
+    :param network: that of :func:`network`
 
     :returns: counts by kind of primary and outcome, violations, and the window of the fence
     :raises RaceLost: a round violated the protocol; its story is printed, and its journals are
@@ -66,11 +79,12 @@ def run(args: argparse.Namespace) -> dict[str, float]:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix='soak') as scratch:
         connect = functools.partial(sites.Site, own.conf, own.admin_conf, pathlib.Path(scratch),
-                                    places, kept=own.files.log)
+                                    places, kept=own.files.log, network=network)
         # The first one creates what all of them use.
-        with connect() as site, _weather(own, site, args):
+        with connect() as site, _weather(own, site, args) as check:
             for played in crews.Crew(connect, functools.partial(_play, hostile=args.hostile)).run(
                     _tasks(total, args.seed), args.jobs):
+                check()
                 results.append(played.result)
                 print(f'  race {played.task.number + 1}, {len(results)} of {total}: '
                       f'{played.result.kind}, {played.result.outcome}, {played.seconds:.1f} s',
@@ -112,12 +126,14 @@ def _hostile_places(own: ceph.Ceph) -> list[sites.Place]:
 
 
 @contextlib.contextmanager
-def _weather(own: ceph.Ceph, site: sites.Site, args: argparse.Namespace) -> Iterator[None]:
+def _weather(own: ceph.Ceph, site: sites.Site, args: argparse.Namespace
+             ) -> Iterator[Callable[[], None]]:
+    """Let accidents happen, and yield what raises an error if they have ended."""
     if not args.hostile:
-        yield
+        yield lambda: None
         return
     with weather.Weather(own, site.command, ceph.VOLUMES, args.seed) as accidents:
-        yield
+        yield accidents.check
     for accident, times in accidents.happened.items():
         print(f'  {times} times: {accident.value}')
 

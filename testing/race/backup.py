@@ -12,6 +12,7 @@ from specreds_cinder.superposition import qmp_backup
 from testing.race import blocks
 from testing.race import control
 from testing.race import history
+from testing.race import hosts
 from testing.race import processes
 from testing.race import site as sites
 from testing.race import writer
@@ -24,13 +25,16 @@ class StorageDaemon:
     """A qemu-storage-daemon that has the overlays of a superposition open.
 
     :param directory: for its sockets, with a short path
+    :param host: where it runs; None for this machine
     :ivar prefixes: by volume of the record, the name of its top node and of its NBD export
     :ivar qmp: path of the QMP socket
     :ivar socket: path of the NBD socket
     """
 
     def __init__(self, cluster: superposition.Cluster, record: superposition.Record,
-                 directory: pathlib.Path) -> None:
+                 directory: pathlib.Path, host: hosts.Host | None = None) -> None:
+        self._host = host
+        self._cut = False
         self.qmp = str(directory / 'qmp')
         self.socket = str(directory / 'nbd')
         self.prefixes = [f'sp{index}' for index in range(len(record.volumes))]
@@ -39,7 +43,8 @@ class StorageDaemon:
         self._pidfile = directory / 'qsd.pid'
         chain = [node for prefix, volume in zip(self.prefixes, record.volumes, strict=True)
                  for node in nodes.overlay_nodes(cluster, volume, prefix=prefix)]
-        command = ['qemu-storage-daemon', '--pidfile', str(self._pidfile)]
+        command = [*(host.prefix if host else ()), 'qemu-storage-daemon',
+                   '--pidfile', str(self._pidfile)]
         for node in chain:
             command += ['--blockdev', json.dumps(node)]
         command += ['--chardev', f'socket,id=qmp,path={self.qmp},server=on,wait=off',
@@ -64,13 +69,23 @@ class StorageDaemon:
         self._process.kill()
         self._process.wait()
 
-    def hang(self) -> None:
-        """Stop the daemon, so that it hangs."""
-        self._process.send_signal(signal.SIGSTOP)
+    def hang(self, *, cut: bool) -> None:
+        """Stop the daemon, so that it hangs.
+
+        :param cut: cut its host off instead, if it has one
+        """
+        if cut and self._host is not None:
+            self._host.cut()
+            self._cut = True
+        else:
+            self._process.send_signal(signal.SIGSTOP)
 
     def wake(self) -> None:
-        """Wake the daemon that hangs."""
-        self._process.send_signal(signal.SIGCONT)
+        """Wake the daemon that hangs, or heal the link of its host."""
+        if self._cut and self._host is not None:
+            self._host.heal()
+        else:
+            self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         """End the daemon cleanly, or kill it if it does not end."""
@@ -85,14 +100,16 @@ class Racer:
     """The backup of a round: a daemon and a writer on its exports.
 
     :param spec: of the writer; its disks are filled in
+    :param host: where the daemon runs; None for this machine
     """
 
     def __init__(self, cluster: superposition.Cluster, record: superposition.Record,
-                 directory: pathlib.Path, spec: writer.Spec, sizes: list[int]) -> None:
+                 directory: pathlib.Path, spec: writer.Spec, sizes: list[int],
+                 host: hosts.Host | None = None) -> None:
         self._cluster = cluster
         self.running = True
         self._killed = False
-        self._daemon = StorageDaemon(cluster, record, directory)
+        self._daemon = StorageDaemon(cluster, record, directory, host)
         disks = [(size, [self._daemon.socket, prefix])
                  for size, prefix in zip(sizes, self._daemon.prefixes, strict=True)]
         try:
@@ -144,9 +161,12 @@ class Racer:
             self.running = False
             self._killed = True
 
-    def hang(self) -> None:
-        """Make the daemon hang, which loses what is in its caches if it is fenced meanwhile."""
-        self._daemon.hang()
+    def hang(self, *, cut: bool) -> None:
+        """Make the daemon hang, which loses what is in its caches if it is fenced meanwhile.
+
+        :param cut: cut its host off instead, if it has one
+        """
+        self._daemon.hang(cut=cut)
         self._killed = True
 
     def wake(self) -> None:

@@ -16,6 +16,7 @@ class Disturbance(enum.Enum):
     NONE = 'none'
     WAKE = 'wakes up'
     HANG = 'hangs'
+    CUT = 'is cut off'
     DIE = 'dies'
     BURST = 'bursts into writing'
 
@@ -39,7 +40,8 @@ def disturbed(primary: processes.WriterProcess, disturbance: Disturbance, delay:
     """
     timer = threading.Timer(delay, {
         Disturbance.NONE: lambda: None, Disturbance.WAKE: primary.wake,
-        Disturbance.HANG: primary.stop, Disturbance.DIE: primary.kill,
+        Disturbance.HANG: primary.stop,
+        Disturbance.CUT: primary.cut, Disturbance.DIE: primary.kill,
         Disturbance.BURST: lambda: primary.mode(control.Mode.TORRENT),
     }[disturbance])
     timer.start()

@@ -12,6 +12,7 @@ import sys
 import time
 
 from testing.race import control
+from testing.race import hosts
 from testing.race import journal
 from testing.race import writer
 
@@ -26,11 +27,14 @@ class WriterProcess:
     :param directory: for its files: journal, control, stderr
     :param disks: as in :class:`writer.Spec`
     :param spec: its other settings; disks, journal and control are filled in
+    :param host: where it runs; None for this machine
     """
 
     def __init__(self, directory: pathlib.Path, name: str, disks: list[tuple[int, list[str]]],
-                 spec: writer.Spec) -> None:
+                 spec: writer.Spec, host: hosts.Host | None = None) -> None:
         self.name = name
+        self._host = host
+        self._cut = False
         self.journal = directory / f'{name}.journal'
         self._stderr = directory / f'{name}.stderr'
         steering = directory / f'{name}.control'
@@ -45,7 +49,8 @@ class WriterProcess:
         self.closed: tuple[float, float] | None = None
         with self._stderr.open('wb') as stderr:
             self._process = subprocess.Popen(
-                [sys.executable, '-m', writer.__name__, str(file)], stderr=stderr,
+                [*(host.prefix if host else ()), sys.executable, '-m', writer.__name__,
+                 str(file)], stderr=stderr,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
 
     def ready(self) -> None:
@@ -90,8 +95,24 @@ class WriterProcess:
         self._signal(signal.SIGSTOP)
         self.stopped = True
 
+    @property
+    def is_cut(self) -> bool:
+        """Return whether its host is cut off."""
+        return self._cut
+
+    def cut(self) -> bool:
+        """Cut its host off instead of stopping it; report whether it has a host of its own."""
+        if self._host is None:
+            return False
+        self._host.cut()
+        self.stopped = self._cut = True
+        return True
+
     def wake(self) -> None:
-        """Continue a stopped process."""
+        """Continue a stopped process, or heal the link of its host."""
+        if self._cut and self._host is not None:
+            self._host.heal()
+            self._cut = False
         self._signal(signal.SIGCONT)
         self.stopped = False
 

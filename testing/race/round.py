@@ -26,6 +26,7 @@ from testing.race import backup
 from testing.race import blocks
 from testing.race import control
 from testing.race import history
+from testing.race import hosts
 from testing.race import outcomes
 from testing.race import primary as primaries
 from testing.race import processes
@@ -34,6 +35,8 @@ from testing.race import writer
 
 _PRIMARY, _RESTARTED, _BACKUP = 1, 2, 3
 _AFTERLIFE_S = 0.2
+# TCP repeats what a link has lost at growing intervals.
+_HEALED_S = 4.0
 _BUSY_S = 40.0
 # Ceph forgets a client after 30 s of silence, and later if an OSD fails meanwhile.
 _FORGOTTEN_S = 120.0
@@ -111,11 +114,13 @@ class Round:
         self.story.append(f'{shape}, seed {seed}')
         try:
             self._resources.callback(site.remove, self._refs)
+            for host in filter(None, site.hosts):
+                self._resources.callback(host.heal)
             name = f'race-{uuid.uuid4().hex[:8]}'
             for index, size in enumerate(shape.sizes):
                 self._refs.append(site.create(f'{name}-{index}', index, size << 20, shape.order))
             self._start = history.Contents.zeroes(size // blocks.SIZE for size in self._bytes)
-            self.primary = self._writer('primary', _PRIMARY, shape.fill)
+            self.primary = self._writer('primary', _PRIMARY, shape.fill, site.hosts[0])
         except BaseException:
             self.close()
             raise
@@ -127,10 +132,21 @@ class Round:
         self._note(f'primary {mode.name.lower()}')
         self.primary.mode(mode, target)
 
-    def hang(self) -> None:
-        """Stop the primary, so that it hangs."""
+    def hang(self, *, cut: bool = False) -> None:
+        """Stop the primary, so that it hangs.
+
+        :param cut: cut its host off instead, if it has one
+        """
+        if cut and self.primary.cut():
+            self._attack('primary is cut off')
+            return
         self._attack('primary hangs')
         self.primary.stop()
+
+    def forget(self, seconds: float) -> None:
+        """Let Ceph forget a primary that hangs."""
+        self._attack('primary hangs until its watches have expired')
+        time.sleep(seconds)
 
     def wake(self) -> None:
         """Wake a primary that hangs."""
@@ -224,7 +240,8 @@ class Round:
         self._attack('backup starts')
         self._racer = backup.Racer(
             self._site.cluster, self._record, self._directory,
-            writer.Spec(seed=self._seed * 4 + _BACKUP, origin=_BACKUP), self._bytes)
+            writer.Spec(seed=self._seed * 4 + _BACKUP, origin=_BACKUP), self._bytes,
+            self._site.hosts[1])
         self._resources.callback(self._racer.kill)
         self._racer.mode(mode)
 
@@ -244,25 +261,29 @@ class Round:
             self._site.evict([volume.overlay_ref for volume in volumes] + self._refs)
 
     @_step
-    def hang_backup(self) -> None:
-        """Let a promoted backup hang until it was merged offline, and then wake."""
+    def hang_backup(self, *, cut: bool = False) -> None:
+        """Let a promoted backup hang until it was merged offline, and then wake.
+
+        :param cut: cut its host off instead, if it has one
+        """
         if (self._outcome != outcomes.PROMOTED or self._racer is None or not self._racer.running
                 or self._merged or self._record is None):
             return
-        self._note('backup hangs; merge, offline')
-        self._racer.hang()
+        hangs = 'backup is cut off' if cut and self._site.hosts[1] else 'backup hangs'
+        self._note(f'{hangs}; merge, offline')
+        self._racer.hang(cut=cut)
         try:
             self._merge_offline(self._record, _FORGOTTEN_S)
         except superposition.OverlayBusy:
             # Each OSD that takes a placement group over lists the client for half a minute more.
-            self._attack('backup hangs and wakes up, as Ceph has not forgotten it')
+            self._attack(f'{hangs} and wakes up, as Ceph has not forgotten it')
             self._racer.wake()
             return
         self._merged = True
         merged = self._read()
-        self._attack('backup hangs, is merged offline and wakes up')
+        self._attack(f'{hangs}, is merged offline and wakes up')
         self._racer.wake()
-        time.sleep(_AFTERLIFE_S)
+        time.sleep(_HEALED_S if cut else _AFTERLIFE_S)
         self._racer.kill()
         if not all(map(numpy.array_equal, self._read(), merged)):
             self._violations.append('the backup wrote after it was merged and had hung')
@@ -331,10 +352,11 @@ class Round:
     def _afterlife(self) -> None:
         if self.primary.gone:
             return
+        cut = self.primary.is_cut
         if self.primary.stopped:
             self.wake()
         self.primary.mode(control.Mode.STEADY)
-        time.sleep(_AFTERLIFE_S)
+        time.sleep(_HEALED_S if cut else _AFTERLIFE_S)
         if self._outcome in (outcomes.PROMOTED, outcomes.LATE_DIRTY):
             self.primary.kill()
         else:
@@ -360,7 +382,7 @@ class Round:
         """Check the contents, then restart the primary's version, as an evacuation would."""
         wrong = history.late_dirty(self._start, self._party(self.primary), self._decided,
                                    self._at_once, self._read())
-        again = self._writer('restarted', _RESTARTED, False)
+        again = self._writer('restarted', _RESTARTED, False, self._site.hosts[2])
         again.mode(control.Mode.STEADY)
         time.sleep(_AFTERLIFE_S)
         again.quit()
@@ -383,12 +405,13 @@ class Round:
     def _read(self) -> list[blocks.Values]:
         return [self._site.read(ref, index) for index, ref in enumerate(self._refs)]
 
-    def _writer(self, name: str, origin: int, fill: bool) -> processes.WriterProcess:
+    def _writer(self, name: str, origin: int, fill: bool,
+                host: hosts.Host | None) -> processes.WriterProcess:
         disks = [(size, [ref.pool, ref.namespace, ref.image])
                  for size, ref in zip(self._bytes, self._refs, strict=True)]
         process = processes.WriterProcess(self._directory, name, disks, writer.Spec(
             seed=self._seed * 4 + origin, origin=origin, fill=fill, conf=str(self._site.conf),
-            user=self._site.cluster.user, cache=self._shape.cache))
+            user=self._site.cluster.user, cache=self._shape.cache), host)
         self._resources.callback(process.kill)
         process.ready()
         return process

@@ -24,6 +24,8 @@ def shape(chance: random.Random) -> rounds.Shape:
 
 # Share of the promoted backups that hang until they were merged: each takes half a minute.
 _HUNG = 0.05
+# Share of the hung primaries that hang until Ceph does not list them, and for how long.
+_FORGOTTEN, _FORGOTTEN_S = 0.15, (40.0, 110.0)
 
 
 def play(site: sites.Site, kind: str, seed: int, story: list[str], *,
@@ -38,7 +40,13 @@ def play(site: sites.Site, kind: str, seed: int, story: list[str], *,
     race = rounds.Round(site, shape(chance), seed, story)
     try:
         _before(race, kind, chance)
+        forgotten = hostile and kind == 'hung' and chance.random() < _FORGOTTEN
+        if forgotten and chance.random() < 0.5:
+            race.forget(chance.uniform(*_FORGOTTEN_S))
+            forgotten = False
         race.superpose()
+        if forgotten:
+            race.forget(chance.uniform(*_FORGOTTEN_S))
         if kind == 'dead' and not race.primary.gone:
             race.die()
         if chance.random() < 0.7:
@@ -51,7 +59,7 @@ def play(site: sites.Site, kind: str, seed: int, story: list[str], *,
         else:
             race.collapse(*_meanwhile(kind, chance))
             if hostile and chance.random() < _HUNG:
-                race.hang_backup()
+                race.hang_backup(cut=chance.random() < 0.5)
             else:
                 _after(race, chance)
         return race.finish()
@@ -69,7 +77,7 @@ def _before(race: rounds.Round, kind: str, chance: random.Random) -> None:
                          or kind == 'live-bursty' else control.Mode.STEADY))
     race.run(chance.uniform(0.05, 0.6))
     if kind == 'hung':
-        race.hang()
+        race.hang(cut=chance.random() < 0.5)
     elif kind == 'dead' and chance.random() < 0.7:
         race.die()
 
@@ -80,9 +88,9 @@ def _meanwhile(kind: str, chance: random.Random) -> tuple[primaries.Disturbance,
         'hung': (primaries.Disturbance.NONE, primaries.Disturbance.WAKE),
         'idle': (primaries.Disturbance.NONE, primaries.Disturbance.BURST),
         'live-steady': (primaries.Disturbance.NONE, primaries.Disturbance.HANG,
-                        primaries.Disturbance.DIE),
+                        primaries.Disturbance.CUT, primaries.Disturbance.DIE),
         'live-bursty': (primaries.Disturbance.NONE, primaries.Disturbance.HANG,
-                        primaries.Disturbance.DIE),
+                        primaries.Disturbance.CUT, primaries.Disturbance.DIE),
     }.get(kind, (primaries.Disturbance.NONE,))
     return chance.choice(likely), chance.uniform(0, 0.4)
 

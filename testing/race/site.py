@@ -21,12 +21,14 @@ from cloud import commands
 from cloud import deadline
 from specreds_cinder import superposition
 from testing.race import blocks
+from testing.race import hosts
 
 _CHUNK = 4 << 20
 _TIMEOUT = 30
 _EVICTED_S = 120
 _BUSY_S, _POLL_S = 40.0, 0.2
 _PARENT = 'race-parent'
+_HOSTS = 3
 _PARENT_SIZE = 32 << 20
 
 ProtocolFactory = Callable[[superposition.Cluster], superposition.Protocol]
@@ -55,13 +57,17 @@ class Site:
     :param places: what the volumes of a round are made of, by turns
     :param make: makes the protocol under test
     :param kept: for the files of rounds that are lost; None to remove them
+    :param network: for hosts of its own; None to race on this machine alone
     :ivar turn: place of a round's first volume
+    :ivar hosts: those of a round's primary, of its backup, and of the primary that is started
+        again; each may be None
     """
 
     def __init__(self, conf: pathlib.Path, admin_conf: pathlib.Path, directory: pathlib.Path,
                  places: Sequence[Place] = (Place(ceph.VOLUMES),),
                  make: ProtocolFactory = superposition.Protocol,
-                 kept: pathlib.Path | None = None) -> None:
+                 kept: pathlib.Path | None = None,
+                 network: hosts.Network | None = None) -> None:
         self.conf = conf
         self.directory = directory
         self.kept = kept
@@ -71,6 +77,8 @@ class Site:
             'rados_osd_op_timeout': str(_TIMEOUT), 'rados_mon_op_timeout': str(_TIMEOUT)})
         self._admin.connect()
         self.turn = 0
+        self.hosts: list[hosts.Host | None] = [
+            network.claim(directory) if network is not None else None for _ in range(_HOSTS)]
         self._places = tuple(places)
         self._ios: dict[tuple[str, str], rados.Ioctx] = {}
         for place in places:
@@ -95,6 +103,9 @@ class Site:
             io.close()
         self._admin.shutdown()
         self.cluster.close()
+        for host in self.hosts:
+            if host is not None:
+                host.close()
 
     def create(self, name: str, index: int, size: int, order: int) -> superposition.VolumeRef:
         """Create an image.

@@ -70,7 +70,11 @@ class Weather:
         self._ended.set()
         self._thread.join()
         for osd in self._osds:
-            self._command('osd primary-affinity', id=osd, weight=1.0)
+            self._command('osd primary-affinity', id=_number(osd), weight=1.0)
+        self.check()
+
+    def check(self) -> None:
+        """Raise the error that has ended the accidents, if one has."""
         if self.error is not None:
             raise self.error
 
@@ -93,10 +97,10 @@ class Weather:
         return self._chance.choice([self._monitors[0], self._chance.choice(self._monitors)])
 
     def _down(self) -> None:
-        self._command('osd down', ids=[self._osd.removeprefix('osd.')])
+        self._command('osd down', ids=[str(_number(self._osd))])
 
     def _primary(self) -> None:
-        self._command('osd primary-affinity', id=self._osd,
+        self._command('osd primary-affinity', id=_number(self._osd),
                       weight=self._chance.choice((0.0, 0.5, 1.0)))
 
     def _stop(self, daemon: str) -> None:
@@ -142,3 +146,7 @@ class Weather:
     def _split(self) -> None:
         self._command('osd pool set', pool=self._pool, var='pg_num',
                       val=str(self._chance.choice(_GROUPS)))
+
+
+def _number(osd: str) -> int:
+    return int(osd.removeprefix('osd.'))

@@ -63,7 +63,7 @@ class WeatherTest(testtools.TestCase):
                 events = [event[1] for event in ceph.events
                        if event[0] == daemon and event[1] in (before, after)]
                 self.assertEqual([before, after] * (len(events) // 2), events)
-        self.assertEqual([('osd primary-affinity', f'osd.{osd}', 1.0) for osd in range(3)],
+        self.assertEqual([('osd primary-affinity', osd, 1.0) for osd in range(3)],
                          ceph.events[-3:])
 
     def test_error_of_an_accident_is_raised_at_the_end(self) -> None:
@@ -73,6 +73,7 @@ class WeatherTest(testtools.TestCase):
         def spoiled() -> None:
             with weather.Weather(ceph, ceph.command, 'volumes', seed=1) as accidents:
                 accidents._thread.join(_TIMEOUT_S)
+                self.assertRaises(TypeError, accidents.check)
         self.assertRaises(TypeError, spoiled)
 
     def test_lone_monitor_is_not_killed(self) -> None:
