@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 import time
+import traceback
 from typing import Generic, TypeVar
 
 from cloud import deadline
@@ -29,6 +30,10 @@ _Place = TypeVar('_Place')
 
 class RoundHangs(RuntimeError):
     """A round did not end, or its process died."""
+
+
+class RoundFails(RuntimeError):
+    """A round ended with an error that says nothing about the race."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +80,7 @@ class Crew(Generic[_Place]):
         """Play rounds, and yield each as soon as it has ended.
 
         :param jobs: number of processes
+        :raises RoundFails: a round failed
         :raises RoundHangs: a round hangs, or its process died; the story and the stack of each
             thread of a round that hangs are on standard error
         """
@@ -99,6 +105,11 @@ class Crew(Generic[_Place]):
         began = time.monotonic()
         try:
             result = self.play(place, task, story)
+        except Exception as exc:
+            # As a text, because not every error can be sent to another process.
+            raise RoundFails('\n'.join([
+                f'race {task.number + 1}: {task.kind}, seed {task.seed}', *story,
+                *traceback.format_exception(exc)])) from None
         finally:
             ended.set()
             watchdog.join()

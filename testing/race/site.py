@@ -25,6 +25,8 @@ from testing.race import hosts
 
 _CHUNK = 4 << 20
 _TIMEOUT = 30
+# The administrator looks at images while OSDs die, and is not under test.
+_PATIENCE = 240
 _EVICTED_S = 120
 _BUSY_S, _POLL_S = 40.0, 0.2
 _PARENT = 'race-parent'
@@ -74,7 +76,7 @@ class Site:
         self.cluster = superposition.Cluster(str(conf), 'cinder', _TIMEOUT)
         self.protocol = make(self.cluster)
         self._admin = rados.Rados(name='client.admin', conffile=str(admin_conf), conf={
-            'rados_osd_op_timeout': str(_TIMEOUT), 'rados_mon_op_timeout': str(_TIMEOUT)})
+            'rados_osd_op_timeout': str(_PATIENCE), 'rados_mon_op_timeout': str(_PATIENCE)})
         self._admin.connect()
         self.turn = 0
         self.hosts: list[hosts.Host | None] = [

@@ -29,6 +29,16 @@ def _die(_pid: int, _task: crews.Task, _story: list[str]) -> outcomes.Result:
     os._exit(1)
 
 
+class _Unsendable(Exception):
+    def __reduce__(self) -> str:
+        raise AttributeError
+
+
+def _fail(_pid: int, _task: crews.Task, story: list[str]) -> outcomes.Result:
+    story.append('the last step')
+    raise _Unsendable
+
+
 class CrewTest(testtools.TestCase):
 
     def test_each_round_is_played_once_by_one_of_the_processes(self) -> None:
@@ -43,6 +53,12 @@ class CrewTest(testtools.TestCase):
     def test_round_that_hangs_ends_the_run(self) -> None:
         crew = crews.Crew(os.getpid, _hang, longest_s=1)
         self.assertRaises(crews.RoundHangs, list, crew.run(_TASKS, jobs=1))
+
+    def test_error_of_a_round_ends_the_run_with_its_story(self) -> None:
+        error = self.assertRaises(crews.RoundFails, list,
+                                  crews.Crew(os.getpid, _fail).run(_TASKS, jobs=1))
+        for words in ('race 1: live-steady, seed 0', 'the last step', '_Unsendable'):
+            self.assertIn(words, str(error))
 
     def test_process_that_dies_ends_the_run(self) -> None:
         self.assertRaises(crews.RoundHangs, list,
