@@ -1,17 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP connections for thousands of small requests.
 
-Half of the processor time of a request with ``requests`` goes into what no service of an engine
-needs: cookies, ``.netrc``, settings of the session that are merged with those of the request, and
-a look at all variables of the environment for proxies.
+More than half of the processor time of a request with ``requests`` goes into what no service of an
+engine needs: cookies, ``.netrc``, settings of the session that are merged with those of the
+request, a look at all variables of the environment for proxies, URLs that are taken apart and put
+together again, and the same pool of connections that is looked for by all settings of TLS.
 """
 
 from collections.abc import Hashable
+import re
 from typing import Any
 from urllib import parse
 
 import requests
 from requests import adapters
+from requests import cookies
+from requests import utils
+
+# URLs that are sent as they are: nothing in them has to be encoded or resolved.
+_PLAIN = re.compile(r'https?://[a-z0-9][a-z0-9.-]*(?::\d+)?(?:/[A-Za-z0-9_-][A-Za-z0-9._~-]*)+')
+
+
+class _Adapter(adapters.HTTPAdapter):
+    """Keeps which pool of connections leads to each service."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._pools: dict[Hashable, Any] = {}
+
+    def get_connection_with_tls_context(self, request: requests.PreparedRequest, verify: Any,
+                                        proxies: Any = None, cert: Any = None) -> Any:
+        """Return the pool of connections for a request."""
+        place = parse.urlsplit(str(request.url))
+        proxy = utils.select_proxy(str(request.url), proxies)
+        key = place.scheme, place.netloc, proxy, verify, cert
+        pool = self._pools.get(key)
+        if pool is None:
+            pool = self._pools[key] = super().get_connection_with_tls_context(
+                request, verify, proxies, cert)
+        return pool
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pools.clear()
+        super().close()
 
 
 class Session(requests.Session):
@@ -26,10 +58,11 @@ class Session(requests.Session):
 
     def __init__(self, connections: int) -> None:
         super().__init__()
+        self._no_cookies = cookies.RequestsCookieJar()
         # By service and settings of a request: the settings with those of the environment.
         self._settings: dict[Hashable, Any] = {}
         for scheme in ('http://', 'https://'):
-            self.mount(scheme, adapters.HTTPAdapter(
+            self.mount(scheme, _Adapter(
                 pool_connections=connections, pool_maxsize=connections))
 
     def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
@@ -38,9 +71,13 @@ class Session(requests.Session):
             return super().prepare_request(request)
         prepared = requests.PreparedRequest()
         prepared.prepare_method((request.method or 'GET').upper())
-        prepared.prepare_url(str(request.url), request.params)
+        url = str(request.url)
+        if not request.params and _PLAIN.fullmatch(url):
+            prepared.url = url
+        else:
+            prepared.prepare_url(url, request.params)
         prepared.prepare_headers({**self.headers, **(request.headers or {})})
-        prepared.prepare_cookies({})
+        prepared._cookies = self._no_cookies
         prepared.prepare_body(request.data, None, request.json)
         prepared.prepare_hooks(request.hooks)
         return prepared

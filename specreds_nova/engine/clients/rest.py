@@ -56,6 +56,9 @@ class Service:
                  headers: Mapping[str, str] | None = None) -> None:
         self.name = name
         self._headers = dict(headers or {})
+        self._session = session
+        # A catalogue, and the address of the service in it.
+        self._endpoint: tuple[Any, str | None] = None, None
         self._adapter = adapter.Adapter(
             session, service_type=kind, interface=list(conf.service_auth.valid_interfaces),
             region_name=conf.service_auth.region_name, default_microversion=microversion)
@@ -109,7 +112,8 @@ class Service:
         """
         headers = self._headers | request.pop('headers', {})
         try:
-            return self._adapter.request(path, method, headers=headers, **request)
+            return self._adapter.request(path, method, headers=headers,
+                                         endpoint_override=self._address(), **request)
         except exceptions.HttpError as exc:
             status = exc.http_status or 0
             message = f'{self.name} answers {method} {path} with {status}: {_message(exc)}'
@@ -121,6 +125,24 @@ class Service:
         except exceptions.ClientException as exc:
             raise exception.Unreachable(
                 f'{self.name} does not answer {method} {path}: {exc}') from exc
+
+    def _address(self) -> str | None:
+        """Return the address of the service; None to have it looked up for the request.
+
+        keystoneauth copies the whole catalogue each time that it looks for a service in it.
+
+        :raises exceptions.ClientException: the catalogue has no such service
+        """
+        # The token, with the catalogue; None without one.
+        catalogue = getattr(self._session.auth, 'auth_ref', None)
+        if catalogue is None:
+            return None
+        known, address = self._endpoint
+        if catalogue is not known:
+            address = self._adapter.get_endpoint()
+            self._endpoint = catalogue, address
+        # Names in parentheses after a percent sign would be replaced.
+        return address and address.replace('%', '%%')
 
 
 def _body(response: Any) -> dict[str, Any]:

@@ -31,11 +31,13 @@ Answer = tuple[int, Any] | Exception
 class Session:
     """A fake session of keystoneauth with prepared answers.
 
+    :ivar auth: plug-in of keystoneauth that authenticates; None without one
     :ivar calls: method, path and body of each request
     :ivar requests: all other arguments of each request
     """
 
     def __init__(self) -> None:
+        self.auth: Any = None
         self.calls: list[tuple[str, str, Any]] = []
         self.requests: list[Mapping[str, Any]] = []
         self._answers: dict[tuple[str, str], list[Answer]] = {}

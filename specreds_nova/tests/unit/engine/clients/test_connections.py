@@ -37,6 +37,15 @@ class PreparedTest(testtools.TestCase):
                                                                     ours.body))
         self.assertEqual(theirs.headers, ours.headers)
 
+    @ddt.data('http://nova', 'https://nova:8774/v2.1/servers/0f-_~.a', 'http://10.0.0.1/a/../b',
+              'http://nova/a//b', 'http://NOVA/a', 'http://nova/a b', 'http://nova/ü', 'http://ü/a',
+              'http://nova/a/', 'http://[::1]:8774/a', 'http://nova/%7ea', 'http://nova/a?b=c d',
+              'http://user:secret@nova/a', 'http://nova/a#b', 'http://nova/.a')
+    def test_url_is_that_of_the_library(self, url: str) -> None:
+        ours, theirs = (session.prepare_request(requests.Request('GET', url)).url
+                        for session in (self.session, requests.Session()))
+        self.assertEqual(theirs, ours)
+
     def test_credentials_of_a_request_are_sent(self) -> None:
         prepared = self.session.prepare_request(
             requests.Request('GET', _URL, auth=('user', 'secret')))
@@ -65,3 +74,28 @@ class PreparedTest(testtools.TestCase):
         first['proxies']['http'] = 'http://other'
         again = self.session.merge_environment_settings(_URL, {}, None, None, None)
         self.assertNotIn('http', again['proxies'])
+
+
+class PoolsTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.session = connections.Session(3)
+
+    def _pool(self, url: str, verify: Any = True, proxies: Any = None) -> Any:
+        adapter: Any = self.session.get_adapter(url)
+        return adapter.get_connection_with_tls_context(
+            self.session.prepare_request(requests.Request('GET', url)), verify, proxies)
+
+    def test_service_has_one_pool_for_equal_settings(self) -> None:
+        pool = self._pool('https://nova/1')
+        self.assertIs(pool, self._pool('https://nova/2'))
+        others = [self._pool('https://nova:8774/1'), self._pool('http://nova/1'),
+                  self._pool('https://nova/1', verify=False),
+                  self._pool('https://nova/1', proxies={'https': 'http://proxy:3128'})]
+        self.assertEqual(5, len({id(other) for other in (pool, *others)}))
+
+    def test_closed_session_opens_connections_anew(self) -> None:
+        pool = self._pool('http://nova/1')
+        self.session.close()
+        self.assertIsNot(pool, self._pool('http://nova/1'))

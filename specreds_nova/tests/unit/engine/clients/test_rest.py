@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client of a REST service."""
 
+import types
+
 import ddt
 from keystoneauth1 import exceptions
 
@@ -47,3 +49,45 @@ class ServiceTest(base.ServiceTest):
 
     def test_missing_credentials_name_the_option(self) -> None:
         self.assertIn('auth_type', self.raised(exception.Invalid, rest.session, self.conf))
+
+
+class AddressTest(base.ServiceTest):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.addresses = ['http://nova/%7e', 'http://other', 'http://third']
+        self.session.auth = types.SimpleNamespace(auth_ref=None)
+        self.session.get_endpoint = self._look_up
+        self.session.answer('GET', '/it', {})
+        self.service = rest.Service(self.session, self.conf, 'Nova', 'compute')
+
+    def _look_up(self, auth: object, **service: object) -> str:
+        self.assertEqual((None, 'compute'), (auth, service['service_type']))
+        return self.addresses.pop(0)
+
+    def _sent_to(self) -> object:
+        self.service.get('/it')
+        return self.session.requests[-1]['endpoint_override']
+
+    def test_address_is_looked_up_once_for_each_token(self) -> None:
+        self.assertIsNone(self._sent_to())
+        self.session.auth.auth_ref = object()
+        self.assertEqual(['http://nova/%%7e'] * 2, [self._sent_to(), self._sent_to()])
+        self.session.auth.auth_ref = object()
+        self.assertEqual(['http://other'] * 2, [self._sent_to(), self._sent_to()])
+
+    def test_address_from_an_invalid_token_is_not_kept(self) -> None:
+        self.session.auth.auth_ref = object()
+        self._sent_to()
+        self.session.auth.auth_ref = None
+        self.assertIsNone(self._sent_to())
+        self.assertEqual(2, len(self.addresses))
+
+    def test_missing_service_is_unreachable(self) -> None:
+        self.session.auth.auth_ref = object()
+
+        def look_up(auth: object, **service: object) -> str:
+            raise exceptions.EndpointNotFound
+
+        self.session.get_endpoint = look_up
+        self.raised(exception.Unreachable, self.service.get, '/it')
