@@ -77,7 +77,7 @@ def run(args: argparse.Namespace, network: hosts.Network | None = None) -> dict[
     places = _hostile_places(own) if args.hostile else [sites.Place(ceph.VOLUMES)]
     results: list[outcomes.Result] = []
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix='soak') as scratch:
+    with _told(results), tempfile.TemporaryDirectory(prefix='soak') as scratch:
         connect = functools.partial(sites.Site, own.conf, own.admin_conf, pathlib.Path(scratch),
                                     places, kept=own.files.log, network=network)
         # The first one creates what all of them use.
@@ -92,14 +92,22 @@ def run(args: argparse.Namespace, network: hosts.Network | None = None) -> dict[
                 if played.result.violations:
                     print('\n'.join(played.story), flush=True)
     seconds = time.monotonic() - began
-    print(outcomes.table(results))
-    for attack, times in sorted(collections.Counter(
-            attack for result in results for attack in result.attacks).items()):
-        print(f'  {times} times: {attack}')
     figures = _figures(results) | {'soak.rounds_per_minute': total / seconds * 60}
     if figures['soak.violations']:
         raise RaceLost(f'{figures["soak.violations"]:.0f} of {total} races were lost: see above')
     return figures
+
+
+@contextlib.contextmanager
+def _told(results: list[outcomes.Result]) -> Iterator[None]:
+    """Print the outcomes in the end, also after an interruption."""
+    try:
+        yield
+    finally:
+        print(outcomes.table(results))
+        for attack, times in sorted(collections.Counter(
+                attack for result in results for attack in result.attacks).items()):
+            print(f'  {times} times: {attack}')
 
 
 def _tasks(total: int, seed: int) -> list[crews.Task]:
@@ -132,10 +140,13 @@ def _weather(own: ceph.Ceph, site: sites.Site, args: argparse.Namespace
     if not args.hostile:
         yield lambda: None
         return
-    with weather.Weather(own, site.command, ceph.VOLUMES, args.seed) as accidents:
-        yield accidents.check
-    for accident, times in accidents.happened.items():
-        print(f'  {times} times: {accident.value}')
+    accidents = weather.Weather(own, site.command, ceph.VOLUMES, args.seed)
+    try:
+        with accidents:
+            yield accidents.check
+    finally:
+        for accident, times in accidents.happened.items():
+            print(f'  {times} times: {accident.value}')
 
 
 def _figures(results: list[outcomes.Result]) -> dict[str, float]:

@@ -9,9 +9,17 @@ import time
 _LONGEST = 6.0
 
 
-def _crowding() -> float:
+def crowding() -> float:
     """Return how many processes want each processor, by the average of the last minute."""
     return os.getloadavg()[0] / len(os.sched_getaffinity(0))
+
+
+def extended(seconds: float, crowding: Callable[[], float] = crowding) -> float:
+    """Return a limit on a quiet machine as one on this machine, as busy as it is.
+
+    :param crowding: returns how many processes want each processor
+    """
+    return seconds * min(max(crowding(), 1.0), _LONGEST)
 
 
 class Deadline:
@@ -27,7 +35,7 @@ class Deadline:
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic,
-                 crowding: Callable[[], float] = _crowding) -> None:
+                 crowding: Callable[[], float] = crowding) -> None:
         self._left = seconds
         self._clock = clock
         self._crowding = crowding
@@ -37,7 +45,7 @@ class Deadline:
     def passed(self) -> bool:
         """Whether it is over. Ask often: the time since the last call counts by the load now."""
         now = self._clock()
-        self._left -= (now - self._seen) / min(max(self._crowding(), 1.0), _LONGEST)
+        self._left -= (now - self._seen) / extended(1.0, self._crowding)
         self._seen = now
         return self._left <= 0
 

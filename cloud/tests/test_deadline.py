@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time limits on quiet and on busy machines."""
 
+from unittest import mock
+
 import testtools
 
 from cloud import deadline
@@ -17,6 +19,10 @@ class DeadlineTest(testtools.TestCase):
     def pass_after(self, seconds: float) -> bool:
         self.now += seconds
         return self.deadline.passed
+
+    def test_limit_of_another_program_is_extended_by_the_load(self) -> None:
+        for crowding, seconds in ((0.5, 60), (2.0, 120), (50.0, 360)):
+            self.assertEqual(seconds, deadline.extended(60, mock.Mock(return_value=crowding)))
 
     def test_quiet_machine_has_the_limit_itself(self) -> None:
         self.assertFalse(self.pass_after(59))

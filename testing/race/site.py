@@ -73,7 +73,7 @@ class Site:
         self.conf = conf
         self.directory = directory
         self.kept = kept
-        self.cluster = superposition.Cluster(str(conf), 'cinder', _TIMEOUT)
+        self.cluster = superposition.Cluster(str(conf), 'cinder', deadline.extended(_TIMEOUT))
         self.protocol = make(self.cluster)
         self._admin = rados.Rados(name='client.admin', conffile=str(admin_conf), conf={
             'rados_osd_op_timeout': str(_PATIENCE), 'rados_mon_op_timeout': str(_PATIENCE)})

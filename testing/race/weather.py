@@ -20,6 +20,7 @@ _GROUPS = (32, 40)
 # A dead monitor's peers call for an election after 10 s without its lease, or at once.
 _DEAD_S = (1.0, 12.0)
 _CLEAN_S = 180.0
+_ENDLESS = '1000000'
 _LOOK_S = 0.5
 
 
@@ -63,6 +64,8 @@ class Weather:
         self.error: Exception | None = None
 
     def __enter__(self) -> 'Weather':
+        # An OSD that was marked down too often ends itself.
+        self._command('config set', who='osd', name='osd_max_markdown_count', value=_ENDLESS)
         self._thread.start()
         return self
 
