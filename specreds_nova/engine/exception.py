@@ -10,6 +10,10 @@ class Unreachable(EngineError):
     """A service does not answer: it may have done what was requested, or not."""
 
 
+class Unanswered(Unreachable):
+    """A service has not answered a request in time, and may do later what was requested."""
+
+
 class Refused(EngineError):
     """A service refuses a request."""
 

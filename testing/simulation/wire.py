@@ -100,14 +100,14 @@ class Wire(clients.Line):
             if service not in _ATOMIC and chance < trouble.lost / 2:
                 self._act(act)
             hub.sleep(_TIMEOUT)
-            raise exception.Unreachable(f'{service} has not answered {name}')
+            raise exception.Unanswered(f'{service} has not answered {name}')
         chance -= trouble.lost
         if service in _ATOMIC:
             return self._act(act)
         if chance < trouble.late:
             self._later(act)
             hub.sleep(_TIMEOUT)
-            raise exception.Unreachable(f'{service} has not answered {name} in time')
+            raise exception.Unanswered(f'{service} has not answered {name} in time')
         chance -= trouble.late
         if chance < trouble.twice:
             self._later(act)

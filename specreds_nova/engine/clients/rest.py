@@ -19,6 +19,7 @@ _CONNECTIONS = 128
 _TOO_BUSY = 429
 _TIMED_OUT = 408
 _UNKNOWN = 401
+_GATEWAY_TIMED_OUT = 504
 
 
 def session(conf: cfg.ConfigOpts) -> sessions.Session:
@@ -47,6 +48,7 @@ class Service:
     :param microversion: microversion of all requests
     :param headers: headers of all requests
     :raises exception.Unreachable: the service does not answer, or is overloaded
+    :raises exception.Unanswered: the service has not answered in time
     :raises exception.NotFound: the service does not know the object
     :raises exception.Refused: the service refuses the request, with its reason
     """
@@ -119,9 +121,15 @@ class Service:
             message = f'{self.name} answers {method} {path} with {status}: {_message(exc)}'
             if status == 404:
                 raise exception.NotFound(message) from exc
-            if status >= 500 or status in (0, _TOO_BUSY, _TIMED_OUT, _UNKNOWN):
+            if status in (_TIMED_OUT, _GATEWAY_TIMED_OUT):
+                raise exception.Unanswered(message) from exc
+            if status >= 500 or status in (0, _TOO_BUSY, _UNKNOWN):
                 raise exception.Unreachable(message) from exc
             raise exception.Refused(message) from exc
+        except exceptions.ConnectTimeout as exc:
+            # The session raises it for an answer that is late, too.
+            raise exception.Unanswered(
+                f'{self.name} has not answered {method} {path}: {exc}') from exc
         except exceptions.ClientException as exc:
             raise exception.Unreachable(
                 f'{self.name} does not answer {method} {path}: {exc}') from exc

@@ -23,6 +23,8 @@ _PAUSE = 1.0
 # Seconds until a failed evacuation is requested again: at first, and at most.
 _ASK_AGAIN = 2.0
 _ASK_AT_LAST = 60.0
+# Seconds for which Nova may still begin an evacuation that it has not confirmed in time.
+_MAY_BEGIN = 30.0
 # Seconds for which the engine has seen Nova's claim before it asks the host for its uptime.
 _ASK_HOST = 10.0
 # How wrong the start of nova-compute may be by the engine's clock: at once, and by which share of
@@ -55,6 +57,8 @@ class _Evacuation:
         self._detail = detail
         self._let_out = let_out
         self._asked: float | None = None
+        # When Nova will not begin an evacuation any more that it has not confirmed.
+        self._uncertain = float('-inf')
         self._times = 0
         self._looked = run.now
         self._started = float('-inf')
@@ -136,7 +140,13 @@ class _Evacuation:
             self._detail['refused'] = str(exc)
 
     def _due(self) -> bool:
-        """Return whether to ask Nova (again)."""
+        """Return whether to ask Nova (again).
+
+        Nova does not refuse a second evacuation at once (``API.evacuate``): while one is adopted,
+        the other one finds a guest on its host, and sets the server to error.
+        """
+        if self._run.now < self._uncertain:
+            return False
         wait = min(_ASK_AGAIN * 2.0 ** (self._times - 1), _ASK_AT_LAST)
         return self._asked is None or self._run.now - self._asked >= wait
 
@@ -256,6 +266,10 @@ class _Evacuation:
                 self._release(target)
             host = target or self._other(server)
             compute.evacuate(server.id, host, self._force(server, host, bool(target)))
+        except exception.Unanswered as exc:
+            LOG.warning('recovery %s: %s', run.id, exc)
+            self._detail['refused'] = str(exc)
+            self._uncertain = run.now + _MAY_BEGIN
         except (exception.Refused, exception.Unreachable) as exc:
             LOG.warning('recovery %s: %s', run.id, exc)
             self._detail['refused'] = str(exc)

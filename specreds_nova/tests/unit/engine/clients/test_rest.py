@@ -21,8 +21,9 @@ class ServiceTest(base.ServiceTest):
 
     @ddt.data((404, exception.NotFound), (400, exception.Refused), (403, exception.Refused),
               (409, exception.Refused), (401, exception.Unreachable),
-              (408, exception.Unreachable), (429, exception.Unreachable),
-              (500, exception.Unreachable), (503, exception.Unreachable))
+              (408, exception.Unanswered), (429, exception.Unreachable),
+              (500, exception.Unreachable), (503, exception.Unreachable),
+              (504, exception.Unanswered))
     @ddt.unpack
     def test_status_is_translated(self, status: int, kind: type[Exception]) -> None:
         self.session.fail('GET', '/it', status, 'because')
@@ -35,6 +36,10 @@ class ServiceTest(base.ServiceTest):
     def test_connection_failure_is_unreachable(self, failure: Exception) -> None:
         self.session.answer('POST', '/it', failure)
         self.raised(exception.Unreachable, self.service.post, '/it', {})
+
+    def test_answer_that_is_late_may_follow_an_act(self) -> None:
+        self.session.answer('POST', '/it', exceptions.ConnectTimeout())
+        self.raised(exception.Unanswered, self.service.post, '/it', {})
 
     def test_answer_is_parsed(self) -> None:
         self.session.answer('GET', '/it', {'a': 1})

@@ -96,6 +96,18 @@ class MovingTest(base.RecoveryTest):
         evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {}, lambda host: True)
         self.compute.evacuate.assert_called()
 
+    def test_evacuation_that_nova_may_still_begin_is_not_requested_again(self) -> None:
+        self.context = self.make_context(adopt_timeout=40.0)
+        asked: list[float] = []
+
+        def evacuate(*args: Any) -> None:
+            asked.append(self.clock.now())
+            raise (exception.Unanswered if len(asked) == 1 else exception.Unreachable)('no')
+        self.compute.evacuate.side_effect = evacuate
+        self.move()
+        self.assertGreaterEqual(asked[1] - asked[0], 30.0)
+        self.assertLess(asked[2] - asked[1], 10.0)
+
     def test_member_of_an_affinity_group_is_forced(self) -> None:
         # Nova's scheduler would refuse each host but the one that has failed.
         for policy in ('affinity', 'anti-affinity'):
