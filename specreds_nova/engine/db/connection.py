@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc as sa_exc
 
 from specreds_nova.engine import exception
+from specreds_nova.engine.db import kept
 
 T = TypeVar('T')
 
@@ -64,7 +65,7 @@ class Transactions:
     """
 
     def __init__(self, engine: sa.Engine, tries: int = 4) -> None:
-        self._engine = engine
+        self._connections = kept.Connections(engine)
         self._again = api.wrap_db_retry(
             max_retries=tries, retry_interval=0.05, max_retry_interval=1.0,
             retry_on_deadlock=True, retry_on_disconnect=True, jitter=True)
@@ -79,7 +80,7 @@ class Transactions:
         :raises exception.Unreachable: the database does not answer
         """
         def once() -> T:
-            with self._turn, self._engine.begin() as connection:
+            with self._turn, self._connections.get() as connection, connection.begin():
                 return work(connection)
 
         with translated():
