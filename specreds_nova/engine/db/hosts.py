@@ -16,11 +16,15 @@ _T = tables.HOSTS
 _JSON = 5
 _CHANGEABLE = frozenset({'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'goodbye',
                          'goodbye_at', 'maintenance', 'held', 'kernel'})
+_NAMES = tuple(column.name for column in _T.columns)
+
+# Each step of each recovery reads a host: to make the statement anew takes longer than to run it.
+_READ = sa.select(_T).where(_T.c.name == sa.bindparam('the_host'))
 
 
 def get(connection: sa.Connection, name: str) -> model.Host | None:
     """Return a host; None if it is not recorded."""
-    row = connection.execute(sa.select(_T).where(_T.c.name == name)).one_or_none()
+    row = connection.execute(_READ, {'the_host': name}).one_or_none()
     return _host(row) if row else None
 
 
@@ -110,7 +114,7 @@ def forget(connection: sa.Connection, name: str) -> bool:
 
 
 def _host(row: sa.Row[Any]) -> model.Host:
-    values = dict(row._mapping)
+    values = dict(zip(_NAMES, row, strict=True))
     values['why'] = tuple(values['why'])
     values['held'] = tuple(values['held'] or ())
     return model.Host(**values)

@@ -6,6 +6,7 @@ takes over a recovery raises its epoch, so that all later changes of the former 
 """
 
 from collections.abc import Collection, Sequence
+import functools
 from typing import Any
 
 from oslo_db import exception as db_exception
@@ -17,7 +18,8 @@ from specreds_nova.engine.db import tables
 
 _T = tables.RECOVERIES
 _ACTIVE = 1
-_COLUMNS = frozenset(column.name for column in _T.columns) - {'active', 'created', 'updated'}
+_NAMES = tuple(column.name for column in _T.columns)
+_COLUMNS = frozenset(_NAMES) - {'active', 'created', 'updated'}
 _CHANGEABLE = frozenset({'state', 'priority', 'expected', 'destination', 'superposition',
                          'outcome', 'error', 'bytes', 'why'})
 
@@ -137,12 +139,14 @@ def change(connection: sa.Connection, recovery: model.Recovery, values: dict[str
     :raises exception.Invalid: the recovery is past the commit point, or has no such value
     """
     values = _checked(recovery, values)
-    conditions = [_T.c.id == recovery.id, _T.c.epoch == recovery.epoch, _T.c.active == _ACTIVE]
-    if values.get('state') in model.BEFORE_COMMIT or values.get('outcome') in _PRIMARY_LIVES:
-        conditions.append(_T.c.state.in_(model.BEFORE_COMMIT))
     ending = {'active': None, 'ended': now} if values.get('state') == model.ENDED else {}
+    new = {'updated': now, **values, **ending}
+    primary_lives = (values.get('state') in model.BEFORE_COMMIT
+                     or values.get('outcome') in _PRIMARY_LIVES)
     changed = connection.execute(
-        sa.update(_T).where(*conditions).values(updated=now, **values, **ending)).rowcount
+        _change(frozenset(new), before_commit=primary_lives),
+        {'the_recovery': recovery.id, 'the_epoch': recovery.epoch,
+         **{f'new_{name}': value for name, value in new.items()}}).rowcount
     current = get(connection, recovery.id)
     if changed == 1 and current is not None:
         return current
@@ -155,6 +159,21 @@ def change(connection: sa.Connection, recovery: model.Recovery, values: dict[str
                 _row(current)[name] == value for name, value in values.items()):
             return current
     raise _lost(recovery, current)
+
+
+@functools.cache
+def _change(names: frozenset[str], *, before_commit: bool) -> sa.Update:
+    """Return the statement that changes an active recovery in an epoch.
+
+    :param names: names of the values that change
+    :param before_commit: only before the commit point
+    """
+    statement = sa.update(_T).where(
+        _T.c.id == sa.bindparam('the_recovery'), _T.c.epoch == sa.bindparam('the_epoch'),
+        _T.c.active == _ACTIVE)
+    if before_commit:
+        statement = statement.where(_T.c.state.in_(model.BEFORE_COMMIT))
+    return statement.values({name: sa.bindparam(f'new_{name}') for name in sorted(names)})
 
 
 def hold(connection: sa.Connection, recovery: model.Recovery, *, ended: bool, now: float) -> None:
@@ -219,7 +238,7 @@ def _row(recovery: model.Recovery) -> dict[str, Any]:
 
 
 def _recovery(row: sa.Row[Any]) -> model.Recovery:
-    values = dict(row._mapping)
+    values = dict(zip(_NAMES, row, strict=True))
     del values['active']
     values['why'] = tuple(values['why'])
     return model.Recovery(**values)
