@@ -235,6 +235,26 @@ class _Board(impl_etcd.EtcdJobBoard):
             'failure': []})
         return bool(answer.get('succeeded'))
 
+    def consume(self, job: impl_etcd.EtcdJob, who: str) -> None:
+        """Remove a job that the engine has claimed.
+
+        One request is enough if the job was claimed by the lease of today.
+        """
+        if self._lease is None or not self._remove(job):
+            super().consume(job, who)
+
+    def _remove(self, job: impl_etcd.EtcdJob) -> bool:
+        """Remove a job if it is claimed by the lease of the engine; return whether it was."""
+        data, lock = self._data(job), self._lock_of(job)
+        answer = self._client.transaction({
+            'compare': [{'key': lock['key'], 'target': 'VALUE', 'result': 'EQUAL',
+                         'value': lock['value']},
+                        {'key': data, 'target': 'CREATE', 'result': 'GREATER',
+                         'create_revision': 0}],
+            'success': [{'request_delete_range': {'key': key}} for key in (data, lock['key'])],
+            'failure': []})
+        return bool(answer.get('succeeded'))
+
     def _data(self, job: impl_etcd.EtcdJob) -> str:
         return str(etcd_utils._encode(job.key + self.DATA_POSTFIX))
 

@@ -48,16 +48,22 @@ class Etcd:
         return Lease(self, lease)
 
     def transaction(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Put keys if a condition on other keys holds."""
+        """Put and delete keys if all conditions hold."""
         self._answer()
         for condition in request['compare']:
             entry = self._keys.get(_decoded(condition['key']))
             if condition['target'] == 'MOD':
                 if entry is None or str(entry[2]) != condition['mod_revision']:
                     return {}
+            elif condition['target'] == 'VALUE':
+                if entry is None or entry[0] != base64.b64decode(condition['value']):
+                    return {}
             elif (entry is not None) != (condition['result'] == 'GREATER'):
                 return {}
         for action in request['success']:
+            if 'request_delete_range' in action:
+                self._keys.pop(_decoded(action['request_delete_range']['key']), None)
+                continue
             put = action['request_put']
             self._keys[_decoded(put['key'])] = (base64.b64decode(put['value']), put.get('lease'),
                                                self.requests)

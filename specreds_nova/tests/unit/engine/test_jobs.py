@@ -152,6 +152,28 @@ class BoardTest(testtools.TestCase):
         self.assertEqual({posted.recovery}, self.two.known())
         self.assertEqual([], self.two.unclaimed())
 
+    def test_claimed_job_is_consumed_by_one_request(self) -> None:
+        posted = self._posted()
+        self.one.claim(posted)
+        before = self.etcd.requests
+        self.one.consume(posted)
+        self.assertEqual(1, self.etcd.requests - before)
+        self.assertEqual(set(), self.two.known())
+
+    def test_job_that_an_earlier_lease_has_claimed_is_consumed(self) -> None:
+        posted = self._posted()
+        claim = self.one.claim(posted)
+        self.one._board._lease = self.etcd.lease(4)
+        self.one.consume(posted)
+        self.assertEqual((True, set()), (claim, self.two.known()))
+
+    def test_job_that_another_engine_has_consumed_is_not_missed(self) -> None:
+        posted = self._posted()
+        self.one.claim(posted)
+        self.one.consume(posted)
+        self.one.consume(posted)
+        self.assertEqual(set(), self.two.known())
+
     def test_abandoned_job_is_free(self) -> None:
         posted = self._posted()
         self.one.claim(posted)
