@@ -55,10 +55,11 @@ ROWS = (
     Row('foreign', _DISKS, 'a volume of another driver than RBD', FAILED,
         'Cinder cannot shut a host out of it; evacuated with evacuate_unfenced',
         f'{_ENGINE}.recovery.steps.test_shut_out.ShutOutTest.test_refused_fence_fails'),
-    Row('rbd-root', _DISKS, 'a root disk that Nova keeps in RBD (images_type = rbd)', EVACUATED,
-        'only with server_disks_in_rbd: the failed host is fenced from it, and its data is kept',
-        'specreds_nova.tests.disks_stories.test_evacuated.TestEvacuated.'
-        'test_server_that_boots_from_an_image_is_evacuated_with_its_disk'),
+    Row('rbd-root', _DISKS, 'a root disk that Nova keeps in RBD (images_type = rbd)', SPECULATIVE,
+        'superposed with the volumes, with server_disk_backups, which is experimental; evacuated '
+        'with its data if only server_disks_in_rbd is set',
+        'specreds_nova.tests.disk_backups_stories.test_recovered.TestRecovered.'
+        'test_backup_has_what_was_written_and_keeps_what_it_writes'),
     Row('rbd-disk', _DISKS, 'another disk that Nova keeps in RBD, beside its volumes', EVACUATED,
         'with server_disks_in_rbd the failed host is fenced from it, too, and its data is kept',
         f'{_ENGINE}.clients.test_volumes.VolumesTest.'
