@@ -98,15 +98,15 @@ class MovingTest(base.RecoveryTest):
 
     def test_evacuation_that_nova_may_still_begin_is_not_requested_again(self) -> None:
         self.context = self.make_context(adopt_timeout=40.0)
-        asked: list[float] = []
+        times: list[float] = []
 
         def evacuate(*args: Any) -> None:
-            asked.append(self.clock.now())
-            raise (exception.Unanswered if len(asked) == 1 else exception.Unreachable)('no')
+            times.append(self.clock.now())
+            raise (exception.Unanswered if len(times) == 1 else exception.Unreachable)('no')
         self.compute.evacuate.side_effect = evacuate
         self.move()
-        self.assertGreaterEqual(asked[1] - asked[0], 30.0)
-        self.assertLess(asked[2] - asked[1], 10.0)
+        self.assertGreaterEqual(times[1] - times[0], 30.0)
+        self.assertLess(times[2] - times[1], 10.0)
 
     def test_member_of_an_affinity_group_is_forced(self) -> None:
         # Nova's scheduler would refuse each host but the one that has failed.
