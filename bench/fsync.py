@@ -3,7 +3,8 @@
 
 The writer works on a file of 64 MiB in a fresh overlay while it is speculative; then the overlay
 is made durable, as collapse does it, and the writer continues in its file; at last it writes all
-over the disk, where each write is the first one to its cluster and also writes an L2 entry.
+over the disk, where each write is the first one to its cluster and also writes an L2 entry and
+reference counts.
 """
 
 import random
