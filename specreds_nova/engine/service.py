@@ -3,9 +3,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
-import contextlib
 import dataclasses
-import queue
 import threading
 from typing import Any
 
@@ -14,10 +12,10 @@ from oslo_log import log as logging
 
 from specreds_nova.engine import boots
 from specreds_nova.engine import conductor as conductors
+from specreds_nova.engine import event_loop
 from specreds_nova.engine import events
 from specreds_nova.engine import exception
 from specreds_nova.engine import fibers
-from specreds_nova.engine import holding
 from specreds_nova.engine import janitor as janitors
 from specreds_nova.engine import jobs
 from specreds_nova.engine import metrics as counted
@@ -51,9 +49,8 @@ from specreds_nova.engine.recovery import nova_prefetch
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two ticks of the detector, and between two looks at hosts that are held back.
+# Seconds between two ticks of the detector.
 _TICK = 0.05
-_HELD = 0.25
 # Seconds between two looks for hosts to power off.
 _POWER = 2.0
 # Seconds between two looks for hosts that have booted.
@@ -68,20 +65,10 @@ _FIRST_FORECAST = 10.0
 # Seconds that each part has to stop.
 _PATIENCE = 5.0
 
-# Seconds for which more suspicions are gathered when several hosts are late.
-_GATHER = 0.1
 # Threads that call services and hosts for recoveries.
 CALLERS = 26
 # Seconds after which a thread hangs that waits for nothing, and one that asks other services.
 _HANGS, _HANGS_ASKING = 10.0, 600.0
-# Seconds for which the dispatcher waits for events, to show that it does not hang.
-_IDLE = 5.0
-# A timeout that is over at once.
-_NOW = 1e-6
-# Hosts that are recorded in one transaction.
-_RECORDED = 500
-
-_STOP = object()
 
 
 class Engine:
@@ -131,6 +118,8 @@ class Engine:
             context, self._facts, detection_conf.host_gates(options),
             detection_conf.server_gates(options), self._conductor, options.name,
             detection_conf.crash_gates(options), self._prefetch)
+        self._events = event_loop.EventLoop(
+            self._watcher.news, self._monitor, self._dispatcher, self._store, self._clock)
         lost = lost_servers.LostServers(
             self._dispatcher.crashed, self._watcher.crashed, self._clients.compute,
             context.suspects)
@@ -191,7 +180,7 @@ class Engine:
         """Stop, and leave recoveries to other engines; return False if a step still waits."""
         LOG.info('engine %s stops', self._options.name)
         self._stopping.set()
-        self._watcher.news.put(_STOP)
+        self._events.stop()
         self._crashes.stop(_PATIENCE)
         calm = self._conductor.stop(_PATIENCE)
         self._echo.stop(_PATIENCE)
@@ -270,90 +259,8 @@ class Engine:
                 LOG.warning('cannot report boots of hosts to Cinder, trying again later: %s', exc)
 
     def _dispatch(self) -> None:
-        """Act on the events of the detector, and again on hosts that are held back."""
-        held = holding.Holding(self._clock, self._dispatcher.hold)
-        # This thread may have failed, and lost the suspicions that it had received.
-        for name in self._monitor.all_suspected():
-            self._watcher.news.put(name)
-        while not self._stopping.is_set():
-            self._threads.progress('dispatcher')
-            news = self._news(_HELD if held.names() else _IDLE)
-            if _STOP in news:
-                return
-            suspected = [name for name in news if isinstance(name, str)]
-            if suspected or not news:
-                self._act([*dict.fromkeys(suspected)] or held.names(), held)
-            self._record([other for other in news if isinstance(other, events.HostAppeared)])
-            for other in news:
-                if isinstance(other, events.GoodbyeChanged):
-                    self._record_goodbye(other)
-
-    def _news(self, seconds: float) -> list[Any]:
-        """Return all waiting events of the detector; none if there are none for some seconds."""
-        news: list[Any] = []
-        with contextlib.suppress(queue.Empty):
-            news.append(self._watcher.news.get(timeout=seconds))
-            # Thousands of hosts may appear at once, and no suspicion waits for them.
-            while True:
-                news.append(self._watcher.news.get(timeout=_NOW))
-        name = next((name for name in news if isinstance(name, str)), None)
-        return news if name is None else news + self._more(name)
-
-    def _more(self, name: str) -> list[Any]:
-        """Return the news that follow a suspicion: hosts of a rack fail together."""
-        others = self._monitor.facts(name).silent - {name}
-        news: list[Any] = []
-        with contextlib.suppress(queue.Empty):
-            # Nothing is to be waited for while no other host is silent.
-            until = self._clock.now() + (_GATHER if others else 0.0)
-            while True:
-                news.append(self._watcher.news.get(
-                    timeout=max(0.0, until - self._clock.now()) or _NOW))
-        return news
-
-    def _record(self, hosts: Sequence[events.HostAppeared]) -> None:
-        """Record hosts, for engines that start after their death."""
-        try:
-            for first in range(0, len(hosts), _RECORDED):
-                self._store.record({host.host: host.kernel
-                                    for host in hosts[first:first + _RECORDED]})
-        except exception.EngineError as exc:
-            LOG.warning('hosts %s are not recorded: %s',
-                        ', '.join(host.host for host in hosts), exc)
-
-    def _record_goodbye(self, news: events.GoodbyeChanged) -> None:
-        """Record a goodbye, for engines that start after it."""
-        try:
-            self._store.leave(news.host, news.goodbye, news.at)
-        except exception.EngineError as exc:
-            LOG.warning('host %s: its goodbye is not recorded: %s', news.host, exc)
-
-    def _act(self, names: Sequence[str], held: holding.Holding) -> None:
-        """Act on hosts, or note the reasons that hold each back."""
-        suspicions = []
-        for name in names:
-            heard = self._monitor.look(name)
-            if heard is None or not heard.suspected:
-                held.release(name)
-                continue
-            # An operator's word counts once.
-            suspicions.append(dispatch.Suspicion(
-                name, heard.why, heard.heard, heard.well if heard.word is None else None))
-        if not suspicions:
-            return
-        try:
-            results = self._dispatcher.suspect_all(suspicions)
-        except exception.EngineError as exc:
-            results = [[str(exc)] for _ in suspicions]
-        except Exception:
-            LOG.exception('suspected hosts cannot be recovered; they are tried again')
-            results = [['an unexpected error'] for _ in suspicions]
-        for suspicion, result in zip(suspicions, results, strict=True):
-            reasons = result if isinstance(result, list) else [str(result)]
-            if reasons:
-                held.keep(suspicion.name, reasons)
-            else:
-                held.release(suspicion.name)
+        """Act on the events of the detector."""
+        self._events.run(self._stopping.is_set, lambda: self._threads.progress('dispatcher'))
 
     def _look_after(self) -> None:
         last_query = float('-inf')

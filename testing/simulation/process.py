@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 from specreds_nova.engine import conductor
+from specreds_nova.engine import event_loop
 from specreds_nova.engine import events
 from specreds_nova.engine import exception
 from specreds_nova.engine import fibers
@@ -45,7 +46,7 @@ from testing.simulation import world as worlds
 
 # By module of the engine: the modules of the standard library that are simulated there.
 _SIMULATED: dict[Any, tuple[str, ...]] = {
-    service: ('threading', 'queue', 'futures'), events: ('queue',),
+    service: ('threading', 'futures'), event_loop: ('queue',), events: ('queue',),
     conductor: ('threading', 'time'), crashes: ('threading', 'queue'),
     threads: ('threading', 'time'), nova_prefetch: ('threading', 'futures'),
     preparation_limit: ('threading',), dirty_precheck: ('threading',), tenant: ('threading',),
@@ -62,7 +63,7 @@ _HEEDED = 20.0
 _APART = 2.5
 # Seconds between two looks of threads that poll: fewer looks make a simulation faster.
 _POLLS: dict[tuple[Any, str], float] = {
-    (service, '_TICK'): 0.2, (service, '_HELD'): 0.5, (suspects, '_LOOK'): 0.25,
+    (service, '_TICK'): 0.2, (event_loop, '_HELD'): 0.5, (suspects, '_LOOK'): 0.25,
     (tenant, '_LOOK'): 0.05}
 
 

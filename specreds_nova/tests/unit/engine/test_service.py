@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The threads of an engine."""
 
-from collections.abc import Iterable
-import queue
 from typing import Any
 from unittest import mock
 
 import testtools
 
-from specreds_nova.engine import events
 from specreds_nova.engine import metrics
 from specreds_nova.engine import service
 
@@ -23,39 +20,6 @@ class ThreadsTest(testtools.TestCase):
         self.engine._metrics = metrics.Metrics()
         self.engine._monitor = mock.Mock()
         self.engine._threads = mock.Mock()
-
-    def _act_on(self, news: list[object], silent: set[str]) -> list[list[str]]:
-        """Return the hosts on which the dispatcher acts, by turn."""
-        acted: list[list[str]] = []
-        self.engine._watcher = mock.Mock()
-        self.engine._watcher.news = queue.Queue()
-        for event in news:
-            self.engine._watcher.news.put(event)
-        self.engine._clock = mock.Mock(now=lambda: 0.0)
-        self.engine._stopping.is_set.return_value = False
-        self.engine._dispatcher = mock.Mock()
-        self.engine._monitor.all_suspected.return_value = []
-        self.engine._monitor.facts.return_value = mock.Mock(silent=frozenset(silent))
-
-        def act(names: Iterable[str], held: object) -> None:
-            del held
-            acted.append(list(names))
-            self.engine._watcher.news.put(service._STOP)
-        self.engine._act = act
-        self.engine._dispatch()
-        return acted
-
-    def test_hosts_that_fail_together_are_acted_on_together(self) -> None:
-        self.assertEqual([['h1', 'h2']], self._act_on(['h1', 'h2', 'h1'], {'h1', 'h2'}))
-
-    def test_suspicions_do_not_wait_for_hosts_that_appear(self) -> None:
-        recorded: list[list[str]] = []
-        self.engine._store = mock.Mock()
-        self.engine._store.record.side_effect = lambda kernels: recorded.append(list(kernels))
-        appeared = [f'n{number}' for number in range(700)]
-        news = [*(events.HostAppeared(name, 'k1') for name in appeared), 'h1']
-        self.assertEqual([['h1']], self._act_on(news, set()))
-        self.assertEqual([appeared[:500], appeared[500:]], recorded)
 
     def test_nova_is_evidence_about_hosts_that_are_watched(self) -> None:
         down = {'state': 'down', 'status': 'enabled', 'updated_at': None}
