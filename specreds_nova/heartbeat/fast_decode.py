@@ -5,6 +5,7 @@ What differs between one beat and the next are eight values; JSON within JSON ta
 as long to find them as one pattern does. Whatever is not as usual does not match, and is for JSON.
 """
 
+import dataclasses
 import re
 
 from specreds_nova.heartbeat import message
@@ -27,6 +28,10 @@ def _pattern() -> re.Pattern[bytes]:
 
 
 _match = _pattern().fullmatch
+_new = object.__new__
+# The values of a usual beat that are not sent.
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(message.Beat)
+             if field.default is not dataclasses.MISSING}
 
 
 def read(body: bytes) -> message.Beat | None:
@@ -38,5 +43,10 @@ def read(body: bytes) -> message.Beat | None:
     seconds = float(interval)
     if not 0 < seconds < message.LONGEST:
         return None
-    return message.Beat(host.decode(), boot.decode(), int(number), seconds, float(libvirt_age),
-                      float(storage_age), kernel=kernel.decode(), running=running.decode())
+    beat = _new(message.Beat)
+    # The constructor of a frozen class takes half of the time of a message.
+    vars(beat).update(_DEFAULTS, host=host.decode(), boot=boot.decode(), number=int(number),
+                      interval=seconds, libvirt_age=float(libvirt_age),
+                      storage_age=float(storage_age), kernel=kernel.decode(),
+                      running=running.decode())
+    return beat

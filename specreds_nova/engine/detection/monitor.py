@@ -204,16 +204,18 @@ class Monitor:
             self._resume(self._listening.advance(now))
             horizon = self._listening.horizon()
             late = []
+            doubt = self._settings.doubt
             for host in self._hosts.values():
-                if host.accrual.deadline <= horizon or host.notable or host.suspected:
+                accrual = host.accrual
+                if accrual.deadline <= horizon or host.notable or host.suspected:
                     self._judge(host, horizon, now)
                 elif host.doubted:
-                    late.append(host.accrual.deadline)
+                    late.append(accrual.deadline)
                 elif (host.beat is not None
                       # Without a call: there may be 10,000 hosts.
-                      and horizon - host.accrual.last > self._settings.doubt * host.interval):
+                      and horizon - accrual.last > doubt * host.interval):
                     host.doubted = True
-                    late.append(host.accrual.deadline)
+                    late.append(accrual.deadline)
                     self._news.append(('doubted', (host.name,)))
             self._due.set(min(late, default=math.inf))
             news, self._news = self._news, []
