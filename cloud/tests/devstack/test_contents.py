@@ -105,6 +105,15 @@ class ContentsTest(base.DevstackTestCase):
         self.assertIn('exec /usr/bin/curl.distrib ', (root / 'opt/stand-ins/curl').read_text())
         self.assertTrue(os.access(root / 'opt/stand-ins/cephadm', os.X_OK))
 
+    def test_logins_start_no_systemd_of_the_user(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch('cloud.matrix.jail.run', _install))
+        root = self.files.root.path
+        for name in ('bin', 'sbin'):
+            (root / 'usr' / name).mkdir(parents=True)
+        contents.fill(self.files, base.NODES, commands.silent)
+        # To systemd, an empty file is a unit that is masked.
+        self.assertEqual('', (root / 'etc/systemd/system/user@.service').read_text())
+
     def test_failed_installation_names_the_log(self) -> None:
         self.useFixture(fixtures.MonkeyPatch('cloud.matrix.jail.run', lambda *_: 1))
         for _ in range(2):
