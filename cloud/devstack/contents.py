@@ -37,7 +37,7 @@ _FILES = {
     # Open vSwitch's userspace datapath and QEMU need it.
     'etc/tmpfiles.d/specreds-devstack.conf':
         'd /dev/net 0755 root root\nc /dev/net/tun 0666 root root - 10:200\n',
-    # Masked: a user's systemd does not end in a container, and logins that follow wait two minutes.
+    # Masked: a user's systemd does not end in a container, and later logins wait two minutes.
     'etc/systemd/system/user@.service': '',
     # The repositories are root's, and DevStack's user clones them.
     'etc/gitconfig': '[safe]\n\tdirectory = *\n',
