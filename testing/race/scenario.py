@@ -63,6 +63,11 @@ def play(site: sites.Site, kind: str, seed: int, story: list[str], *,
             else:
                 _after(race, chance)
         return race.finish()
+    except superposition.ClusterTimeout as exc:
+        # Ceph did not answer, which proves nothing: the round counts as undecided.
+        story.append(f'ERROR: {exc!r}')
+        return outcomes.Result(kind, outcomes.UNDECIDED, None, [],
+                               (*race.attacks, 'Ceph did not answer in time'))
     except (superposition.SuperError, control.WriterGone) as exc:
         story.append(f'ERROR: {exc!r}')
         return outcomes.Result(kind, outcomes.UNDECIDED, None, [f'error: {exc}'],
