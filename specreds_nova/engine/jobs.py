@@ -8,8 +8,9 @@ job, or reads all jobs. Claims keep two engines from the same work; the database
 doing harm if both work all the same.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 import dataclasses
+import functools
 import threading
 import time
 from typing import Any, TypeVar
@@ -178,6 +179,8 @@ class _Board(impl_etcd.EtcdJobBoard):
         self._seconds = seconds
         self._lease: Any = None
         self._lease_lock = threading.Lock()
+        # By key, as etcd encodes it: the job, and its posting; None for a claim.
+        self._known: dict[str, tuple[str, dict[str, Any] | None]] = {}
 
     def put(self, name: str, details: dict[str, Any], ours: bool) -> _Job:
         """Post a job in one request: times order jobs as well as a counter does."""
@@ -200,25 +203,44 @@ class _Board(impl_etcd.EtcdJobBoard):
 
         :param dead: owners of claims that do not count
         """
-        prefix = self._create_path(self._root_path, self.JOB_PREFIX)
         data, locks, claims = {}, set(), {}
-        for value, metadata in self._client.get_prefix(prefix):
-            key = metadata['key'].decode()
-            if key.endswith(self.DATA_POSTFIX):
-                data[key.removesuffix(self.DATA_POSTFIX)] = jsonutils.loads(value)
-            elif key.endswith(self.LOCK_POSTFIX):
-                job = key.removesuffix(self.LOCK_POSTFIX)
-                owner = jsonutils.loads(value)['owner']
+        known: dict[str, tuple[str, dict[str, Any] | None]] = {}
+        for entry in self._entries():
+            # A job is not changed after it was posted, and thousands may be read each time.
+            encoded = entry['key']
+            job, posting = known[encoded] = self._known.get(encoded) or self._read(entry)
+            if posting is not None:
+                data[job] = posting
+            else:
+                owner = _owner(entry['value'])
                 if owner in dead:
-                    claims[job] = {'claimed': metadata['mod_revision'], 'owner': owner}
+                    claims[job] = {'claimed': entry['mod_revision'], 'owner': owner}
                 else:
                     locks.add(job)
+        self._known = known
         claimed = {data[key]['name'] for key in locks & data.keys()}
         free = [_Job(self, posting['name'], self._client, key, uuid=posting['uuid'],
                      details=posting.get('details') or {}, sequence=posting['sequence'],
                      **claims.get(key, {}))
                 for key, posting in data.items() if posting['name'] not in claimed]
         return free, {posting['name'] for posting in data.values()}
+
+    def _entries(self) -> list[dict[str, str]]:
+        """Return the keys and values of all jobs and claims, as etcd encodes them."""
+        first = self._create_path(self._root_path, self.JOB_PREFIX)
+        answer = self._client.post(self._client.get_url('/kv/range'), json={
+            'key': str(etcd_utils._encode(first)),
+            'range_end': str(etcd_utils._encode(etcd_utils._increment_last_byte(first)))})
+        entries: list[dict[str, str]] = answer.get('kvs', [])
+        return entries
+
+    def _read(self, entry: Mapping[str, str]) -> tuple[str, dict[str, Any] | None]:
+        """Return the key of a job, and its posting unless the entry is a claim."""
+        key = etcd_utils._decode(entry['key']).decode()
+        if key.endswith(self.LOCK_POSTFIX):
+            return key.removesuffix(self.LOCK_POSTFIX), None
+        posting: dict[str, Any] = jsonutils.loads(etcd_utils._decode(entry['value']))
+        return key.removesuffix(self.DATA_POSTFIX), posting
 
     def try_claim(self, *wanted: _Job) -> bool:
         """Claim jobs if all exist and are as they were read; return whether that succeeded."""
@@ -296,6 +318,12 @@ def from_conf(conf: cfg.ConfigOpts) -> Board:
         host=options.jobboard_host, port=options.jobboard_port,
         protocol=options.jobboard_protocol, timeout=_TIMEOUT, api_path=_API, session=session)
     return Board(client, options.name, options.job_lease)
+
+
+@functools.lru_cache
+def _owner(value: str) -> str:
+    """Return the engine that a claim names."""
+    return str(jsonutils.loads(etcd_utils._decode(value))['owner'])
 
 
 def _posted(job: Any) -> Posted:

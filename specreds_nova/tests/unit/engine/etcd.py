@@ -72,6 +72,22 @@ class Etcd:
             raise exceptions.ConnectionTimeoutError('no answer')
         return {'succeeded': True}
 
+    def get_url(self, path: str) -> str:
+        """Return the URL of a request."""
+        return path
+
+    def post(self, url: str, json: dict[str, Any]) -> dict[str, Any]:
+        """Return a range of keys, with their values encoded."""
+        assert url == '/kv/range', url
+        self._answer()
+        first, end = _decoded(json['key']), _decoded(json['range_end'])
+        entries = [{'key': _encoded(key.encode()), 'value': _encoded(value),
+                    'mod_revision': str(revision)}
+                   for key, (value, _, revision) in sorted(self._keys.items())
+                   if first <= key < end]
+        # etcd omits an empty list.
+        return {'kvs': entries} if entries else {}
+
     def get_prefix(self, prefix: str) -> list[tuple[bytes, dict[str, Any]]]:
         """Return the values of all keys with a prefix."""
         self._answer()
@@ -114,3 +130,7 @@ class Lease:
 
 def _decoded(key: str) -> str:
     return base64.b64decode(key).decode()
+
+
+def _encoded(value: bytes) -> str:
+    return base64.b64encode(value).decode()

@@ -3,6 +3,7 @@
 
 import time
 from typing import Any, cast
+from unittest import mock
 import uuid
 
 import testtools
@@ -151,6 +152,15 @@ class BoardTest(testtools.TestCase):
         self.two.abandon(posted)
         self.assertEqual({posted.recovery}, self.two.known())
         self.assertEqual([], self.two.unclaimed())
+
+    def test_job_that_was_read_before_is_not_parsed_again(self) -> None:
+        posted = [self._posted(), *(self.one.post(_recovery(), ours=True) for _ in range(2))]
+        first = self.two.unclaimed({'one'})
+        with mock.patch('oslo_serialization.jsonutils.loads') as parse:
+            self.assertEqual(first, self.two.unclaimed({'one'}))
+        parse.assert_not_called()
+        self.one.consume(posted[1])
+        self.assertEqual({posted[0].recovery, posted[2].recovery}, self.two.known())
 
     def test_claimed_job_is_consumed_by_one_request(self) -> None:
         posted = self._posted()
