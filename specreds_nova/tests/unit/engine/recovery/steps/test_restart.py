@@ -232,6 +232,16 @@ class RecordedCrashesTest(base.RecoveryTest):
             crashed = self._run_until_booted('a')
         self.assertEqual(['a'], [crash.server for crash in crashed])
 
+    def _run_until(self, event: threading.Event, engine: crashes.Crashes) -> None:
+        """Run an engine until an event, at most for a minute if it hangs."""
+        engine.start()
+        for _ in range(6000):
+            if event.wait(0.01):
+                break
+            self.clock.time += 1.0
+        engine.stop(60.0)
+        self.assertTrue(event.is_set())
+
     def _run_until_booted(self, server: str) -> list[model.Crash]:
         """Report a crash and a boot, and run an engine until it has recorded the boot.
 
@@ -255,14 +265,7 @@ class RecordedCrashesTest(base.RecoveryTest):
         engine.tell('h1', server, _CRASH)
         engine.booted('h1', 'k2')
         with mock.patch.object(self.store, 'booted', booted):
-            engine.start()
-            # At most a minute, if it hangs.
-            for _ in range(6000):
-                if recorded.wait(0.01):
-                    break
-                self.clock.time += 1.0
-            engine.stop(60.0)
-        self.assertTrue(recorded.is_set())
+            self._run_until(recorded, engine)
         return known
 
     def test_crash_of_long_ago_is_left(self) -> None:
@@ -292,14 +295,7 @@ class RecordedCrashesTest(base.RecoveryTest):
         with mock.patch.multiple(self.store, drop_crash=dropped, **replaced):
             engine = crashes.Crashes(self._act, self.clock, self.store, again=0.001)
             engine.tell('h1', 'a', _CRASH)
-            engine.start()
-            # At most a minute, if it hangs.
-            for _ in range(6000):
-                if removed.wait(0.01):
-                    break
-                self.clock.time += 1.0
-            engine.stop(60.0)
-        self.assertTrue(removed.is_set())
+            self._run_until(removed, engine)
         self.assertEqual([], self.store.crashes())
 
     def test_removal_that_fails_is_repeated_and_the_crash_not_acted_on_again(self) -> None:
