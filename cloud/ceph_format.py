@@ -49,7 +49,7 @@ def create(files: layout.Layout, settings: layout.Settings, progress: commands.P
     commands.run(['monmaptool', '--create', '--fsid', settings.fsid,
                   *(word for item in monitors.items() for word in ('--addv', *item)),
                   str(files.root / 'monmap')])
-    progress(f'formatting {len(monitors)} monitors and {settings.osds} OSDs')
+    progress(f'formatting {len(monitors)} monitor(s) and {settings.osds} OSDs')
     shared = ['--mkfs', '--conf', str(files.daemon_conf), '--monmap', str(files.root / 'monmap')]
     programs = [['ceph-mon', '--id', name, '--keyring', str(initial), *shared]
                 for name in monitors]

@@ -266,13 +266,11 @@ class _Evacuation:
                 self._release(target)
             host = target or self._other(server)
             compute.evacuate(server.id, host, self._force(server, host, bool(target)))
-        except exception.Unanswered as exc:
-            LOG.warning('recovery %s: %s', run.id, exc)
-            self._detail['refused'] = str(exc)
-            self._uncertain = run.now + _MAY_BEGIN
         except (exception.Refused, exception.Unreachable) as exc:
             LOG.warning('recovery %s: %s', run.id, exc)
             self._detail['refused'] = str(exc)
+            if isinstance(exc, exception.Unanswered):
+                self._uncertain = run.now + _MAY_BEGIN
 
     def _force(self, server: model.Server, host: str | None, backup: bool) -> bool:
         """Return whether Nova is to skip the checks of a host.
