@@ -11,6 +11,7 @@ from hypothesis import stateful
 from hypothesis import strategies
 
 from testing.race import control
+from testing.race import disks
 from testing.race import outcomes
 from testing.race import primary as primaries
 from testing.race import round as rounds
@@ -28,7 +29,7 @@ _DISTURBANCES = strategies.sampled_from((*primaries.Disturbance, primaries.Distu
 _FATES = strategies.sampled_from(('lives', 'lives', 'hangs', 'dies'))
 _MOSTLY = strategies.sampled_from((True, True, True, True, True, False))
 _SHAPES = strategies.builds(
-    rounds.Shape,
+    disks.Shape,
     sizes=strategies.lists(strategies.sampled_from((8, 16, 32)), min_size=1,
                            max_size=3).map(tuple),
     order=strategies.sampled_from((16, 18, 20, 22)), fill=strategies.booleans(),
@@ -62,7 +63,7 @@ class Race(stateful.RuleBasedStateMachine):
         return self._race
 
     @stateful.initialize(shape=_SHAPES, seed=_SEEDS, mode=_PRIMARY, fate=_FATES)
-    def begin(self, shape: rounds.Shape, seed: int, mode: control.Mode, fate: str) -> None:
+    def begin(self, shape: disks.Shape, seed: int, mode: control.Mode, fate: str) -> None:
         """Create the volumes and start their primary.
 
         :param fate: fate of the primary, the reason of the superposition

@@ -10,6 +10,7 @@ from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import trace
 from testing.race import blocks
 from testing.race import control
+from testing.race import disks
 from testing.race import outcomes
 from testing.race import round as rounds
 from testing.race import site as sites
@@ -74,7 +75,7 @@ def ambush(site: sites.Site, seed: int, images: int, *,
     :param early: the primary also writes once to its first image before the fence
     :returns: the round's result and its story
     """
-    race = rounds.Round(site, rounds.Shape((_MIB,) * images, _ORDER, True, False), seed)
+    race = rounds.Round(site, disks.Shape((_MIB,) * images, _ORDER, True, False), seed)
     try:
         race.primary.quiet()
         race.superpose()

@@ -7,14 +7,12 @@ knowing the outcome: the same choices are always possible.
 
 from collections.abc import Callable
 import contextlib
-import dataclasses
 import functools
 import pathlib
 import shutil
 import tempfile
 import time
 from typing import Concatenate, ParamSpec, TypeVar
-import uuid
 
 import numpy
 import tenacity
@@ -25,6 +23,7 @@ from specreds_cinder.superposition import trace
 from testing.race import backup
 from testing.race import blocks
 from testing.race import control
+from testing.race import disks
 from testing.race import history
 from testing.race import hosts
 from testing.race import outcomes
@@ -43,22 +42,6 @@ _FORGOTTEN_S = 120.0
 
 _P = ParamSpec('_P')
 _T = TypeVar('_T')
-
-
-@dataclasses.dataclass(frozen=True)
-class Shape:
-    """The disks of a round.
-
-    :param sizes: of each image, in MiB
-    :param order: objects have two to the power of this many bytes
-    :param fill: whether all blocks are written before the race
-    :param cache: whether the primary uses librbd's write-back cache
-    """
-
-    sizes: tuple[int, ...]
-    order: int
-    fill: bool
-    cache: bool
 
 
 def _step(method: Callable[Concatenate['Round', _P], _T]) -> Callable[
@@ -90,14 +73,14 @@ class Round:
     :ivar broken: a step failed, and the round cannot continue; or the race is lost
     """
 
-    def __init__(self, site: sites.Site, shape: Shape, seed: int,
+    def __init__(self, site: sites.Site, shape: disks.Shape, seed: int,
                  story: list[str] | None = None) -> None:
         self._site = site
         self._shape = shape
         self._seed = seed
         self._directory = pathlib.Path(tempfile.mkdtemp(prefix='r', dir=site.directory))
         self._resources = contextlib.ExitStack()
-        self._refs: list[superposition.VolumeRef] = []
+        self._disks = disks.Disks(site, shape)
         self._record: superposition.Record | None = None
         self._racer: backup.Racer | None = None
         self._outcome = outcomes.UNDECIDED
@@ -113,13 +96,12 @@ class Round:
         self.story: list[str] = [] if story is None else story
         self.story.append(f'{shape}, seed {seed}')
         try:
-            self._resources.callback(site.remove, self._refs)
+            self._resources.callback(self._disks.remove)
             for host in filter(None, site.hosts):
                 self._resources.callback(host.heal)
-            name = f'race-{uuid.uuid4().hex[:8]}'
-            for index, size in enumerate(shape.sizes):
-                self._refs.append(site.create(f'{name}-{index}', index, size << 20, shape.order))
-            self._start = history.Contents.zeroes(size // blocks.SIZE for size in self._bytes)
+            self._disks.create()
+            self._start = history.Contents.zeroes(
+                size // blocks.SIZE for size in self._disks.sizes)
             self.primary = self._writer('primary', _PRIMARY, shape.fill, site.hosts[0])
         except BaseException:
             self.close()
@@ -174,7 +156,7 @@ class Round:
             if (event.name, event.phase) == ('cut', 'after'):
                 cuts.append(event.at)
         with trace.observe(observer):
-            self._record = self._site.protocol.super(self._refs, reason='race')
+            self._record = self._site.protocol.super(self._disks.refs, reason='race')
         self._cut = max(cuts)
         self._kind = primaries.kind(self.primary)
         self._note(f'superposed, cut at {self._cut:.6f}')
@@ -215,7 +197,7 @@ class Round:
                    f'({report.sweep1.first}; {report.sweep2 and report.sweep2.first})')
         self._barrier = (began, time.monotonic())
         if self._outcome == outcomes.LATE_DIRTY:
-            self._at_once = self._read()
+            self._at_once = self._disks.read()
         if self._outcome != outcomes.PROMOTED and self._racer is not None:
             self._racer.drop()
 
@@ -240,7 +222,7 @@ class Round:
         self._attack('backup starts')
         self._racer = backup.Racer(
             self._site.cluster, self._record, self._directory,
-            writer.Spec(seed=self._seed * 4 + _BACKUP, origin=_BACKUP), self._bytes,
+            writer.Spec(seed=self._seed * 4 + _BACKUP, origin=_BACKUP), self._disks.sizes,
             self._site.hosts[1])
         self._resources.callback(self._racer.kill)
         self._racer.mode(mode)
@@ -258,7 +240,7 @@ class Round:
             self._attack('backup dies')
             self._racer.kill()
             volumes = self._record.volumes if self._record is not None else ()
-            self._site.evict([volume.overlay_ref for volume in volumes] + self._refs)
+            self._site.evict([volume.overlay_ref for volume in volumes] + self._disks.refs)
 
     @_step
     def hang_backup(self, *, cut: bool = False) -> None:
@@ -280,12 +262,12 @@ class Round:
             self._racer.wake()
             return
         self._merged = True
-        merged = self._read()
+        merged = self._disks.read()
         self._attack(f'{hangs}, is merged offline and wakes up')
         self._racer.wake()
         time.sleep(_HEALED_S if cut else _AFTERLIFE_S)
         self._racer.kill()
-        if not all(map(numpy.array_equal, self._read(), merged)):
+        if not all(map(numpy.array_equal, self._disks.read(), merged)):
             self._violations.append('the backup wrote after it was merged and had hung')
 
     @_step
@@ -369,31 +351,27 @@ class Round:
             self._racer.rest()
             readings.append(self._racer.read())
         self.merge(online=False)
-        readings.append(self._read())
+        readings.append(self._disks.read())
         if self._racer is not None:
             backup_party = self._racer.party(self._barrier)
         return [line for contents in readings for line in history.promoted(
             self._start, self._party(self.primary), self._cut, backup_party, contents)]
 
     def _untouched(self) -> list[str]:
-        return history.untouched(self._start, self._party(self.primary), self._read())
+        return history.untouched(self._start, self._party(self.primary), self._disks.read())
 
     def _late_dirty(self) -> list[str]:
         """Check the contents, then restart the primary's version, as an evacuation would."""
         wrong = history.late_dirty(self._start, self._party(self.primary), self._decided,
-                                   self._at_once, self._read())
+                                   self._at_once, self._disks.read())
         again = self._writer('restarted', _RESTARTED, False, self._site.hosts[2])
         again.mode(control.Mode.STEADY)
         time.sleep(_AFTERLIFE_S)
         again.quit()
         return wrong + history.untouched(history.Contents.exactly(self._at_once),
-                                         self._party(again), self._read())
+                                         self._party(again), self._disks.read())
 
     # Helpers
-
-    @property
-    def _bytes(self) -> list[int]:
-        return [size << 20 for size in self._shape.sizes]
 
     def _attack(self, what: str) -> None:
         self.attacks.append(what)
@@ -402,14 +380,9 @@ class Round:
     def _note(self, line: str) -> None:
         self.story.append(f'{time.monotonic():.6f} {line}')
 
-    def _read(self) -> list[blocks.Values]:
-        return [self._site.read(ref, index) for index, ref in enumerate(self._refs)]
-
     def _writer(self, name: str, origin: int, fill: bool,
                 host: hosts.Host | None) -> processes.WriterProcess:
-        disks = [(size, [ref.pool, ref.namespace, ref.image])
-                 for size, ref in zip(self._bytes, self._refs, strict=True)]
-        process = processes.WriterProcess(self._directory, name, disks, writer.Spec(
+        process = processes.WriterProcess(self._directory, name, self._disks.named(), writer.Spec(
             seed=self._seed * 4 + origin, origin=origin, fill=fill, conf=str(self._site.conf),
             user=self._site.cluster.user, cache=self._shape.cache), host)
         self._resources.callback(process.kill)

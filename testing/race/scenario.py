@@ -5,6 +5,7 @@ import random
 
 from specreds_cinder import superposition
 from testing.race import control
+from testing.race import disks
 from testing.race import outcomes
 from testing.race import primary as primaries
 from testing.race import round as rounds
@@ -14,10 +15,10 @@ _MODES = {'live-steady': control.Mode.STEADY, 'idle': control.Mode.PAUSED}
 _BACKUP_MODES = (control.Mode.PAUSED, control.Mode.STEADY, control.Mode.BURSTY, control.Mode.SLOW)
 
 
-def shape(chance: random.Random) -> rounds.Shape:
+def shape(chance: random.Random) -> disks.Shape:
     """Draw the disks of a round."""
     order = chance.choice((16, 18, 20, 22))
-    return rounds.Shape(
+    return disks.Shape(
         sizes=tuple(chance.choice((8, 16, 32)) for _ in range(chance.randint(1, 3))),
         order=order, fill=chance.random() < 0.4, cache=chance.random() < 0.2)
 
