@@ -3,6 +3,7 @@
 
 import argparse
 from collections.abc import Callable
+import functools
 import os
 import pathlib
 import signal
@@ -44,7 +45,8 @@ _CINDER = 'cinder'
 _NOVA = 'nova'
 _HOSTS = 2
 _FAILOVER = 'failover'
-_NAMES = (*_ON_CEPH, _CINDER, _NOVA, _FAILOVER, dispatch.NAME, hostile.NAME, rack.NAME,
+_FAULTS = 'faults'
+_NAMES = (*_ON_CEPH, _CINDER, _NOVA, _FAILOVER, _FAULTS, dispatch.NAME, hostile.NAME, rack.NAME,
           simulation.NAME)
 _FAILURES = (commands.CloudError, exports.ExportFailed, fio.FioFailed, trace.BadTrace,
              errors.SuperError, keystone_exceptions.ClientException, RuntimeError)
@@ -150,10 +152,14 @@ def _run(args: argparse.Namespace) -> int:
         with environment.cloud(data, args.port, tell, args.keep, hosts=_HOSTS,
                                network=args.network) as cloud:
             keep(_NOVA, nova.run(cloud, tell, rounds))
+    cloud_with_engines = functools.partial(
+        environment.cloud, args.data.with_name(f'{args.data.name}-engines'), args.port, tell,
+        args.keep, hosts=failover.HOSTS, engines=failover.ENGINES, network=args.network)
+    if _FAULTS in names:
+        with cloud_with_engines() as cloud:
+            keep(_FAULTS, failover.run_faults(cloud, tell))
     if _FAILOVER in names:
-        data = args.data.with_name(f'{args.data.name}-engines')
-        with environment.cloud(data, args.port, tell, args.keep, hosts=failover.HOSTS,
-                               engines=failover.ENGINES, network=args.network) as cloud:
+        with cloud_with_engines() as cloud:
             keep(_FAILOVER, failover.run_peer(cloud, tell) if args.peer
                  else failover.run(cloud, tell, args.quick))
         print(f'{report.side_by_side(figures, failover.COLUMNS, outcome.PHASES)}\n')

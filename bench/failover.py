@@ -20,7 +20,7 @@ With a peer, Masakari recovers the same database on the same cloud instead, by i
 without its wait, and by handing the host to the engine; see :mod:`cloud.demo.peers`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 import contextlib
 import pathlib
 import sys
@@ -58,9 +58,7 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, quick: bool) -> d
     :param quick: kill fewer hosts; inject all faults
     """
     rounds = _QUICK_ROUNDS if quick else _FULL_ROUNDS
-    with tempfile.TemporaryDirectory(prefix='specreds-bench-') as scratch, contextlib.closing(
-            stages.Stage(cloud, pathlib.Path(scratch), screens.Screen(sys.stderr))) as stage:
-        stage.trusted()
+    with _stage(cloud) as stage:
         tell.section('failover', 3 * rounds + 5)
         measured = _deaths(stage, tell, rounds) | _suspicions(stage, tell) | _faults(stage, tell)
         # The engines of the cloud must not hear the thousand simulated hosts.
@@ -68,11 +66,16 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, quick: bool) -> d
         return measured | detector.run(tell, cloud.rabbit_url, quick)
 
 
+def run_faults(cloud: openstack_cloud.Cloud, tell: progress.Progress) -> dict[str, float]:
+    """Inject all faults on a cloud with compute hosts and engines, and measure nothing else."""
+    with _stage(cloud) as stage:
+        tell.section('faults', 2)
+        return _faults(stage, tell)
+
+
 def run_peer(cloud: openstack_cloud.Cloud, tell: progress.Progress) -> dict[str, float]:
     """Measure Masakari on a cloud with compute hosts and engines, and the engine beside it."""
-    with tempfile.TemporaryDirectory(prefix='specreds-bench-') as scratch, contextlib.closing(
-            stages.Stage(cloud, pathlib.Path(scratch), screens.Screen(sys.stderr))) as stage:
-        stage.trusted()
+    with _stage(cloud) as stage:
         tell.section('failover', 2 + len(peers.ACCIDENTS))
         tell.step('a death, and the engine')
         outcomes = [_right(tell, scenarios.speculative(stage, _BEFORE))]
@@ -83,6 +86,15 @@ def run_peer(cloud: openstack_cloud.Cloud, tell: progress.Progress) -> dict[str,
             tell.step(f'a death, and {name}')
             outcomes.append(_right(tell, peers.accident(stage, _BEFORE, key)))
         return peer_figures(outcomes)
+
+
+@contextlib.contextmanager
+def _stage(cloud: openstack_cloud.Cloud) -> Iterator[stages.Stage]:
+    """Yield the stage of a cloud whose hosts are all trusted."""
+    with tempfile.TemporaryDirectory(prefix='specreds-bench-') as scratch, contextlib.closing(
+            stages.Stage(cloud, pathlib.Path(scratch), screens.Screen(sys.stderr))) as stage:
+        stage.trusted()
+        yield stage
 
 
 def peer_figures(outcomes: Sequence[outcome.Outcome]) -> dict[str, float]:

@@ -2,10 +2,12 @@
 """The benchmark of failovers: its figures of the outcomes of accidents."""
 
 import dataclasses
+from unittest import mock
 
 import testtools
 
 from bench import failover
+from bench import faults
 from bench import report
 from cloud.demo import outcome
 from cloud.demo import recoveries
@@ -17,6 +19,18 @@ def _death(seconds: float, overhead: float = 0.0, lost: int = 0) -> outcome.Outc
 
 
 class FiguresTest(testtools.TestCase):
+
+    def test_faults_are_measured_alone(self) -> None:
+        tally = faults.Faults(count=16, right=15, longest_s=40.0, wrong=['an engine is killed'])
+        tell = mock.Mock()
+        with (mock.patch.object(failover, '_stage'),
+              mock.patch.object(faults, 'run', return_value=tally),
+              mock.patch.object(faults, 'broker_outage', return_value=0)):
+            figures = failover.run_faults(mock.Mock(), tell)
+        self.assertEqual({'faults.correct_ratio': 15 / 16, 'faults.count': 16,
+                          'faults.longest_s': 40.0, 'faults.broker_outage_backups': 0.0}, figures)
+        self.assertEqual(['faults.correct_ratio'], report.missed(figures))
+        tell.say.assert_called_once_with('WRONG: an engine is killed')
 
     def test_ratios_are_those_of_each_round(self) -> None:
         spec = [_death(8.0, 2.0), _death(20.0, 4.0), _death(10.0, 3.0)]
