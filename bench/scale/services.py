@@ -81,21 +81,24 @@ def broker(root: pathlib.Path, port: int) -> Iterator[str]:
     brokers.prepare(files, settings, passwords)
     with contextlib.ExitStack() as stack:
         for name, program in brokers.programs(files, settings).items():
+            # Where Mnesia dumps its core.
             stack.enter_context(running(program.argv, files.log / f'{name}.out',
-                                        os.environ | dict(program.environment)))
+                                        os.environ | dict(program.environment), files.run))
         brokers.wait(settings, passwords, files.log / 'rabbitmq.out')
         yield brokers.url(settings, passwords)
 
 
 @contextlib.contextmanager
 def running(argv: Sequence[str], log: pathlib.Path,
-            environment: Mapping[str, str] | None = None) -> Iterator['subprocess.Popen[bytes]']:
+            environment: Mapping[str, str] | None = None, directory: pathlib.Path | None = None
+            ) -> Iterator['subprocess.Popen[bytes]']:
     """Run a program until the end, and return its process.
 
     :param log: file for the program's output
+    :param directory: where it runs; None for that of the caller
     """
     with log.open('wb') as output, subprocess.Popen(
-            argv, stdout=output, stderr=output, env=environment) as process:
+            argv, stdout=output, stderr=output, env=environment, cwd=directory) as process:
         try:
             yield process
         finally:
