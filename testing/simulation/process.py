@@ -26,8 +26,8 @@ from specreds_nova.engine.detection import due
 from specreds_nova.engine.detection import suspects
 from specreds_nova.engine.detection import votes
 from specreds_nova.engine.recovery import crashes
+from specreds_nova.engine.recovery import creation
 from specreds_nova.engine.recovery import dirty_precheck
-from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import nova_prefetch
 from specreds_nova.engine.recovery import preparation_limit
 from specreds_nova.engine.recovery import tenant
@@ -51,7 +51,7 @@ _SIMULATED: dict[Any, tuple[str, ...]] = {
     threads: ('threading', 'time'), nova_prefetch: ('threading', 'futures'),
     preparation_limit: ('threading',), dirty_precheck: ('threading',), tenant: ('threading',),
     fibers: ('threading', 'queue', 'futures', 'time'), votes: ('uuid',),
-    clocks: ('threading', 'time'), dispatch: ('uuid',), due: ('threading',)}
+    clocks: ('threading', 'time'), creation: ('uuid',), due: ('threading',)}
 # Seconds after the return of a host in which an engine may still decide against the host.
 _GRACE = 10.0
 # Seconds after the stop of a server by its owner in which an engine may still decide against its

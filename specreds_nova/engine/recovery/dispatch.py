@@ -4,8 +4,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 import contextlib
 import dataclasses
-from typing import Any, Protocol
-import uuid
+from typing import Any
 
 from oslo_log import log as logging
 
@@ -14,10 +13,9 @@ from specreds_nova.engine import model
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import servers
 from specreds_nova.engine.recovery import context as contexts
-from specreds_nova.engine.recovery import fairness
+from specreds_nova.engine.recovery import creation
 from specreds_nova.engine.recovery import kinds
 from specreds_nova.engine.recovery import nova_prefetch
-from specreds_nova.engine.recovery import policies
 from specreds_nova.engine.recovery.steps import restart
 
 LOG = logging.getLogger(__name__)
@@ -30,16 +28,9 @@ _MANY = 12
 _TOLD = 15.0
 # How long to cache a refusal that is based on Nova's answer, in seconds.
 _HELD = 2.0
-# Recoveries created in one transaction.
-_AT_ONCE = 200
 # Seconds by which the clocks of two engines may differ.
 _APART = 5.0
 
-# The epoch of a recovery that its creator works on at once.
-_FIRST = 1
-
-# A recovery that is to be created, and its server as it was just read.
-_Wanted = tuple[model.Recovery, model.Server]
 Why = Sequence[Mapping[str, Any]]
 FactsOf = Callable[[str, Mapping[str, Any] | None], gates.Facts]
 
@@ -54,28 +45,8 @@ class Suspicion:
     well: float | None = None
 
 
-class Work(Protocol):
-    """The part of the engine that works on recoveries."""
-
-    def expect(self, recoveries: Sequence[model.Recovery]) -> None:
-        """Note the recoveries that are about to be created: shares of slots depend on all."""
-
-    def reserve(self, recovery: model.Recovery) -> bool:
-        """Reserve a slot for a recovery that is about to be created; False if there is none."""
-
-    def release(self, recovery_id: str) -> None:
-        """Free the slot of a recovery that was not created."""
-
-    def begin(self, recovery: model.Recovery, server: model.Server | None = None) -> None:
-        """Start the work on a created recovery: here if a slot is reserved, or on any engine.
-
-        :param server: its server, if that was just read
-        :raises exception.Unreachable: the job cannot be posted at the moment
-        """
-
-
 class Dispatcher:
-    """Creates recoveries. Every method may be called by any thread, and repeated.
+    """Decides which servers are recovered. Every method may be called by any thread, and repeated.
 
     :param facts: returns the facts that the gates of hosts examine: Monitor.facts
     :param engine: name of this engine
@@ -84,15 +55,14 @@ class Dispatcher:
     """
 
     def __init__(self, context: contexts.Context, facts: FactsOf, host_gates: gates.Gates,
-                 server_gates: servers.Gates, work: Work, engine: str,
+                 server_gates: servers.Gates, work: creation.Work, engine: str,
                  crash_gates: gates.Gates | None = None,
                  nova: nova_prefetch.HostQueries | None = None) -> None:
         self._context = context
         self._facts = facts
         self._host_gates = host_gates
         self._server_gates = server_gates
-        self._work = work
-        self._engine = engine
+        self._creation = creation.Creation(context, work, engine)
         self._crash_gates = crash_gates or gates.Gates(())
         self._nova: nova_prefetch.HostQueries = (
             nova or nova_prefetch.DirectQueries(context.compute))
@@ -134,14 +104,14 @@ class Dispatcher:
             results.append(outcome if isinstance(outcome, list) else [])
             if not isinstance(outcome, list):
                 accepted.append((len(results) - 1, *outcome))
-        wanted: list[_Wanted] = []
+        wanted: list[creation.Wanted] = []
         for place, host, since, again in accepted:
             try:
                 wanted += self._wanted(host, since, again=again)
             except exception.Unreachable as exc:
                 results[place] = exc
         try:
-            self._begin_all(wanted)
+            self._creation.begin_all(wanted)
         except exception.Unreachable as exc:
             for place, *_ in accepted:
                 results[place] = exc
@@ -210,7 +180,7 @@ class Dispatcher:
         now = self._context.clock.now()
         if self._reasons(host, now, ours=True):
             return 0
-        return self._begin_all(self._wanted(host, now, again=True))
+        return self._creation.begin_all(self._wanted(host, now, again=True))
 
     def crashed(self, name: str, server_id: str, why: Why) -> str | None:
         """Act on the crash of one server on a host that is well.
@@ -245,8 +215,8 @@ class Dispatcher:
                         '; '.join(reasons))
             return None
         crash = dataclasses.replace(host, since=context.clock.now(), why=tuple(why))
-        return None if self._begin([self._new(crash, server, None, crash.since)], {}) else \
-            'another recovery of it is under way'
+        begun = self._creation.begin([self._creation.new(crash, server, None, crash.since)], {})
+        return None if begun else 'another recovery of it is under way'
 
     def _answers(self, recovery: model.Recovery, heard: float) -> bool:
         """Return whether a recovery is that of a crash, not of an earlier one.
@@ -282,7 +252,7 @@ class Dispatcher:
         return self._crash_gates.reasons(facts) + self._server_gates.reasons(server) + often
 
     def _wanted(self, host: model.Host, since: float, *, again: bool = False
-                ) -> list[_Wanted]:
+                ) -> list[creation.Wanted]:
         """Return a new recovery for each server of a host that needs one.
 
         :param since: time since which the host has done nothing
@@ -295,18 +265,8 @@ class Dispatcher:
         due = [server for server in protected if server.id not in active
                and (not again or self._due(host, server))]
         expected, now = kinds.expected(context.store, due), context.clock.now()
-        return [(self._new(host, server, expected.get(server.id), now), server)
+        return [(self._creation.new(host, server, expected.get(server.id), now), server)
                 for server in due]
-
-    def _begin_all(self, wanted: Sequence[_Wanted]) -> int:
-        """Create recoveries, and begin them in the order of the policy; return how many."""
-        servers = {recovery.id: server for recovery, server in wanted}
-        ordered = policies.ordered(
-            self._context.options.dispatch_policy, [recovery for recovery, _ in wanted],
-            self._context.options.tenant_priority_max, self._context.clock.now())
-        self._work.expect(ordered)
-        return sum(self._begin(ordered[place:place + _AT_ONCE], servers)
-                   for place in range(0, len(ordered), _AT_ONCE))
 
     def _reasons(self, host: model.Host, since: float, ours: bool = False) -> list[str]:
         """Return the reasons that hold back the recoveries of a host.
@@ -358,51 +318,3 @@ class Dispatcher:
         wait = min(float(self._context.options.again_after) * 2 ** (len(before) - 1), _SELDOM)
         ended = max(recovery.ended or 0.0 for recovery in before)
         return bool(self._context.clock.now() >= ended + wait)
-
-    def _priority(self, server: model.Server) -> int:
-        return fairness.priority(server, self._context.options.tenant_priority_max)
-
-    def _new(self, host: model.Host, server: model.Server,
-             expected: model.Expectation | None, now: float) -> model.Recovery:
-        """Return a new recovery, which is not in the database yet."""
-        seconds, marker = (None, None) if expected is None else (expected.seconds, expected.marker)
-        return model.Recovery(
-            id=str(uuid.uuid4()), server=server.id, server_name=server.name,
-            project=server.project, host=host.name, suspected=host.since, why=host.why,
-            priority=self._priority(server), expected=seconds, expected_marker=marker,
-            created=now)
-
-    def _reserved(self, recovery: model.Recovery) -> model.Recovery:
-        """Return a new recovery, assigned to this engine if it has a slot for it."""
-        if not self._work.reserve(recovery):
-            return recovery
-        return dataclasses.replace(recovery, epoch=_FIRST, engine=self._engine)
-
-    def _begin(self, ordered: Sequence[model.Recovery],
-               servers: Mapping[str, model.Server]) -> int:
-        """Create recoveries and start the work on them in this order; return how many.
-
-        They are created at once: one by one, the last ones would wait for the work of the first
-        ones.
-
-        :param servers: by recovery, its server if it was just read
-        """
-        wanted = [self._reserved(recovery) for recovery in ordered]
-        created: set[str] = set()
-        try:
-            created = self._context.store.create(wanted)
-        finally:
-            for recovery in wanted:
-                if recovery.epoch and recovery.id not in created:
-                    self._work.release(recovery.id)
-        begun = [recovery for recovery in wanted if recovery.id in created]
-        for recovery in begun:
-            LOG.info('recovery %s of server %s on %s begins', recovery.id, recovery.server,
-                     recovery.host)
-            try:
-                self._work.begin(recovery, servers.get(recovery.id))
-            except exception.Unreachable as exc:
-                LOG.warning('recovery %s: its job is posted later: %s', recovery.id, exc)
-        for recovery in begun:
-            self._context.observer.recovery('start', recovery)
-        return len(begun)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The creation of recoveries, and the begin of the work on them."""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+from typing import Protocol
+import uuid
+
+from oslo_log import log as logging
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import context as contexts
+from specreds_nova.engine.recovery import fairness
+from specreds_nova.engine.recovery import policies
+
+LOG = logging.getLogger(__name__)
+
+# Recoveries created in one transaction.
+_AT_ONCE = 200
+# The epoch of a recovery that its creator works on at once.
+_FIRST = 1
+
+# A recovery that is to be created, and its server as it was just read.
+Wanted = tuple[model.Recovery, model.Server]
+
+
+class Work(Protocol):
+    """The part of the engine that works on recoveries."""
+
+    def expect(self, recoveries: Sequence[model.Recovery]) -> None:
+        """Note the recoveries that are about to be created: shares of slots depend on all."""
+
+    def reserve(self, recovery: model.Recovery) -> bool:
+        """Reserve a slot for a recovery that is about to be created; False if there is none."""
+
+    def release(self, recovery_id: str) -> None:
+        """Free the slot of a recovery that was not created."""
+
+    def begin(self, recovery: model.Recovery, server: model.Server | None = None) -> None:
+        """Start the work on a created recovery: here if a slot is reserved, or on any engine.
+
+        :param server: its server, if that was just read
+        :raises exception.Unreachable: the job cannot be posted at the moment
+        """
+
+
+class Creation:
+    """Creates recoveries. Every method may be called by any thread, and repeated.
+
+    :param engine: name of this engine
+    """
+
+    def __init__(self, context: contexts.Context, work: Work, engine: str) -> None:
+        self._context = context
+        self._work = work
+        self._engine = engine
+
+    def new(self, host: model.Host, server: model.Server,
+            expected: model.Expectation | None, now: float) -> model.Recovery:
+        """Return a new recovery, which is not in the database yet."""
+        seconds, marker = (None, None) if expected is None else (expected.seconds, expected.marker)
+        return model.Recovery(
+            id=str(uuid.uuid4()), server=server.id, server_name=server.name,
+            project=server.project, host=host.name, suspected=host.since, why=host.why,
+            priority=fairness.priority(server, self._context.options.tenant_priority_max),
+            expected=seconds, expected_marker=marker, created=now)
+
+    def begin_all(self, wanted: Sequence[Wanted]) -> int:
+        """Create recoveries, and begin them in the order of the policy; return how many."""
+        servers = {recovery.id: server for recovery, server in wanted}
+        ordered = policies.ordered(
+            self._context.options.dispatch_policy, [recovery for recovery, _ in wanted],
+            self._context.options.tenant_priority_max, self._context.clock.now())
+        self._work.expect(ordered)
+        return sum(self.begin(ordered[place:place + _AT_ONCE], servers)
+                   for place in range(0, len(ordered), _AT_ONCE))
+
+    def begin(self, ordered: Sequence[model.Recovery],
+              servers: Mapping[str, model.Server]) -> int:
+        """Create recoveries and start the work on them in this order; return how many.
+
+        They are created at once: one by one, the last ones would wait for the work of the first
+        ones.
+
+        :param servers: by recovery, its server if it was just read
+        """
+        wanted = [self._reserved(recovery) for recovery in ordered]
+        created: set[str] = set()
+        try:
+            created = self._context.store.create(wanted)
+        finally:
+            for recovery in wanted:
+                if recovery.epoch and recovery.id not in created:
+                    self._work.release(recovery.id)
+        begun = [recovery for recovery in wanted if recovery.id in created]
+        for recovery in begun:
+            LOG.info('recovery %s of server %s on %s begins', recovery.id, recovery.server,
+                     recovery.host)
+            try:
+                self._work.begin(recovery, servers.get(recovery.id))
+            except exception.Unreachable as exc:
+                LOG.warning('recovery %s: its job is posted later: %s', recovery.id, exc)
+        for recovery in begun:
+            self._context.observer.recovery('start', recovery)
+        return len(begun)
+
+    def _reserved(self, recovery: model.Recovery) -> model.Recovery:
+        """Return a new recovery, assigned to this engine if it has a slot for it."""
+        if not self._work.reserve(recovery):
+            return recovery
+        return dataclasses.replace(recovery, epoch=_FIRST, engine=self._engine)
