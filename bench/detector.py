@@ -225,16 +225,17 @@ def reading(seconds: float, hosts: int = HOSTS) -> float:
     clock = clocks.SimulatedClock()
     monitor = monitors.Monitor(clock, _Witness(clock))
     ears = listener.Ears('e', monitor)
-    rounds = round(seconds / INTERVAL)
+    rounds, together = round(seconds / INTERVAL), round(hosts * listener.COLLECT / INTERVAL)
     spent = 0.0
     for number in range(rounds):
         bodies = [_body(host, number) for host in range(hosts)]
         began = time.process_time()
-        for index, body in enumerate(bodies):
-            clock.time = number * INTERVAL + index * INTERVAL / hosts
-            ears.hear(body)
-            if index % round(hosts * _TICK / INTERVAL) == 0:
-                monitor.tick()
+        for first in range(0, hosts, together):
+            clock.time = number * INTERVAL + first * INTERVAL / hosts
+            ears.hear(bodies[first:first + together])
+            for due, act in ((_TICK, monitor.tick), (_ECHO, lambda: monitor.echo(clock.time))):
+                if clock.time % due < listener.COLLECT:
+                    act()
         spent += time.process_time() - began
     return spent / seconds
 

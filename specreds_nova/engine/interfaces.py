@@ -200,7 +200,7 @@ class Suspects(Protocol):
         """Return whether a host is heard and reports no problems, whatever an operator says."""
 
     def heard_after(self, host: str, at: float) -> bool:
-        """Return whether this engine has heard a host after a time.
+        """Return whether this engine has heard a beat that a host sent after a time.
 
         :param at: in seconds since the epoch
         """

@@ -44,9 +44,12 @@ def read(body: bytes) -> message.Beat | None:
     if not 0 < seconds < message.LONGEST:
         return None
     beat = _new(message.Beat)
-    # The constructor of a frozen class takes half of the time of a message.
-    vars(beat).update(_DEFAULTS, host=host.decode(), boot=boot.decode(), number=int(number),
-                      interval=seconds, libvirt_age=float(libvirt_age),
-                      storage_age=float(storage_age), kernel=kernel.decode(),
-                      running=running.decode())
+    # The constructor of a frozen class takes half of the time of a message, and names of arguments
+    # a sixth.
+    fields = vars(beat)
+    fields.update(_DEFAULTS)
+    fields['host'], fields['boot'], fields['number'] = host.decode(), boot.decode(), int(number)
+    fields['interval'] = seconds
+    fields['libvirt_age'], fields['storage_age'] = float(libvirt_age), float(storage_age)
+    fields['kernel'], fields['running'] = kernel.decode(), running.decode()
     return beat

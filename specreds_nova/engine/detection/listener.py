@@ -10,7 +10,7 @@ It reads RabbitMQ's connection itself, as oslo.messaging's server takes half a m
 message, and uses that server for any other broker.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import threading
 import time
 from typing import Any, Protocol
@@ -30,8 +30,10 @@ LOG = logging.getLogger(__name__)
 # Messages that wait for an engine that does not read; the oldest are dropped.
 _WAITING = 50_000
 # Seconds for which messages are collected, as reading many at once is cheaper.
-_COLLECT = 0.02
+COLLECT = 0.02
 _CHUNK = 1 << 20
+# Beats that the monitor takes at a time: nobody else can ask it anything meanwhile.
+_TOGETHER = 100
 # Seconds without any message, its own included, after which the engine reconnects.
 _SILENCE = 3.0
 _SILENCE_WITHOUT_ECHO = 60.0
@@ -87,12 +89,25 @@ class Ears:
         else:
             self._colleague(str(engine))
 
-    def hear(self, body: bytes) -> None:
-        """Take a message in oslo.messaging's envelope."""
-        beat = fast_decode.read(body)
-        if beat is not None:
-            self._monitor.heard(beat)
-            return
+    def hear(self, bodies: Iterable[bytes]) -> None:
+        """Take messages in oslo.messaging's envelope that were read together, in their order."""
+        beats: list[message.Beat] = []
+        try:
+            for body in bodies:
+                beat = fast_decode.read(body)
+                if beat is not None:
+                    beats.append(beat)
+                if beat is None or len(beats) >= _TOGETHER:
+                    self._monitor.heard_together(beats)
+                    beats = []
+                if beat is None:
+                    self._hear_unusual(body)
+        finally:
+            # What was read before the end of the connection counts.
+            self._monitor.heard_together(beats)
+
+    def _hear_unusual(self, body: bytes) -> None:
+        """Take a message that is no usual beat."""
         try:
             method, arguments = message.unwrap(body)
             if method == 'beat':
@@ -187,7 +202,7 @@ class _Rabbit:
         channel.queue_bind(queue, rabbit.EXCHANGE)
         # An echo may arrive before the answer to this request.
         channel.basic_consume(queue, no_ack=True,
-                              callback=lambda received: self._ears.hear(received.body))
+                              callback=lambda received: self._ears.hear([received.body]))
 
     def _read(self, socket: Any) -> None:
         """Read from a connection until it fails.
@@ -196,14 +211,12 @@ class _Rabbit:
         """
         socket.settimeout(self._silence)
         split = frames.Frames()
-        hear = self._ears.hear
         while not self._stopped.is_set():
             received = socket.recv(_CHUNK)
             if not received:
                 raise frames.Closed('the broker has closed the connection')
-            for body in split.bodies(received):
-                hear(body)
-            time.sleep(_COLLECT)
+            self._ears.hear(split.bodies(received))
+            time.sleep(COLLECT)
 
 
 def of(conf: Any, engine: str, monitor: monitors.Monitor,

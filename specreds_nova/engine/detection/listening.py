@@ -66,6 +66,14 @@ class Listening:
         """Return whether the clock runs, so that gaps between beats are meaningful."""
         return now - self._horizon <= self._settings.pause and self._horizon >= self._settled
 
+    def echoed(self) -> float:
+        """Return when the newest echo was sent, in seconds since the epoch.
+
+        Whatever is read from now on has reached the broker after that. Without echoes, this is the
+        time of the latest look.
+        """
+        return self._horizon
+
     def horizon(self) -> float:
         """Return the time of this clock up to which every message was read."""
         return self._horizon - self._skipped

@@ -11,12 +11,10 @@
     gates.reasons(monitor.facts(host, service))
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import math
 import threading
 from typing import Any
-
-from oslo_log import log as logging
 
 from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
@@ -25,13 +23,12 @@ from specreds_nova.engine.detection import due
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import listening
+from specreds_nova.engine.detection import restless
 from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.engine.detection import watched
 from specreds_nova.engine.detection import watcher as watchers
 from specreds_nova.engine.detection import weighing
 from specreds_nova.heartbeat import message
-
-LOG = logging.getLogger(__name__)
 
 
 class Monitor:
@@ -55,40 +52,51 @@ class Monitor:
         self._due = due.Due()
         self._lock = threading.Lock()
         self._hosts: dict[str, watched.Watched] = {}
+        self._restless = restless.Restless(self._settings)
         # The latest overview of the hosts, and its time of the listening clock.
         self._seen: tuple[float, correlation.Overview] | None = None
         # Beats since the last call of `counted`.
         self._count = 0
         # Calls of the watcher that are due, in order.
-        self._news: list[tuple[str, tuple[Any, ...]]] = []
+        self._news: list[watchers.News] = []
 
     # Input
 
     def heard(self, beat: message.Beat) -> None:
         """Take a host's beat."""
+        self.heard_together((beat,))
+
+    def heard_together(self, beats: Sequence[message.Beat]) -> None:
+        """Take beats that have arrived at the same time, in their order."""
         now = self._clock.now()
-        at = self._listening.at(now)
+        at, learn = self._listening.at(now), self._listening.runs(now)
+        echoed = self._listening.echoed()
+        restless = self._restless
         with self._lock:
-            host = self._hosts.get(beat.host)
-            if host is None:
-                host = self._add(beat.host, at, beat.interval)
-            if host.beat is None:
-                self._news.append(('appeared', (beat.host, beat.kernel)))
-            self._count += 1
-            before = host.goodbye
-            if not host.hear(beat, at, now, self._listening.runs(now)):
-                return
-            if host.goodbye != before:
-                self._news.append(('left', (host.name, host.goodbye, host.goodbye_at)))
-            if beat.ended or host.crashed or host.rebooted:
-                self._ended(host, beat, now)
-            if beat.kernel and beat.kernel != host.kernel and not host.rebooted:
-                host.kernel = beat.kernel
-                self._news.append(('booted', (host.name, beat.kernel)))
-            # Everything unusual is weighed on the next tick.
-            if ((beat.libvirt_age or 0.0) > self._settings.libvirt_patience
-                    or (beat.storage_age or 0.0) > self._settings.storage_patience):
-                host.notable = True
+            self._count += len(beats)
+            # Without a call that a usual beat does not need: there may be 50,000 per second.
+            for beat in beats:
+                host = self._hosts.get(beat.host)
+                if host is None:
+                    host = self._add(beat.host, at, beat.interval)
+                if host.beat is None:
+                    self._news.append(('appeared', (beat.host, beat.kernel)))
+                before, interval = host.goodbye, host.interval
+                if not host.hear(beat, at, now, learn):
+                    continue
+                host.sent_after = echoed
+                if beat.interval != interval:
+                    restless.stir()
+                if host.goodbye != before:
+                    self._news.append(('left', (host.name, host.goodbye, host.goodbye_at)))
+                if beat.ended or host.crashed or host.rebooted:
+                    self._ended(host, beat, now)
+                if beat.kernel and beat.kernel != host.kernel and not host.rebooted:
+                    host.kernel = beat.kernel
+                    self._news.append(('booted', (host.name, beat.kernel)))
+                if ((beat.libvirt_age or 0.0) > restless.libvirt
+                        or (beat.storage_age or 0.0) > restless.storage):
+                    self._notice(host)
 
     def echo(self, sent: float) -> None:
         """Take an echo.
@@ -156,6 +164,7 @@ class Monitor:
         """Stop watching a host until it is heard again."""
         with self._lock:
             self._hosts.pop(host, None)
+            self._restless.stir()
 
     def note(self, host: str, kind: str, measured: object, share: float = 1.0,
              seen: float | None = None) -> None:
@@ -174,7 +183,7 @@ class Monitor:
                 watched_host.noted.pop(kind, None)
                 return
             watched_host.noted[kind] = piece
-            watched_host.notable = True
+            self._notice(watched_host)
 
     def withdraw(self, host: str, kind: str) -> None:
         """Forget evidence; nothing happens if there is none."""
@@ -195,7 +204,8 @@ class Monitor:
                     return
                 known = self._add(host, at, self._settings.interval)
             if (known.word, known.word_reason) != (word, reason):
-                known.word, known.word_reason, known.notable = word, reason, True
+                known.word, known.word_reason = word, reason
+                self._notice(known)
 
     def tick(self) -> None:
         """Judge all hosts, and report changes to the watcher."""
@@ -204,27 +214,20 @@ class Monitor:
             self._resume(self._listening.advance(now))
             horizon = self._listening.horizon()
             late = []
-            doubt = self._settings.doubt
-            for host in self._hosts.values():
+            for host in self._restless.among(self._hosts.values(), horizon):
                 accrual = host.accrual
                 if accrual.deadline <= horizon or host.notable or host.suspected:
                     self._judge(host, horizon, now)
                 elif host.doubted:
                     late.append(accrual.deadline)
-                elif (host.beat is not None
-                      # Without a call: there may be 10,000 hosts.
-                      and horizon - accrual.last > doubt * host.interval):
+                elif host.beat is not None and (
+                        horizon - accrual.last > self._settings.doubt * host.interval):
                     host.doubted = True
                     late.append(accrual.deadline)
                     self._news.append(('doubted', (host.name,)))
             self._due.set(min(late, default=math.inf))
             news, self._news = self._news, []
-        for name, arguments in news:
-            try:
-                getattr(self._watcher, name)(*arguments)
-            except Exception:
-                # An error of one host must not affect the others.
-                LOG.exception('%s: %s', name, arguments)
+        watchers.tell(self._watcher, news)
 
     # Output
 
@@ -242,9 +245,8 @@ class Monitor:
 
     def healthy(self) -> list[str]:
         """Return the hosts that are heard and report that all is well."""
-        horizon = self._listening.horizon()
         with self._lock:
-            doubtful = self._doubtful(horizon)
+            doubtful = self._doubtful(self._listening.horizon())
             return [host.name for host in self._hosts.values()
                     if host.beat is not None and not host.suspected and not host.leaving
                     and host not in doubtful]
@@ -265,9 +267,8 @@ class Monitor:
             return model.Vote(engine, ballot, deaf=True)
         horizon = self._listening.horizon()
         with self._lock:
-            silent = {host.name for host in self._doubtful(horizon) if not host.leaving}
-            silent |= {host.name for host in self._hosts.values()
-                       if host.beat is None and not host.leaving}
+            silent = {host.name for host in self._doubtful(horizon, unheard=True)
+                      if not host.leaving}
             silent |= {name for name in contested if name not in self._hosts}
             heard = {name: self._hosts[name].listed() for name in sorted(contested)
                      if name not in silent}
@@ -287,7 +288,8 @@ class Monitor:
         """Return a host as this engine sees it, None if it was never heard."""
         with self._lock:
             watched_host = self._hosts.get(host)
-            return None if watched_host is None else self._view(watched_host)
+            return None if watched_host is None else watched_host.view(
+                self._listening.horizon(), self._clock.now() - self._settings.flap_period)
 
     def ready(self, host: str, backup_id: str) -> bool:
         """Return whether a host has lately reported that a backup on it is ready."""
@@ -348,12 +350,17 @@ class Monitor:
                 now, self._settings.power_up_grace)
         return self._seen[1]
 
-    def _doubtful(self, horizon: float) -> set[watched.Watched]:
-        return self._weighing.doubtful(self._hosts.values(), horizon)
+    def _doubtful(self, horizon: float, unheard: bool = False) -> set[watched.Watched]:
+        return self._restless.doubtful(self._hosts.values(), horizon, unheard)
+
+    def _notice(self, host: watched.Watched) -> None:
+        # Weighed on the next tick.
+        host.notable = True
+        self._restless.stir(host)
 
     def _add(self, name: str, at: float, interval: float) -> watched.Watched:
-        host = watched.Watched(name, self._settings.detector, at, interval)
-        self._hosts[name] = host
+        host = self._hosts[name] = watched.Watched(name, self._settings.detector, at, interval)
+        self._restless.stir()
         return host
 
     def _resume(self, latest: float | None) -> None:
@@ -362,6 +369,7 @@ class Monitor:
             for host in self._hosts.values():
                 if host.accrual.last > latest:
                     host.accrual.pretend(latest)
+            self._restless.stir()
 
     def _ended(self, host: watched.Watched, beat: message.Beat, now: float) -> None:
         for server in host.ended(beat):
@@ -388,7 +396,3 @@ class Monitor:
                 host.flaps.append(now)
             host.suspected, host.since, host.why = False, None, ()
             self._news.append(('cleared', (host.name,)))
-
-    def _view(self, host: watched.Watched) -> watched.View:
-        recent = self._clock.now() - self._settings.flap_period
-        return host.view(self._listening.horizon(), recent)

@@ -65,9 +65,14 @@ class Suspects:
         return self._heard(host) or bool(self._peers.hearing(host))
 
     def heard_after(self, host: str, at: float) -> bool:
-        """Return whether this engine has heard a host after a time in seconds since the epoch."""
+        """Return whether this engine has heard a beat that was sent after a time.
+
+        One that was sent before, and waited for an engine that did not read, does not count.
+
+        :param at: seconds since the epoch
+        """
         view = self._monitor.look(host)
-        return view is not None and view.heard is not None and view.heard > at
+        return view is not None and view.sent_after is not None and view.sent_after >= at
 
     def _heard(self, host: str) -> bool:
         view = self._monitor.look(host)

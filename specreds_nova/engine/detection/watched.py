@@ -24,6 +24,7 @@ class View:
 
     :ivar heard: when its latest beat was heard, in seconds since the epoch; None for never
     :ivar well: the same for the latest beat before a suspicion
+    :ivar sent_after: a time after which the latest beat has reached the broker; None for never
     :ivar silence: seconds of listening since then
     :ivar phi: how suspicious that silence is
     :ivar patience: seconds of silence after which it is suspected
@@ -48,6 +49,7 @@ class View:
     libvirt_age: float | None
     storage_age: float | None
     well: float | None = None
+    sent_after: float | None = None
 
 
 class Watched:
@@ -61,9 +63,9 @@ class Watched:
     __slots__ = ('accrual', 'beat', 'boot', 'booted', 'broker', 'calm', 'crashed', 'domains',
                  'doubted', 'flaps', 'gone', 'goodbye', 'goodbye_at', 'heard', 'interval',
                  'kernel', 'leaving', 'listing_kernel', 'lost', 'name', 'notable', 'noted',
-                 'number', 'places', 'rebooted', 'reported', 'restarted', 'since', 'started',
-                 'suspected', 'suspected_boot', 'suspected_kernel', 'times', 'well', 'why',
-                 'word', 'word_reason')
+                 'number', 'places', 'rebooted', 'reported', 'restarted', 'sent_after', 'since',
+                 'started', 'suspected', 'suspected_boot', 'suspected_kernel', 'times', 'well',
+                 'why', 'word', 'word_reason')
 
     def __init__(self, name: str, settings: accrual.Settings, at: float, interval: float) -> None:
         self.name = name
@@ -73,6 +75,8 @@ class Watched:
         self.boot: str | None = None
         self.number = -1
         self.heard: float | None = None
+        # Beats wait in the broker while the engine does not read.
+        self.sent_after: float | None = None
         self.well: float | None = None
         # Number of consecutive beats that were about on time.
         self.calm = 0
@@ -249,7 +253,8 @@ class Watched:
             suspected=self.suspected, since=self.since, why=self.why, leaving=self.leaving,
             word=self.word, flaps=self.flapped(recent),
             libvirt_age=beat.libvirt_age if beat else None,
-            storage_age=beat.storage_age if beat else None, well=self.well)
+            storage_age=beat.storage_age if beat else None, well=self.well,
+            sent_after=self.sent_after)
 
     def flapped(self, since: float) -> int:
         """Return the number of wrong suspicions since a time."""

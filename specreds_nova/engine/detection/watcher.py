@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The receiver of what the monitor of an engine notices."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from oslo_log import log as logging
+
+LOG = logging.getLogger(__name__)
+
 Why = tuple[Mapping[str, Any], ...]
+# A method of a watcher, and its arguments.
+News = tuple[str, tuple[Any, ...]]
 
 
 class Watcher(Protocol):
@@ -36,3 +42,12 @@ class Watcher(Protocol):
 
     def booted(self, host: str, kernel: str) -> None:
         """Handle another boot of a host, after the crashes of the servers that it has ended."""
+
+
+def tell(watcher: Watcher, news: Iterable[News]) -> None:
+    """Call a watcher, whatever it raises: an error of one host must not affect the others."""
+    for name, arguments in news:
+        try:
+            getattr(watcher, name)(*arguments)
+        except Exception:
+            LOG.exception('%s: %s', name, arguments)

@@ -65,16 +65,3 @@ class Weighing:
     def _silence(self, host: watched.Watched, horizon: float) -> float:
         """Return the silence of a host in intervals."""
         return (horizon - host.accrual.last) / host.interval
-
-    def doubtful(self, hosts: Iterable[watched.Watched], horizon: float
-                 ) -> set[watched.Watched]:
-        """Return the hosts that may be suspected soon."""
-        doubt = self._settings.doubt
-        libvirt, storage = (0.5 * patience for patience in (
-            self._settings.libvirt_patience, self._settings.storage_patience))
-        # Without a call for each host, as there may be 10,000.
-        return {host for host in hosts
-                if horizon - host.accrual.last > doubt * host.interval or (
-                    (beat := host.beat) is not None and not beat.leaving and (
-                        (beat.libvirt_age or 0.0) > libvirt
-                        or (beat.storage_age or 0.0) > storage))}

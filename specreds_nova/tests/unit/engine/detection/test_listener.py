@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The listener passes heartbeats from the bus to the monitor."""
 
+from collections.abc import Iterator, Sequence
 import contextlib
+import dataclasses
 import math
 import socket
 import struct
@@ -16,6 +18,7 @@ import testtools
 
 from specreds_nova.engine.detection import conf
 from specreds_nova.engine.detection import echo
+from specreds_nova.engine.detection import frames
 from specreds_nova.engine.detection import listener
 from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import rabbit
@@ -35,6 +38,8 @@ class Monitor:
     def __init__(self) -> None:
         self.beats: list[message.Beat] = []
         self.echoes: list[float] = []
+        # By echo: how many beats were heard before it.
+        self.order: list[int] = []
         self.told = threading.Condition()
 
     def heard(self, beat: message.Beat) -> None:
@@ -43,9 +48,15 @@ class Monitor:
             self.beats.append(beat)
             self.told.notify_all()
 
+    def heard_together(self, beats: Sequence[message.Beat]) -> None:
+        """Record heartbeats."""
+        for beat in beats:
+            self.heard(beat)
+
     def echo(self, sent: float) -> None:
         """Record an echo."""
         with self.told:
+            self.order.append(len(self.beats))
             self.echoes.append(sent)
             self.told.notify_all()
 
@@ -65,28 +76,49 @@ class EarsTest(testtools.TestCase):
         self.ears = listener.Ears('e1', cast(Any, self.monitor))
 
     def test_beat_is_passed_on(self) -> None:
-        self.ears.hear(_on_bus('beat', beat=message.encode(_BEAT)))
+        self.ears.hear([_on_bus('beat', beat=message.encode(_BEAT))])
         self.assertEqual([_BEAT], self.monitor.beats)
 
     def test_beat_of_a_newer_host_is_understood(self) -> None:
-        self.ears.hear(_on_bus('beat', beat={**message.encode(_BEAT), 'weather': 'fine'}))
+        self.ears.hear([_on_bus('beat', beat={**message.encode(_BEAT), 'weather': 'fine'})])
         self.assertEqual([_BEAT], self.monitor.beats)
 
     def test_beat_of_an_older_host_is_understood(self) -> None:
-        self.ears.hear(_on_bus('beat', beat={'host': 'cn1', 'boot': 'b', 'number': 0,
-                                             'interval': 0.2}))
+        self.ears.hear([_on_bus('beat', beat={'host': 'cn1', 'boot': 'b', 'number': 0,
+                                              'interval': 0.2})])
         self.assertEqual([message.Beat('cn1', 'b', 0, 0.2)], self.monitor.beats)
 
     def test_own_echo_is_passed_on(self) -> None:
-        self.ears.hear(_on_bus('echo', engine='e1', sent=12.5))
-        self.ears.hear(_on_bus('echo', engine='e2', sent=13.5))
+        self.ears.hear([_on_bus('echo', engine='e1', sent=12.5),
+                        _on_bus('echo', engine='e2', sent=13.5)])
         self.assertEqual([12.5], self.monitor.echoes)
+
+    def test_messages_keep_their_order(self) -> None:
+        usual = dataclasses.replace(_BEAT, libvirt_age=0.5, storage_age=0.5, kernel='k',
+                                    running='r')
+        beats = [dataclasses.replace(usual, number=number) for number in range(250)]
+        # One that is not usual is decoded in another way.
+        beats[120] = dataclasses.replace(beats[120], ended=('s1',))
+        bodies = [_on_bus('beat', beat=message.encode(beat)) for beat in beats]
+        bodies.insert(205, _on_bus('echo', engine='e1', sent=12.5))
+        self.ears.hear(iter(bodies))
+        self.assertEqual(beats, self.monitor.beats)
+        self.assertEqual([205], self.monitor.order)
+
+    def test_what_was_read_before_the_connection_ended_counts(self) -> None:
+        usual = dataclasses.replace(_BEAT, ended=(), storage_age=0.5, kernel='k', running='r')
+
+        def bodies() -> Iterator[bytes]:
+            yield _on_bus('beat', beat=message.encode(usual))
+            raise frames.Closed('the broker has closed the connection')
+        self.assertRaises(frames.Closed, self.ears.hear, bodies())
+        self.assertEqual([usual], self.monitor.beats)
 
     def test_name_of_another_engine_is_passed_on(self) -> None:
         colleagues: list[str] = []
         ears = listener.Ears('e1', cast(Any, self.monitor), colleagues.append)
-        ears.hear(_on_bus('echo', engine='e1', sent=12.5))
-        ears.hear(_on_bus('echo', engine='e2', sent=13.5))
+        ears.hear([_on_bus('echo', engine='e1', sent=12.5),
+                   _on_bus('echo', engine='e2', sent=13.5)])
         self.assertEqual(['e2'], colleagues)
 
     def test_other_messages_are_ignored(self) -> None:
@@ -98,7 +130,7 @@ class EarsTest(testtools.TestCase):
                      *(_on_bus('beat', beat={**fields, **wrong}) for wrong in (
                          {'interval': 0}, {'interval': 'x'}, {'host': 3}, {'number': 'x'},
                          {'boot': None}, {'ended': 5}))):
-            self.ears.hear(body)
+            self.ears.hear([body])
         self.assertEqual(([], []), (self.monitor.beats, self.monitor.echoes))
 
 

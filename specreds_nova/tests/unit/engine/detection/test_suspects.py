@@ -43,11 +43,11 @@ class SuspectsTest(testtools.TestCase):
         monitor.look.return_value = dataclasses.replace(_WELL, **values)
         self.assertEqual(well, _suspects(monitor).is_well('h1'))
 
-    @ddt.data((999.0, True), (1000.0, False))
+    @ddt.data((999.8, True), (999.9, True), (999.95, False), (1001.0, False))
     @ddt.unpack
-    def test_latest_beat_is_compared_with_a_time(self, at: float, after: bool) -> None:
+    def test_latest_beat_counts_if_it_was_sent_after_a_time(self, at: float, after: bool) -> None:
         monitor: Any = mock.Mock()
-        monitor.look.return_value = _WELL
+        monitor.look.return_value = dataclasses.replace(_WELL, sent_after=999.9)
         self.assertEqual(after, _suspects(monitor).heard_after('h1', at))
 
     def test_healthy_hosts_are_listed_ten_times_a_second(self) -> None:
