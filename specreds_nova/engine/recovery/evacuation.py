@@ -23,6 +23,8 @@ _PAUSE = 1.0
 # Seconds until a failed evacuation is requested again: at first, and at most.
 _ASK_AGAIN = 2.0
 _ASK_AT_LAST = 60.0
+# Seconds for which a server counts as it was read.
+_MOMENT = 2.0
 # Seconds for which Nova may still begin an evacuation that it has not confirmed in time.
 _MAY_BEGIN = 30.0
 # Seconds for which the engine has seen Nova's claim before it asks the host for its uptime.
@@ -60,7 +62,8 @@ class _Evacuation:
         # When Nova will not begin an evacuation any more that it has not confirmed.
         self._uncertain = float('-inf')
         self._times = 0
-        self._looked = run.now
+        # Times of the last look at the server, and of the last one at Nova's evacuation of it.
+        self._read = self._looked = run.now
         self._started = float('-inf')
         # Times since which hosts are silent.
         self._silent: dict[str, float] = {}
@@ -78,7 +81,7 @@ class _Evacuation:
         run = self._run
         until = run.now + run.options.adopt_timeout
         while True:
-            server = run.insist(run.context.compute.server, run.recovery.server)
+            server = self._server()
             if server is None:
                 self._detail['deleted'] = True
                 return None
@@ -94,10 +97,16 @@ class _Evacuation:
             if moved:
                 self._start(server)
             elif self._stuck(server) if server.task is not None else self._due():
-                if self._source != run.recovery.host and self._returned():
+                if self._source == run.recovery.host or not self._returned():
+                    self._ask(server)
+                elif not self._changed(server):
                     return self._leave(server)
-                self._ask(server)
             run.pause(crowd.interval(_PAUSE, run.context.destinations.count()))
+
+    def _server(self) -> model.Server | None:
+        run = self._run
+        self._read = run.now
+        return run.insist(run.context.compute.server, run.recovery.server)
 
     def _leave(self, server: model.Server) -> verdicts.StepVerdict:
         """Leave a server where it is, because that host is back.
@@ -249,7 +258,7 @@ class _Evacuation:
     def _ask(self, server: model.Server) -> None:
         run, compute = self._run, self._run.context.compute
         self._times += 1
-        self._asked, self._claimed = run.now, None
+        self._asked = run.now
         self._detail['asked'] = self._times
         target = self._target()
         if target is not None and self._times > 1 and self._let_out is not None:
@@ -260,17 +269,36 @@ class _Evacuation:
             if not self._force_down():
                 self._detail['refused'] = f'{self._source} may not be forced down'
                 return
-            if not self._as_it_is(server):
-                compute.reset(server.id)
+            as_it_is = self._as_it_is(server)
+            host = target or self._other(server)
+            force = self._force(server, host, bool(target))
             if target is not None:
                 self._release(target)
-            host = target or self._other(server)
-            compute.evacuate(server.id, host, self._force(server, host, bool(target)))
+            if self._changed(server):
+                self._times -= 1
+                return
+            self._claimed = None
+            if not as_it_is:
+                compute.reset(server.id)
+            compute.evacuate(server.id, host, force)
         except (exception.Refused, exception.Unreachable) as exc:
             LOG.warning('recovery %s: %s', run.id, exc)
             self._detail['refused'] = str(exc)
             if isinstance(exc, exception.Unanswered):
                 self._uncertain = run.now + _MAY_BEGIN
+
+    def _changed(self, server: model.Server) -> bool:
+        """Return whether a server may be about to run on a host, which Nova does not check.
+
+        A service that does not answer may have been waited for since the server was read, and an
+        evacuation that hung may have ended meanwhile, because its host is back.
+        """
+        if self._run.now - self._read < _MOMENT:
+            return False
+        fresh = self._server()
+        if fresh is None or (fresh.host, fresh.task) != (server.host, server.task):
+            return True
+        return fresh.task is not None and not self._stuck(fresh)
 
     def _force(self, server: model.Server, host: str | None, backup: bool) -> bool:
         """Return whether Nova is to skip the checks of a host.

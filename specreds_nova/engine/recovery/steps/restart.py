@@ -144,7 +144,11 @@ class _Restart:
                                  f'{server.status}, and does not run')
         if runs.before_commit(run.recovery):
             # Before the request, so that another engine knows that it may have been sent.
+            began = run.now
             run.change(state=model.COMMITTED)
+            if run.now - began >= _PAUSE:
+                # The server may run again.
+                return None
         self._requests += 1
         self._requested = run.now
         self._detail['asked'] = self._requests

@@ -186,6 +186,36 @@ class HangingTest(base.RecoveryTest):
         self.compute.reset.assert_called_with('a')
         self.compute.evacuate.assert_called_with('a', 'h2', False)
 
+    def _force_down_late(self, seconds: float, then: Callable[[], None]) -> None:
+        """Let something happen while a service does not answer."""
+        def force_down(host: str, down: bool) -> bool:
+            self.context.clock.sleep(seconds)
+            then()
+            return True
+        self.compute.force_down.side_effect = force_down
+
+    def test_server_that_has_moved_while_a_service_was_away_is_left(self) -> None:
+        def move() -> None:
+            self.compute.server.side_effect = lambda name: base.make_server(name, host='h3')
+        self._force_down_late(27.0, move)
+        self._evacuate()
+        self.compute.reset.assert_not_called()
+        self.compute.evacuate.assert_not_called()
+
+    def test_evacuation_that_goes_on_after_a_service_was_away_is_left(self) -> None:
+        def run() -> None:
+            self.suspects.running.return_value = True
+        self._force_down_late(5.0, run)
+        self._evacuate()
+        self.compute.reset.assert_not_called()
+        self.compute.evacuate.assert_not_called()
+
+    def test_evacuation_that_still_hangs_after_a_service_was_away_is_requested(self) -> None:
+        self._force_down_late(5.0, lambda: None)
+        self._evacuate()
+        self.compute.reset.assert_called_with('a')
+        self.compute.evacuate.assert_called_with('a', 'h2', False)
+
     def test_worker_is_known_by_a_beat_after_its_claim(self) -> None:
         # The beats before may be those of a process that ended before the claim.
         self.suspects.heard_after.return_value = False
