@@ -4,7 +4,7 @@
 A user's token is never used: nova-compute acts for the cloud here, often without any user.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import threading
 from typing import Any
 
@@ -89,14 +89,23 @@ class CinderAPI:
 
         :returns: state by superposition
         """
-        answer = self._call('GET', f'{_COLLECTION}?all_tenants=1&server_id={server_id}')
-        states = {str(shown['id']): str(shown['state'])
-                  for shown in answer.json()['superpositions'] if shown.get('disks')}
-        if 'unknown' in states.values():
-            raise exception.SuperpositionUnknown(
-                f'a volume service with disks of server {server_id} does not answer: try again '
-                f'when it is up')
-        return states
+        return _states(f'disks of server {server_id}', [
+            shown for shown in self._list(f'server_id={server_id}') if shown.get('disks')])
+
+    def with_volume(self, server_id: str, volume_id: str) -> dict[str, str]:
+        """Return the states of the superpositions of a server's volume, by superposition."""
+        try:
+            listed = self._list(f'server_id={server_id}&volume_id={volume_id}')
+        except exception.SuperpositionRefused as exc:
+            if isinstance(exc.__cause__, exceptions.NotFound):
+                # A Cinder without superpositions has superposed nothing.
+                return {}
+            raise
+        return _states(f'volume {volume_id}', listed)
+
+    def _list(self, query: str) -> list[dict[str, Any]]:
+        answer = self._call('GET', f'{_COLLECTION}?all_tenants=1&{query}')
+        return list(answer.json()['superpositions'])
 
     def merge(self, superposition_id: str, step: str) -> None:
         """Report a step of a merge to Cinder.
@@ -153,6 +162,18 @@ class CinderAPI:
                     interface=interface, region_name=CONF.cinder.os_region_name,
                     endpoint_override=endpoint, connect_retries=CONF.cinder.http_retries)
             return self._adapter
+
+
+def _states(what: str, listed: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the states of superpositions by id.
+
+    :raises SuperpositionUnknown: one is unknown
+    """
+    states = {str(shown['id']): str(shown['state']) for shown in listed}
+    if 'unknown' in states.values():
+        raise exception.SuperpositionUnknown(
+            f'a volume service with {what} does not answer: try again when it is up')
+    return states
 
 
 def _refused(path: str, exc: exceptions.HttpError) -> exception.SuperpositionRefused:

@@ -94,6 +94,17 @@ class NovaTestCase(testtools.TestCase):
         self.wait_guest(server, f'{server.name} to answer',
                         lambda: self.cloud.tenant.answers(server.address))
 
+    def wait_status(self, server_id: str, status: str) -> dict[str, Any]:
+        """Wait until a server has a status and no task."""
+        def reached() -> dict[str, Any] | None:
+            shown = self.drill.show(server_id)
+            if shown['status'] == 'ERROR' and status != 'ERROR':
+                self.fail(json.dumps(shown.get('fault')))
+            ready = shown['status'] == status and shown['OS-EXT-STS:task_state'] is None
+            return shown if ready else None
+        shown: dict[str, Any] = self.wait(f'server {server_id} to be {status}', reached)
+        return shown
+
     def guest_name(self, server: drills.Server) -> str:
         """Return the name of the guest that answers; each boot of a guest has a new one."""
         self.wait_answer(server)

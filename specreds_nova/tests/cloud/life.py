@@ -159,17 +159,6 @@ class LifeTestCase(base.NovaTestCase):
         self.wait_status(server.id, 'ACTIVE')
         self.wait_port(server, port)
 
-    def wait_status(self, server_id: str, status: str) -> dict[str, Any]:
-        """Wait until a server has a status and no task."""
-        def reached() -> dict[str, Any] | None:
-            shown = self.drill.show(server_id)
-            if shown['status'] == 'ERROR' and status != 'ERROR':
-                self.fail(json.dumps(shown.get('fault')))
-            ready = shown['status'] == status and shown['OS-EXT-STS:task_state'] is None
-            return shown if ready else None
-        shown: dict[str, Any] = self.wait(f'server {server_id} to be {status}', reached)
-        return shown
-
     def assert_refused(self, server_id: str, action: str, why: str = 'is being merged') -> None:
         """Assert that the last action of a kind on a server was refused for a reason."""
         def refused() -> dict[str, Any] | None:

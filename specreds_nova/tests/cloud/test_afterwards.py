@@ -76,10 +76,15 @@ class TestBeforeTheMerge(life.LifeTestCase):
         self.assert_filled(recovery, MUCH)
         self.assert_plain_and_durable(recovery)
 
-    def test_host_that_was_wrongly_suspected_refuses_a_reboot(self) -> None:
+    def test_host_that_was_wrongly_suspected_refuses_a_reboot_and_a_detach(self) -> None:
         # The host is alive, and does not know yet that its server's backup was promoted.
-        recovery = self.promoted()
+        recovery = self.promoted(server=self.boot(sizes=(1, 1),
+                                                  metadata={'specreds:ready': 'delay:1'}))
         server = recovery.server
+        self.drill.compute.delete(
+            f'/servers/{server.id}/os-volume_attachments/{server.volumes[1]}')
+        self.assert_refused(server.id, 'detach_volume', 'goes on with the volume on another host')
+        self.assertEqual('in-use', self._status(server.volumes[1]))
         self.operate(server.id, 'reboot', {'type': 'HARD'})
         self.assert_refused(server.id, 'reboot', 'promoted for another host')
         self.drill.adopt(recovery)

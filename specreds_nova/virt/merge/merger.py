@@ -51,6 +51,9 @@ class Cinder(Protocol):
     def merge(self, superposition_id: str, step: str) -> None:
         """Report a step of a merge."""
 
+    def with_volume(self, server_id: str, volume_id: str) -> dict[str, str]:
+        """Return the states of the superpositions of a server's volume, by superposition."""
+
 
 class _Record:
     """The record of one superposition, for :class:`job.MergeJob`."""

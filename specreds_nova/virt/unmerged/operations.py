@@ -9,7 +9,7 @@ soft reboot                 works; the guest is shut down, then started as above
 pause, unpause              work, but not in the fraction of a second in which the merge ends
 cold migration, resize      work; the merge is done on the new host
 attach a volume             works
-detach a volume             refused while it is not merged
+detach a volume             refused while it is not merged, on the failed host as well
 live migration, suspend     refused
 rebuild, snapshot           refused
 extend, swap a volume       refused
@@ -35,11 +35,15 @@ import nova.conf
 from nova.virt.libvirt import blockinfo
 from oslo_log import log as logging
 
+from specreds_cinder.superposition import states
 from specreds_nova import exception
+from specreds_nova.virt import protection
 from specreds_nova.virt.disks import connections
 from specreds_nova.virt.disks import durable
+from specreds_nova.virt.disks import errors as disk_errors
 from specreds_nova.virt.disks import nodes as disk_nodes
 from specreds_nova.virt.disks import server_disks
+from specreds_nova.virt.disks import volume_driver
 from specreds_nova.virt.merge import merger as mergers
 from specreds_nova.virt.merge import pivot
 from specreds_nova.virt.unmerged import errors
@@ -225,11 +229,35 @@ class Unmerged:
             self.refuse_unless_merged_disks(instance, 'shelved')
 
     def before_detach(self, instance: Any, connection_info: dict[str, Any]) -> None:
-        """Refuse to detach a volume that is not merged. Raises as refuse_until_merged does."""
+        """Refuse to detach a volume that is not merged. Raises as refuse_until_merged does.
+
+        The promoted backup of a server may run on another host, before Nova knows it there: it
+        would go on with a volume that another server may get.
+        """
         superposition_id = connections.superposition_of(connection_info)
+        volume_id = connection_info.get('serial') or connection_info['data'].get('volume_id')
         if superposition_id is not None:
-            volume_id = connection_info.get('serial') or connection_info['data'].get('volume_id')
             self._refuse(instance, f'detached from volume {volume_id}', superposition_id)
+        elif (connection_info['driver_volume_type'] in volume_driver.TYPES
+                and volume_id is not None and protection.protected(instance)):
+            self._refuse_if_decided(instance, volume_id)
+
+    def _refuse_if_decided(self, instance: Any, volume_id: str) -> None:
+        """Refuse to detach a volume on which a backup goes on, or may go on in a moment."""
+        try:
+            known = self._cinder.with_volume(instance.uuid, volume_id)
+        except exception.BackupError as exc:
+            raise disk_errors.VersionUnknown(
+                f'server {instance.uuid} cannot be detached from volume {volume_id}: Cinder does '
+                f'not report whether a backup goes on with it ({exc}); try again when it '
+                f'does') from exc
+        for superposition_id, state in known.items():
+            if state == states.COLLAPSING or state in states.THROUGH_OVERLAY:
+                raise errors.NotMerged(
+                    f'server {instance.uuid} cannot be detached from volume {volume_id}: its '
+                    f'backup goes on with the volume on another host, by superposition '
+                    f'{superposition_id}, which is {state}; try again when the superposition has '
+                    f'ended')
 
     def before_live_migration(self, instance: Any) -> None:
         """Refuse to migrate a server live that is not merged.

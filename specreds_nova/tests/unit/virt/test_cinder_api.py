@@ -101,6 +101,22 @@ class StorageTest(base.TestCase):
         listed[0]['state'] = 'unknown'
         self.assertRaises(exception.SuperpositionUnknown, self.api.with_disks, base.SERVER)
 
+    def test_superpositions_of_a_volume_are_listed(self) -> None:
+        listed = [{'id': 's1', 'state': 'promoted'}]
+        self.answers(mock.Mock(json=lambda: {'superpositions': listed}))
+        self.assertEqual({'s1': 'promoted'}, self.api.with_volume(base.SERVER, 'v1'))
+        self.assertEqual(
+            f'/os-superpositions?all_tenants=1&server_id={base.SERVER}&volume_id=v1',
+            self.asked()[1])
+        listed[0]['state'] = 'unknown'
+        self.assertRaises(exception.SuperpositionUnknown, self.api.with_volume, base.SERVER, 'v1')
+
+    def test_cinder_without_superpositions_has_none(self) -> None:
+        self.answers(failure(exceptions.NotFound, {}))
+        self.assertEqual({}, self.api.with_volume(base.SERVER, 'v1'))
+        self.answers(failure(exceptions.Forbidden, {}))
+        self.assertRaises(exception.SuperpositionRefused, self.api.with_volume, base.SERVER, 'v1')
+
     def test_refusal_has_the_message_of_cinder(self) -> None:
         body = json.loads((_SAMPLES / 'superposition-conflict-response.json').read_text())
         self.answers(failure(exceptions.Conflict, body))

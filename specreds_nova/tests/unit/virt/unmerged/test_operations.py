@@ -6,7 +6,6 @@ from unittest import mock
 
 from nova import exception as nova_exception
 from nova import objects
-from nova.compute import power_state
 import testtools
 
 from specreds_nova import exception
@@ -124,6 +123,31 @@ class RefuseTest(OperationsTestCase):
             errors.NotMerged, self.unmerged.before_detach, self.instance,
             {**data.through('one'), 'serial': 'volume-1'})
         self.assertIn('volume-1', str(exc))
+
+    def test_detach_on_the_failed_host_is_refused_while_a_backup_goes_on(self) -> None:
+        self.gone()
+        plain = {**data.PLAIN, 'serial': 'volume-1'}
+        for state in ('collapsing', 'promoted', 'merging'):
+            self.cinder.with_volume.return_value = {'one': state}
+            exc = self.assertRaises(errors.NotMerged, self.unmerged.before_detach, self.instance,
+                                    plain)
+            self.assertIn(f'superposition one, which is {state}', str(exc))
+        self.cinder.with_volume.assert_called_with(data.SERVER, 'volume-1')
+        # The backup that races is dropped, and one that was merged has its own connection.
+        for known in ({'one': 'superposed'}, {'one': 'merged'}, {'one': 'aborting'}, {}):
+            self.cinder.with_volume.return_value = known
+            self.unmerged.before_detach(self.instance, plain)
+        self.cinder.with_volume.side_effect = exception.SuperpositionUnknown('Cinder is down')
+        exc = self.assertRaises(disk_errors.VersionUnknown, self.unmerged.before_detach,
+                                self.instance, plain)
+        self.assertIn('Cinder is down', str(exc))
+
+    def test_detach_of_a_volume_without_backups_asks_nobody(self) -> None:
+        self.instance.metadata = {'specreds:protect': 'false'}
+        self.unmerged.before_detach(self.instance, {**data.PLAIN, 'serial': 'volume-1'})
+        self.instance.metadata = {'specreds:protect': 'true'}
+        self.unmerged.before_detach(self.instance, {**data.OTHER, 'serial': 'volume-1'})
+        self.cinder.with_volume.assert_not_called()
 
 
 class OpenTest(OperationsTestCase):
@@ -322,63 +346,3 @@ class ServerDisksTest(OperationsTestCase):
         self.cinder.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
         self.assertRaises(disk_errors.VersionUnknown, self.unmerged.before_cleanup,
                           self.instance)
-
-
-class RebootTest(OperationsTestCase):
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.states = [power_state.RUNNING] * 3 + [power_state.SHUTDOWN]
-        self.driver.get_info.side_effect = lambda _instance: mock.Mock(
-            state=self.states.pop(0) if len(self.states) > 1 else self.states[0])
-        self.domain.shutdown = mock.Mock()
-
-    def test_domain_on_an_overlay_is_recognized(self) -> None:
-        self.assertTrue(self.unmerged.through_overlay(self.instance))
-        self.merged()
-        self.assertFalse(self.unmerged.through_overlay(self.instance))
-        self.gone()
-        self.assertFalse(self.unmerged.through_overlay(self.instance))
-
-    def test_soft_reboot_waits_for_the_shutdown(self) -> None:
-        self.assertFalse(self.unmerged.soft_reboot(self.instance))
-        self.domain.shutdown.assert_called_once_with()
-        self.assertEqual([power_state.SHUTDOWN], self.states)
-
-    def test_guest_that_ignores_the_shutdown_times_out(self) -> None:
-        self.states = [power_state.RUNNING]
-        self.assertFalse(self.unmerged.soft_reboot(self.instance))
-        self.assertGreater(self.clock, operations.CONF.libvirt.wait_soft_reboot_seconds)
-
-    def test_soft_reboot_without_a_domain_does_nothing(self) -> None:
-        self.gone()
-        self.assertFalse(self.unmerged.soft_reboot(self.instance))
-        self.domain.shutdown.assert_not_called()
-
-
-class SwitchingTest(OperationsTestCase):
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.domain.note = ('<specreds:merge xmlns:specreds="urn:specreds:merge:1" '
-                            'superposition="one" running="yes"/>')
-
-    def test_operation_waits_for_the_switch(self) -> None:
-        def end(seconds: float) -> None:
-            self.clock += seconds
-            self.domain.note = None
-        self.pass_by = end  # type: ignore
-        self.unmerged.unless_switching(self.instance, 'paused')
-        self.assertGreater(self.clock, 0)
-
-    def test_wait_for_the_switch_is_limited(self) -> None:
-        exc = self.assertRaises(errors.NotMerged, self.unmerged.unless_switching,
-                                self.instance, 'paused')
-        self.assertIn('cannot be paused', str(exc))
-
-    def test_operation_without_a_switch_does_not_wait(self) -> None:
-        self.domain.note = None
-        self.unmerged.unless_switching(self.instance, 'paused')
-        self.gone()
-        self.unmerged.unless_switching(self.instance, 'paused')
-        self.assertEqual(0, self.clock)
