@@ -118,7 +118,9 @@ class Writer:
                             'instances_path': files.instances,
                             # Until a guest that ignores its power button is switched off.
                             'shutdown_timeout': 10,
-                            'force_config_drive': 'false'},
+                            'force_config_drive': 'false',
+                            # The default, vfat, needs a package that nothing else needs.
+                            'default_ephemeral_format': 'ext4'},
                 # In the userspace datapath a guest's device appears only when its QEMU starts:
                 # before that there is nothing for the agent of Neutron to connect.
                 'compute': {'live_migration_wait_for_vif_plug': 'false'},

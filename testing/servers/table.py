@@ -60,10 +60,10 @@ ROWS = (
         'with its data if only server_disks_in_rbd is set',
         'specreds_nova.tests.disk_backups_stories.test_recovered.TestRecovered.'
         'test_backup_has_what_was_written_and_keeps_what_it_writes'),
-    Row('rbd-disk', _DISKS, 'another disk that Nova keeps in RBD, beside its volumes', EVACUATED,
-        'with server_disks_in_rbd the failed host is fenced from it, too, and its data is kept',
-        f'{_ENGINE}.clients.test_volumes.VolumesTest.'
-        'test_disks_in_rbd_are_fenced_with_the_volumes_and_not_superposed'),
+    Row('rbd-disk', _DISKS, 'an ephemeral or swap disk that Nova keeps in RBD', SPECULATIVE,
+        'superposed and evacuated like such a root disk',
+        'specreds_nova.tests.disk_backups_stories.test_recovered.TestRecovered.'
+        'test_backup_has_all_disks_that_nova_keeps_in_rbd'),
     Row('local', _DISKS, 'a disk in a file of its host beside its volumes', EVACUATED,
         'its disk died with its host, and is made anew by Nova',
         f'{_VIRT}.test_local_disks_are_not_eligible'),

@@ -1,11 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers whose root disk Nova keeps in RBD have backups."""
+"""Servers with disks that Nova keeps in RBD have backups."""
+
+from collections.abc import Iterator
+import contextlib
+import uuid
+
+import rados
+import rbd
 
 from cloud import drill as drills
 from cloud.demo import recoveries
 from cloud.openstack import layout
+from cloud.openstack import nova
 from specreds_nova.tests.cloud import base as cloud_base
 from specreds_nova.tests.disks_stories import base
+
+# A place in a disk that neither Nova nor the guest writes to.
+_PLACE = 8 << 20
 
 
 class TestRecovered(base.DisksTestCase):
@@ -41,6 +52,62 @@ class TestRecovered(base.DisksTestCase):
         for server in servers:
             self.assertEqual([self.drill.active(server.id).host], self.drill.running(server))
 
+    def test_backup_has_all_disks_that_nova_keeps_in_rbd(self) -> None:
+        flavor = self._flavor()
+        servers = {
+            # The config drive is read-only, and primary and backup share it.
+            self.boot_from_image(flavor=flavor, config_drive=True): ('disk', 'disk.eph0',
+                                                                     'disk.swap'),
+            self.boot(flavor=flavor, metadata={'specreds:ready': 'tcp:80'}): ('disk.eph0',
+                                                                              'disk.swap')}
+        disks = {f'{server.id}_{name}' for server, names in servers.items() for name in names}
+        self.assertEqual(disks, {image for image in self.images()
+                                 if image.partition('_')[0] in {server.id for server in servers}
+                                 and not image.endswith('.config')})
+        # Of a disk that Nova makes anew, nothing else would differ.
+        marks = {image: uuid.uuid4().bytes for image in disks if not image.endswith('_disk')}
+        for server in servers:
+            self.assertEqual('speculative',
+                             self.openstack('server', 'check', server.id)['recovery'])
+            self._turn(server, 'os-stop', 'SHUTOFF')
+        for image, mark in marks.items():
+            with self._opened(image) as disk:
+                disk.write(mark, _PLACE)
+        for server in servers:
+            self._turn(server, 'os-start', 'ACTIVE')
+            self.wait_answer(server)
+        self.host(cloud_base.PRIMARY).kill()
+        self.wait('all disks to have overlays', lambda: disks == {
+            image.partition('.')[2] for image in self.images() if image.startswith('super-')})
+        for server in servers:
+            self.reboot(self.assertRecovered(server))
+        self.assertNoOverlays()
+        for image, mark in marks.items():
+            with self._opened(image, read_only=True) as disk:
+                self.assertEqual(mark, disk.read(_PLACE, len(mark)), image)
+
+    def _flavor(self) -> str:
+        """Make a flavor with an ephemeral disk and a swap disk; return its name."""
+        compute, name = self.drill.compute, f'test-{uuid.uuid4().hex[:8]}'
+        made = compute.post('/flavors', json={'flavor': {
+            'name': name, 'ram': 128, 'vcpus': 1, 'disk': 0, 'OS-FLV-EXT-DATA:ephemeral': 1,
+            'swap': 64}}).json()['flavor']
+        self.addCleanup(compute.delete, f'/flavors/{made["id"]}')
+        return name
+
+    def _turn(self, server: drills.Server, action: str, status: str) -> None:
+        """Start or stop a server."""
+        self.drill.act(server.id, action)
+        self.wait_status(server.id, status)
+
+    @contextlib.contextmanager
+    def _opened(self, image: str, *, read_only: bool = False) -> Iterator[rbd.Image]:
+        """Open an image in the pool of Nova's disks."""
+        with (rados.Rados(name='client.admin', conffile=str(self.cloud.ceph.admin_conf)) as ceph,
+              ceph.open_ioctx(nova.POOL) as io,
+              rbd.Image(io, image, read_only=read_only) as disk):
+            yield disk
+
     def test_primary_that_writes_keeps_its_disk(self) -> None:
         server = self.boot_from_image()
         name = self.guest_name(server)
@@ -60,11 +127,7 @@ class TestRecovered(base.DisksTestCase):
         """Reboot a server hard, and wait until another guest of it answers."""
         name = self.guest_name(server)
         self.drill.act(server.id, 'reboot', {'type': 'HARD'})
-
-        def rebooted() -> bool:
-            shown = self.drill.show(server.id)
-            return shown['status'] == 'ACTIVE' and shown['OS-EXT-STS:task_state'] is None
-        self.wait(f'{server.name} to be rebooted', rebooted)
+        self.wait_status(server.id, 'ACTIVE')
         self.assertNotEqual(name, self.guest_name(server))
 
     def assertNoOverlays(self) -> None:

@@ -20,16 +20,18 @@ class DisksTestCase(base.EngineTestCase):
         if self.cloud.settings.disks != self.DISKS:
             self.skipTest(f'bring the cloud up with --disks {self.DISKS}')
 
-    def boot_from_image(self, *more: dict[str, Any]) -> drills.Server:
+    def boot_from_image(self, *more: dict[str, Any], **fields: Any) -> drills.Server:
         """Boot a server from an image, without volumes.
 
         :param more: other block devices
+        :param fields: of the request to Nova, and its flavor
         """
         image = self.drill.devices('g1', (2,))[0]['uuid']
         return self.boot(metadata={'specreds:ready': 'tcp:80'}, imageRef=image,
                          block_device_mapping_v2=[{
                              'boot_index': 0, 'source_type': 'image', 'uuid': image,
-                             'destination_type': 'local', 'delete_on_termination': True}, *more])
+                             'destination_type': 'local', 'delete_on_termination': True}, *more],
+                         **fields)
 
     def count(self, server: drills.Server) -> int:
         """Return how often the guest has written to its disk."""
