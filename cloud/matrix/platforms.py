@@ -11,6 +11,10 @@ _FORMAT = '$(REPO_URI)|$(ORIGIN)|$(LABEL)'
 _KEYRINGS = pathlib.Path('/usr/share/keyrings')
 
 
+class Unreachable(commands.CloudError):
+    """This machine cannot get the packages of a platform."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Platform:
     """A release of a distribution.
@@ -32,11 +36,11 @@ class Platform:
     def signed_by(self, keyrings: pathlib.Path = _KEYRINGS) -> pathlib.Path:
         """Return the path of the keyring.
 
-        :raises CloudError: this machine does not have it
+        :raises Unreachable: this machine does not have it
         """
         path = keyrings / self.keyring
         if not path.exists():
-            raise commands.CloudError(
+            raise Unreachable(
                 f'{self.name}: this machine has no {path}, which verifies the packages of '
                 f'{self.origin}; install the package {self.keyring_package}')
         return path
@@ -56,7 +60,7 @@ PLATFORMS = {platform.name: platform for platform in (
 def mirror(platform: Platform) -> str:
     """Return the address of the archive that apt on this machine uses for a distribution.
 
-    :raises CloudError: none of apt's sources is of that distribution
+    :raises Unreachable: none of apt's sources is of that distribution
     """
     sources = commands.run(['apt-get', 'indextargets', '--format', _FORMAT,
                             'Created-By: Packages'])
@@ -67,13 +71,13 @@ def choose(platform: Platform, sources: Iterable[str]) -> str:
     """Choose a distribution's main archive.
 
     :param sources: a line for each of apt's sources: address, origin and label
-    :raises CloudError: none is of that distribution
+    :raises Unreachable: none is of that distribution
     """
     for source in sources:
         address, origin, label = source.split('|')
         # Other labels are those of security updates and of backports.
         if origin == label == platform.origin:
             return address
-    raise commands.CloudError(
+    raise Unreachable(
         f"{platform.name}: none of apt's sources on this machine is the archive of "
         f'{platform.origin}: name one with --mirror (and run apt-get update if apt has one)')

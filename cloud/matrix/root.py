@@ -26,6 +26,8 @@ path-exclude=/usr/share/man/*
     # A snapshot of a release in development is signed, but not renewed.
     'etc/apt/apt.conf.d/90specreds': 'Acquire::Check-Valid-Until "false";\n',
 }
+# What debootstrap says if the archive does not answer, or does not have the release.
+_NO_ARCHIVE = 'Failed getting release file'
 _MINUTES = 60.0
 _TIMEOUT = 30 * _MINUTES
 # How many characters of a log go into an error message.
@@ -63,7 +65,8 @@ class Root:
         """Make it if it is not there, from the cached tarball if there is one.
 
         :param mirror: address of the distribution's archive; None for the one that apt uses here
-        :raises CloudError: this is not root, or the packages cannot be had
+        :raises Unreachable: this machine cannot get the packages
+        :raises CloudError: this is not root, or making the root failed
         """
         if os.geteuid():
             raise commands.CloudError('this needs root: it changes roots and mounts')
@@ -88,11 +91,17 @@ class Root:
         suite = self.platform.suite
         # debootstrap knows Debian's releases by name; newer ones are made alike. It may leave
         # the root's /proc mounted: mounted in a namespace of its own, that ends with debootstrap.
-        commands.run(['unshare', '--mount', '--propagation', 'private',
-                      'debootstrap', '--variant=minbase', f'--keyring={keyring}',
-                      f'--components={",".join(self.platform.components)}',
-                      f'--include={_PACKAGES}', suite, str(self._unfinished), mirror,
-                      *_script(suite)], _TIMEOUT)
+        try:
+            commands.run(['unshare', '--mount', '--propagation', 'private',
+                          'debootstrap', '--variant=minbase', f'--keyring={keyring}',
+                          f'--components={",".join(self.platform.components)}',
+                          f'--include={_PACKAGES}', suite, str(self._unfinished), mirror,
+                          *_script(suite)], _TIMEOUT)
+        except commands.CloudError as exc:
+            if _NO_ARCHIVE not in str(exc):
+                raise
+            raise platforms.Unreachable(
+                f'{self.platform.name}: cannot reach {mirror}: {exc}') from exc
         partial = self.tarball.with_suffix('.new')
         progress(f'{self.platform.name}: keeping it as {self.tarball}')
         commands.run(['tar', '-cz', '-f', str(partial), '-C', str(self._unfinished), '.'],

@@ -49,13 +49,13 @@ class PlatformTest(_Base):
             'http://a.example/|Debian|Debian']))
 
     def test_no_archive_of_that_distribution(self) -> None:
-        error = self.assertRaises(commands.CloudError, platforms.choose, _UBUNTU,
+        error = self.assertRaises(platforms.Unreachable, platforms.choose, _UBUNTU,
                                   ['http://a.example/|Debian|Debian'])
         self.assertIn('ubuntu-24.04', str(error))
         self.assertIn('--mirror', str(error))
 
     def test_missing_keyring_names_its_package(self) -> None:
-        error = self.assertRaises(commands.CloudError, _UBUNTU.signed_by, self.data)
+        error = self.assertRaises(platforms.Unreachable, _UBUNTU.signed_by, self.data)
         self.assertIn('ubuntu-keyring', str(error))
         (self.data / _UBUNTU.keyring).touch()
         self.assertEqual(self.data / _UBUNTU.keyring, _UBUNTU.signed_by(self.data))
@@ -221,6 +221,7 @@ class NamespaceTest(_Base):
         self.assertEqual('here\n', jail.read(self.data, ['echo', 'here']))
 
 
+@ddt.ddt
 class RootTest(_Base):
 
     def test_root_in_use_is_not_removed(self) -> None:
@@ -259,6 +260,20 @@ class RootTest(_Base):
         self.assertEqual(['unshare', '--mount', '--propagation', 'private', 'debootstrap'],
                          run.call_args.args[0][:5])
 
+    @ddt.data(('E: Failed getting release file http://a.example/dists/trixie/Release',
+               platforms.Unreachable),
+              ('E: no space left on device', commands.CloudError))
+    @ddt.unpack
+    def test_archive_that_does_not_answer_is_unreachable(
+            self, message: str, error: type[commands.CloudError]) -> None:
+        root = roots.Root(self.data, _DEBIAN)
+        with mock.patch.object(commands, 'run', side_effect=commands.CloudError(message)), \
+                mock.patch.object(platforms.Platform, 'signed_by'), \
+                mock.patch.object(os, 'geteuid', return_value=0):
+            caught = self.assertRaises(commands.CloudError, root.make, 'http://a.example/',
+                                       commands.silent)
+        self.assertIs(error, type(caught))
+        self.assertIn(message, str(caught))
 
     def test_failed_installation_is_quoted(self) -> None:
         root = roots.Root(self.data, _DEBIAN)
@@ -331,27 +346,46 @@ class CommandLineTest(_Base):
         self.assertTrue(suites.ending(output).endswith('x\nFAILED functional tests'))
         self.assertNotIn('early', suites.ending(output))
 
-    def test_unreachable_platform_does_not_stop_the_others(self) -> None:
+    def play(self, unreachable: set[str], failing: str = '') -> None:
+        """Play platforms of which some cannot be made, and one fails its tests."""
         def make(root: roots.Root, *_: object) -> None:
-            if root.platform is _UBUNTU:
-                raise commands.CloudError('no archive')
+            if root.platform.name in unreachable:
+                raise platforms.Unreachable('no archive')
             root.logs.mkdir(parents=True, exist_ok=True)
             root.results.parent.mkdir(parents=True, exist_ok=True)
 
-        def run(_root: pathlib.Path, _argv: list[str], log: pathlib.Path) -> int:
+        def run(root: pathlib.Path, _argv: list[str], log: pathlib.Path) -> int:
             log.write_text('2 passed, 0 failed, 0 skipped\n')
-            return 0
+            return 1 if root.name == failing else 0
 
         for place, new in (('root.Root.make', make), ('jail.run', run),
                            ('root.Root.check_out', lambda *_: 'abc'),
                            ('jail.read', lambda *_: _LISTING)):
             self.useFixture(fixtures.MonkeyPatch(f'cloud.matrix.{place}', new))
+
+    def run_all(self, *words: str) -> tuple[int, str]:
+        with mock.patch('sys.stdout', io.StringIO()) as shown:
+            return self.run_cli('test', '--all', *words), shown.getvalue()
+
+    def test_unreachable_platform_does_not_stop_the_others(self) -> None:
+        self.play({_UBUNTU.name})
         for words, count in ((['demo'], 3), ([], 3 * len(suites.COMMANDS))):
-            with mock.patch('sys.stdout', io.StringIO()) as shown:
-                self.assertEqual(1, self.run_cli('test', '--all', *words))
-            text = shown.getvalue()
+            status, text = self.run_all(*words)
+            self.assertEqual(0, status)
             self.assertIn('ubuntu-24.04: not tested', text)
             self.assertEqual(count, text.count('2 passed, 0 failed, 0 skipped'))
         measured = [suite for path in self.data.glob('matrix/results/*.json')
                     for result in results.load(path) for suite in result.measurements]
         self.assertEqual(sorted(3 * [*suites.COMMANDS]), sorted(measured))
+
+    def test_failure_beside_an_unreachable_platform_is_one(self) -> None:
+        self.play({_UBUNTU.name}, failing='debian-12')
+        self.assertEqual(1, self.run_all('demo')[0])
+
+    def test_nothing_is_proved_where_no_platform_is_reachable(self) -> None:
+        self.play(set(platforms.PLATFORMS))
+        self.assertEqual(1, self.run_all('demo')[0])
+
+    def test_one_platform_that_is_named_has_to_be_reachable(self) -> None:
+        self.play({_UBUNTU.name})
+        self.assertRaises(platforms.Unreachable, self.run_cli, 'test', _UBUNTU.name, 'demo')
