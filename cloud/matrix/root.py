@@ -104,8 +104,9 @@ class Root:
                 f'{self.platform.name}: cannot reach {mirror}: {exc}') from exc
         partial = self.tarball.with_suffix('.new')
         progress(f'{self.platform.name}: keeping it as {self.tarball}')
-        commands.run(['tar', '-cz', '-f', str(partial), '-C', str(self._unfinished), '.'],
-                     _TIMEOUT)
+        # The fastest compression: a sixth larger, in a third of the time.
+        commands.run(['tar', '-c', '--use-compress-program', 'gzip -1', '-f', str(partial),
+                      '-C', str(self._unfinished), '.'], _TIMEOUT)
         partial.rename(self.tarball)
 
     def _configure(self) -> None:

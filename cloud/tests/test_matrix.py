@@ -249,6 +249,28 @@ class RootTest(_Base):
             self.assertRaises(commands.CloudError, roots.Root(self.data, _DEBIAN).make, None,
                               commands.silent)
 
+    def test_root_that_was_made_is_cached(self) -> None:
+        root = roots.Root(self.data, _DEBIAN)
+        made = root.path.with_suffix('.new') / 'etc/dpkg/dpkg.cfg.d'
+        run = commands.run
+
+        def bootstrap(argv: list[str], timeout: float = 60.0) -> str:
+            if argv[0] == 'tar':
+                return run(argv, timeout)
+            made.mkdir(parents=True)
+            (made.parents[1] / 'apt/apt.conf.d').mkdir(parents=True)
+            (made / 'other').write_text('kept\n')
+            return ''
+
+        with mock.patch.object(commands, 'run', bootstrap), \
+                mock.patch.object(platforms.Platform, 'signed_by'), \
+                mock.patch.object(jail, 'run', return_value=0), \
+                mock.patch.object(os, 'geteuid', return_value=0):
+            root.make('http://a.example/', commands.silent)
+            root.wipe(False)
+            root.make(None, commands.silent)
+        self.assertEqual('kept\n', (root.path / 'etc/dpkg/dpkg.cfg.d/other').read_text())
+
     def test_mounts_of_debootstrap_end_with_it(self) -> None:
         root = roots.Root(self.data, _DEBIAN)
         failed = commands.CloudError('no packages')
