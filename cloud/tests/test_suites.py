@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``./run test ARGUMENTS``: the suites that are searched for tests that match."""
 
+import os
 import pathlib
 import subprocess
 
@@ -8,8 +9,10 @@ import ddt
 import fixtures
 import testtools
 
+from cloud import layout as ceph_layout
 from cloud.matrix import root as roots
 from cloud.matrix import suites
+from cloud.openstack import layout
 
 # The table of suites and the function, of ./run, whose own commands are not to be run.
 _SCRIPT = r"""
@@ -25,6 +28,25 @@ venv=$1 root=. venv_inputs=(setup.py)
 step() { echo "step: $1"; }
 eval "$(sed -n '/^fail()/,/^}/p; /^setup_venv()/,/^}/p' run)"
 setup_venv
+"""
+# The order of everything that ./run test does, without what it calls.
+_ORDER = r"""
+. ./run help >/dev/null
+mkdir "$data/bin"
+venv=$data
+printf '#!/bin/sh\n' >"$data/bin/stestr"
+chmod +x "$data/bin/stestr"
+begin() { echo "begin $*"; }
+for name in ended beside cluster_tests hosts_tests add_up failed_tests; do
+    eval "$name() { echo $name \"\$*\"; }"
+done
+run_tests
+"""
+_TIMES = r"""
+. ./run help >/dev/null
+test_logs=$data
+timed 'slow tests' false || echo "status $?"
+report_times unit missing
 """
 # A stand-in for stestr that finds a test everywhere, and refuses options as the real one.
 _STESTR = """#!/bin/sh
@@ -97,3 +119,46 @@ class EnvironmentTest(testtools.TestCase):
                              cwd=roots.PROJECT, capture_output=True, text=True, check=False)
         self.assertEqual((1, ''), (ran.returncode, ran.stdout))
         self.assertIn('is a link to other: remove the link', ran.stderr)
+
+
+class WholeRunTest(testtools.TestCase):
+    """``./run test`` without arguments."""
+
+    def run_script(self, script: str, data: pathlib.Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ['bash', '-c', script], cwd=roots.PROJECT, capture_output=True, text=True, check=True,
+            env=dict(os.environ, SPECREDS_DATA=str(data), SPECREDS_TEST_PORT='20000'))
+
+    def directory(self) -> pathlib.Path:
+        return pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+
+    def test_fast_checks_end_first_and_slow_ones_run_beside_the_tests(self) -> None:
+        lines = self.run_script(_ORDER, self.directory()).stdout.splitlines()
+        calls = [' '.join(line.split()[:2]) for line in lines if not line.startswith('add_up ')]
+        barriers = [number for number, call in enumerate(calls) if call == 'ended']
+        self.assertEqual(2, len(barriers))
+        fast, slow = calls[:barriers[0]], calls[barriers[0] + 1:barriers[1]]
+        self.assertEqual({f'begin {name}' for name in ('shellcheck', 'check-uuid', 'pep8')},
+                         set(fast))
+        self.assertEqual({'begin mypy', 'begin docs', 'begin tempest'}, set(slow[:3]))
+        self.assertEqual(['beside unit', 'cluster_tests functional'], slow[3:])
+        self.assertEqual('hosts_tests nova-cloud', calls[barriers[1] + 1])
+
+    def test_tempest_has_ports_and_a_directory_of_its_own(self) -> None:
+        lines = self.run_script(_ORDER, self.directory()).stdout.splitlines()
+        [words] = [line.split() for line in lines if line.startswith('begin tempest ')]
+        first = int(words[words.index('--port') + 1])
+        # Before it are the ports of the Ceph and of the cloud of the other tests.
+        self.assertEqual(20600 + layout.PORTS + ceph_layout.PORTS, first)
+        directory = pathlib.Path(words[words.index('--data') + 1]).name
+        self.assertNotIn(directory, ('test', 'test-cloud', 'test-hosts', 'test-tempest'))
+
+    def test_times_of_all_suites_are_reported(self) -> None:
+        data = self.directory()
+        (data / 'unit.log').write_text('Ran: 7 tests in 123.4 sec.\n')
+        ran = self.run_script(_TIMES, data)
+        report = ran.stdout.splitlines()
+        self.assertEqual(['status 1', '   123 s, beside others: unit tests'], report[:2])
+        self.assertRegex(report[2], r'^ +\d s, processors +\d+ % idle: slow tests$')
+        self.assertEqual(3, len(report))
+        self.assertRegex(ran.stderr, r'slow tests: \d s, processors \d+ % idle\n')
