@@ -78,6 +78,11 @@ class NovaTestCase(testtools.TestCase):
     def boot(self, host: str = PRIMARY, *, image: str = 'g1',
              metadata: Mapping[str, str] | None = None, **more: Any) -> drills.Server:
         """Boot a server from a volume, and wait until its guest is on the network."""
+        return self.booted(self.boot_later(host, image=image, metadata=metadata, **more))
+
+    def boot_later(self, host: str = PRIMARY, *, image: str = 'g1',
+                   metadata: Mapping[str, str] | None = None, **more: Any) -> str:
+        """Boot a server as `boot` does, without waiting, and return its id."""
         ready = drills.READY[image] | dict(metadata or {})
         server_id = self.drill.boot_later(f'test-{uuid.uuid4().hex[:8]}', host, image=image,
                                           metadata=ready, **more)
@@ -85,6 +90,10 @@ class NovaTestCase(testtools.TestCase):
         # Runs before the deletion: Nova would delete a server of a host that is down in its
         # database only.
         self.addCleanup(self.mend)
+        return server_id
+
+    def booted(self, server_id: str) -> drills.Server:
+        """Wait until the guest of a server is on the network, and return the server."""
         server = self.drill.active(server_id)
         self.wait_answer(server)
         return server

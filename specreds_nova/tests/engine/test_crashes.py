@@ -14,7 +14,8 @@ class TestCrashes(base.EngineTestCase):
     """The server is restarted on its host, and no other server is."""
 
     def test_crashed_server_is_restarted_on_its_host(self) -> None:
-        stopped, crashed, other = self.boot(), self.boot(), self.boot()
+        ids = [self.boot_later() for _ in range(3)]
+        stopped, crashed, other = map(self.booted, ids)
         before, bystander = self.guest_name(crashed), self.guest_name(other)
         # A server that its owner has stopped stays stopped.
         self.drill.act(stopped.id, 'os-stop')

@@ -14,8 +14,9 @@ class TestDeaths(base.EngineTestCase):
     """A host loses its power."""
 
     def test_dead_host_has_its_servers_recovered(self) -> None:
-        servers = [self.boot(), self.boot(sizes=(1, 1))]
-        other = self.boot(metadata={'HA_Enabled': 'false'})
+        ids = [self.boot_later(), self.boot_later(sizes=(1, 1)),
+               self.boot_later(metadata={'HA_Enabled': 'false'})]
+        *servers, other = map(self.booted, ids)
         checked = self.openstack('server', 'check', other.id, code=3)
         self.assertFalse(checked['protected'])
         for server in servers:
