@@ -68,11 +68,12 @@ class Cloud:
                  clustered: bool | None = None, plain: bool | None = None,
                  hosts: int | None = None, engines: int | None = None,
                  firewall: str | None = None, network: str | None = None,
-                 disks: str | None = None) -> None:
+                 disks: str | None = None, cachemodes: str | None = None) -> None:
         self.files = layout.Layout(pathlib.Path(data_dir))
         fixed: dict[str, Any] = {name: value for name, value in (
             ('port', port), ('backends', backends), ('hosts', hosts), ('firewall', firewall),
-            ('network', network), ('disks', disks)) if value is not None}
+            ('network', network), ('disks', disks),
+            ('cachemodes', cachemodes)) if value is not None}
         free: dict[str, Any] = {name: value for name, value in (
             ('extra_backends', extra_backends and tuple(extra_backends)),
             ('clustered', clustered), ('plain', plain), ('engines', engines))

@@ -39,6 +39,9 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
                     help='where Nova keeps disks that are no volumes: in files of each host, in '
                          'RBD, or in RBD with backups of their servers (default: '
                          f'{layout.DISKS[0]})')
+    up.add_argument('--cachemodes', metavar='MODES',
+                    help="Nova's disk_cachemodes on the hosts, for example network=writeback "
+                         '(default: those of Nova, no cache of volumes)')
     up.add_argument('--extra-backend', action='append', metavar='NAME=POOL,USER,CONF',
                     help='a back end on another Ceph; can be given several times')
     up.add_argument('--clustered', action=argparse.BooleanOptionalAction,
@@ -99,7 +102,7 @@ def _up(args: argparse.Namespace, progress: commands.Progress) -> int:
                                   extra_backends=extra, clustered=args.clustered,
                                   plain=args.plain, hosts=hosts, engines=engines,
                                   firewall=args.firewall, network=args.network,
-                                  disks=args.disks)
+                                  disks=args.disks, cachemodes=args.cachemodes)
     cloud.up(progress)
     progress(f'the cloud is up; to use it, type: . {cloud.openrc()}')
     print(f'openrc: {cloud.openrc()}', flush=True)

@@ -134,6 +134,7 @@ class Writer:
                     'cpu_mode': 'none',
                     'images_type': 'raw',
                     **self._disks(),
+                    **({'disk_cachemodes': settings.cachemodes} if settings.cachemodes else {}),
                     'rbd_user': self._backends[0].user,
                     'rbd_secret_uuid': self._backends[0].secret(settings),
                     'hw_disk_discard': 'unmap',

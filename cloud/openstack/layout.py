@@ -78,13 +78,17 @@ class Backend:
 FIREWALLS = ('openvswitch', 'iptables_hybrid')
 OVS, DVR, OVN = NETWORKS = ('ovs', 'dvr', 'ovn')
 FILES, RBD, RBD_BACKUPS = DISKS = ('files', 'rbd', 'rbd-backups')
+# Of Nova's `disk_cachemodes`, without the mode that loses what guests have flushed.
+_CACHEMODES = re.compile(r'(^|,)(file|block|network)=(none|writethrough|writeback|directsync)'
+                         r'(?=,|$)')
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """The choices for a cloud.
 
-    `port`, `backends`, `hosts`, `firewall`, `network`, `disks` and `secret_uuid` are made once.
+    `port`, `backends`, `hosts`, `firewall`, `network`, `disks`, `cachemodes` and `secret_uuid` are
+    made once.
 
     :param backends: number of back ends on the cloud's own Ceph
     :param hosts: number of simulated compute hosts; with none, there is only block storage
@@ -97,6 +101,7 @@ class Settings:
         routers and networks on VXLAN with l2population, or OVN
     :param disks: where Nova keeps the disks of servers that are no volumes: in files of each host,
         or in a pool of the first back end's Ceph
+    :param cachemodes: Nova's `disk_cachemodes` on the hosts; empty for Nova's default
     :param secret_uuid: from which those of the back ends' keys are made
     """
 
@@ -110,6 +115,7 @@ class Settings:
     firewall: str = FIREWALLS[0]
     network: str = OVS
     disks: str = FILES
+    cachemodes: str = ''
     secret_uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 
     def check(self, own: Iterable[Backend]) -> None:
@@ -133,6 +139,9 @@ class Settings:
             raise commands.CloudError(f'network {self.network}: choose {" or ".join(NETWORKS)}')
         if self.disks not in DISKS:
             raise commands.CloudError(f'disks {self.disks}: choose {" or ".join(DISKS)}')
+        if _CACHEMODES.sub('', self.cachemodes):
+            raise commands.CloudError(f'cache modes {self.cachemodes}: write, for example, '
+                                      'network=writeback')
         if self.ovn and self.firewall != FIREWALLS[0]:
             raise commands.CloudError(f'firewall {self.firewall}: OVN has its own')
         names = [name for backend in (*own, *self.extra_backends) for name in backend.instances]

@@ -42,6 +42,14 @@ for name in ended beside cluster_tests hosts_tests add_up failed_tests; do
 done
 run_tests
 """
+# A suite that needs compute hosts, without the cloud and the tests.
+_HOSTS = r"""
+. ./run help >/dev/null
+failures=() passed=0 failed=0 skipped=0
+test_hosts() { echo "cloud $*"; }
+suite() { echo "suite $1"; }
+hosts_tests nova-cloud disks-stories -- chosen
+"""
 _TIMES = r"""
 . ./run help >/dev/null
 test_logs=$data
@@ -122,12 +130,13 @@ class EnvironmentTest(testtools.TestCase):
 
 
 class WholeRunTest(testtools.TestCase):
-    """``./run test`` without arguments."""
+    """``./run test``, without what its functions start."""
 
-    def run_script(self, script: str, data: pathlib.Path) -> subprocess.CompletedProcess[str]:
+    def run_script(self, script: str, data: pathlib.Path, **variables: str
+                   ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ['bash', '-c', script], cwd=roots.PROJECT, capture_output=True, text=True, check=True,
-            env=dict(os.environ, SPECREDS_DATA=str(data), SPECREDS_TEST_PORT='20000'))
+            env=dict(os.environ, SPECREDS_DATA=str(data), SPECREDS_TEST_PORT='20000', **variables))
 
     def directory(self) -> pathlib.Path:
         return pathlib.Path(self.useFixture(fixtures.TempDir()).path)
@@ -152,6 +161,15 @@ class WholeRunTest(testtools.TestCase):
         self.assertEqual(20600 + layout.PORTS + ceph_layout.PORTS, first)
         directory = pathlib.Path(words[words.index('--data') + 1]).name
         self.assertNotIn(directory, ('test', 'test-cloud', 'test-hosts', 'test-tempest'))
+
+    def test_clouds_of_all_suites_have_the_cache_modes_that_are_set(self) -> None:
+        for modes, expected in (('', 0), ('network=writeback', 2)):
+            output = self.run_script(_HOSTS, self.directory(),
+                                     SPECREDS_TEST_CACHEMODES=modes).stdout
+            self.assertEqual(['suite nova-cloud', 'suite disks-stories'], [
+                line for line in output.splitlines() if line.startswith('suite')])
+            self.assertEqual(2, output.count('cloud up --hosts 3'))
+            self.assertEqual(expected, output.count(' --cachemodes network=writeback --port '))
 
     def test_times_of_all_suites_are_reported(self) -> None:
         data = self.directory()

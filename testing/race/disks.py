@@ -2,11 +2,19 @@
 """The disks of a round: images that its writers open."""
 
 import dataclasses
+import os
 import uuid
 
 from specreds_cinder import superposition
 from testing.race import blocks
 from testing.race import site as sites
+
+_ALWAYS_CACHED = 'SPECREDS_RACE_CACHE'
+
+
+def cached(drawn: bool) -> bool:
+    """Return whether a primary uses the write-back cache: as drawn, unless all are to use it."""
+    return drawn or os.environ.get(_ALWAYS_CACHED) == '1'
 
 
 @dataclasses.dataclass(frozen=True)

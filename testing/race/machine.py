@@ -33,7 +33,7 @@ _SHAPES = strategies.builds(
     sizes=strategies.lists(strategies.sampled_from((8, 16, 32)), min_size=1,
                            max_size=3).map(tuple),
     order=strategies.sampled_from((16, 18, 20, 22)), fill=strategies.booleans(),
-    cache=strategies.sampled_from((False, False, False, True)))
+    cache=strategies.sampled_from((False, False, False, True)).map(disks.cached))
 
 
 class Race(stateful.RuleBasedStateMachine):

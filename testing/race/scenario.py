@@ -20,7 +20,7 @@ def shape(chance: random.Random) -> disks.Shape:
     order = chance.choice((16, 18, 20, 22))
     return disks.Shape(
         sizes=tuple(chance.choice((8, 16, 32)) for _ in range(chance.randint(1, 3))),
-        order=order, fill=chance.random() < 0.4, cache=chance.random() < 0.2)
+        order=order, fill=chance.random() < 0.4, cache=disks.cached(chance.random() < 0.2))
 
 
 # Share of the promoted backups that hang until they were merged: each takes half a minute.

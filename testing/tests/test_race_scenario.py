@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors of the protocol under test end a round."""
 
+import dataclasses
+import random
 from unittest import mock
 
+import ddt
+import fixtures
+import hypothesis
 import testtools
 
 from specreds_cinder import superposition
+from testing.race import disks
+from testing.race import machine
 from testing.race import outcomes
 from testing.race import round as rounds
 from testing.race import scenario
@@ -30,3 +37,36 @@ class ErrorTest(testtools.TestCase):
     def test_other_error_is_a_violation(self) -> None:
         result = self.play(superposition.Conflict('it is decided', 'promoted'))
         self.assertEqual(['error: it is decided'], result.violations)
+
+
+@ddt.ddt
+class CacheTest(testtools.TestCase):
+    """A setting gives every primary the write-back cache, and changes no other choice."""
+
+    def shapes(self) -> list[disks.Shape]:
+        chance = random.Random(7)
+        return [scenario.shape(chance) for _ in range(30)]
+
+    def test_cache_is_drawn(self) -> None:
+        self.assertEqual({False, True}, {shape.cache for shape in self.shapes()})
+
+    def test_every_primary_has_the_cache(self) -> None:
+        drawn = self.shapes()
+        self.useFixture(fixtures.EnvironmentVariable('SPECREDS_RACE_CACHE', '1'))
+        self.assertEqual([dataclasses.replace(shape, cache=True) for shape in drawn],
+                         self.shapes())
+
+    @ddt.data((None, {False, True}), ('1', {True}))
+    @ddt.unpack
+    def test_state_machine_draws_alike(self, value: str | None, expected: set[bool]) -> None:
+        self.useFixture(fixtures.EnvironmentVariable('SPECREDS_RACE_CACHE', value))
+        seen = set()
+
+        @hypothesis.seed(1)
+        @hypothesis.settings(max_examples=50, database=None, deadline=None)
+        @hypothesis.given(machine._SHAPES)
+        def draw(shape: disks.Shape) -> None:
+            seen.add(shape.cache)
+
+        draw()
+        self.assertEqual(expected, seen)

@@ -81,6 +81,20 @@ class ConfTest(base.HostsTestCase):
         self.assertEqual(('rbd', 'true'), (nova_conf['libvirt']['images_type'],
                                            nova_conf['specreds']['server_disk_backups']))
 
+    def test_volumes_have_novas_own_cache_mode_unless_one_is_chosen(self) -> None:
+        self.write()
+        self.assertNotIn('disk_cachemodes', self.read(self.files.nova_conf)['libvirt'])
+
+    def test_volumes_may_have_a_write_back_cache(self) -> None:
+        self.write(layout.Settings(hosts=3, cachemodes='network=writeback'))
+        self.assertEqual('network=writeback',
+                         self.read(self.files.nova_conf)['libvirt']['disk_cachemodes'])
+
+    def test_unknown_cache_modes_are_refused(self) -> None:
+        layout.Settings(cachemodes='file=directsync,network=writeback').check(())
+        for modes in ('writeback', 'network=fast', 'network=unsafe', 'network=none,'):
+            self.assertRaises(commands.CloudError, layout.Settings(cachemodes=modes).check, ())
+
     def test_agents_route_on_each_host_where_routers_are_distributed(self) -> None:
         self.assertNotIn(services.ROUTERS, services.programs(self.files))
         settings = layout.Settings(hosts=3, network='dvr')

@@ -9,6 +9,7 @@ from unittest import mock
 
 from lxml import etree
 from nova import exception as nova_exception
+from nova.virt.libvirt import driver as nova_driver
 from nova.virt.libvirt.volume import net
 
 from specreds_nova.tests.unit.virt import base
@@ -98,6 +99,20 @@ class ChainTest(base.TestCase):
         with self.protected(False):
             driver = etree.fromstring(self.xml(self.chained)).find('driver')
         self.assertEqual(('none', 'stop'), (driver.get('cache'), driver.get('error_policy')))
+
+    def cache(self, connection: dict[str, Any]) -> str:
+        """Return the cache mode of a disk where Nova has ``disk_cachemodes=network=writeback``."""
+        conf = self.ours.get_config(connection, VIRTIO)
+        nova_driver.LibvirtDriver._set_cache_mode(
+            mock.Mock(disk_cachemodes={'network': 'writeback'}), conf)
+        return str(etree.fromstring(conf.to_xml()).find('driver').get('cache'))
+
+    def test_cache_mode_of_nova_is_for_all_disks_but_those_of_backups(self) -> None:
+        self.assertEqual('unsafe', self.cache(self.chained))
+        with self.protected():
+            self.assertEqual('writeback', self.cache(self.plain))
+            self.chained['data']['superposition'].update(speculative=False, state='promoted')
+            self.assertEqual('writeback', self.cache(self.chained))
 
     def test_only_backups_use_their_own_ceph_configuration(self) -> None:
         self.chained['data']['superposition'].update(speculative=False, state='promoted')
