@@ -12,9 +12,10 @@ from cloud import commands
 from cloud.devstack import container as containers
 
 # Tests by the title of their set: this project's, and OpenStack's own.
+# One of the latter logs into guests by SSH whatever `run_validation` says; g1 has no SSH server.
 SETS = {
     'this project': r'^tempest_plugin\.',
-    'smoke': r'^tempest\.api\..*\[.*\bsmoke\b.*\]',
+    'smoke': r'^tempest\.(?!scenario\.test_network_basic_ops\.).*\[.*\bsmoke\b.*\]',
 }
 _DIRECTORY = '/opt/stack/tempest'
 _TEMPEST = '.tox/tempest/bin/tempest'

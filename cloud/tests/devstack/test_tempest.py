@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tempest's tests on a DevStack."""
 
+import importlib.util
+import re
 from unittest import mock
 
 from cloud import commands
@@ -18,6 +20,25 @@ _TEMPEST_OUTPUT = """\
  - Unexpected Success: 0
  - Failed: 1
 """
+
+
+class SmokeTest(base.DevstackTestCase):
+    """All of OpenStack's tests with the tag are run, but for those that cannot pass."""
+
+    def chosen(self, name: str) -> bool:
+        return re.search(tempest.SETS['smoke'], name) is not None
+
+    def test_scenarios_are_chosen_as_apis_are(self) -> None:
+        for place in ('api.volume.test_versions.Test', 'scenario.test_server_basic_ops.Test'):
+            for tags, expected in (('id-1,smoke', True), ('id-1,multinode,smoke', True),
+                                   ('id-1', False), ('id-1,slow', False)):
+                self.assertEqual(expected, self.chosen(f'tempest.{place}.test_a[{tags}]'))
+        self.assertFalse(self.chosen('tempest_plugin.api.test_recoveries.Test.test_a[id-1,smoke]'))
+
+    def test_what_needs_ssh_is_left_out(self) -> None:
+        module = 'tempest.scenario.test_network_basic_ops'
+        self.assertIsNotNone(importlib.util.find_spec(module))
+        self.assertFalse(self.chosen(f'{module}.Test.test_network_basic_ops[id-1,network,smoke]'))
 
 
 class TempestTest(base.DevstackTestCase):
