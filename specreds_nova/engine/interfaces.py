@@ -100,7 +100,11 @@ class Backups(Protocol):
     """
 
     def check(self, host: str, server_id: str) -> Mapping[str, Any]:
-        """Return whether a host could run a server's backup, and why not."""
+        """Return whether a host could run a server's backup, and why not.
+
+        :returns: ``eligible``, ``reasons`` and, but not from older hosts, ``immovable``: why Nova
+            would refuse to evacuate the server, or None
+        """
 
     def start(self, host: str, backup_id: str, server_id: str, superposition_id: str,
               expected_marker: str | None = None) -> Mapping[str, Any]:

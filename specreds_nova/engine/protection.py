@@ -2,20 +2,21 @@
 """The check whether a backup of a server could be started at the moment."""
 
 from collections.abc import Mapping, Sequence
+import contextlib
 from typing import Any
 
 from oslo_config import cfg
 
-from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import interfaces
+from specreds_nova.engine import model
+from specreds_nova.engine import refusals
 from specreds_nova.engine.detection import servers
 
 # What a server would get if its host failed.
 SPECULATIVE, EVACUATED, FAILED, NONE = 'speculative', 'evacuated', 'failed', 'none'
 
-# Hosts to ask until one of them can run the backup.
-_ASKED = 3
+_Answer = tuple[str, refusals.Answer]
 
 
 class Protection:
@@ -53,11 +54,12 @@ class Protection:
         if reason := server.unversioned():
             reasons.append(reason)
         destinations = self._compute.candidates(server)
+        answers = [] if gated else self._answers(server_id, destinations)
         if not destinations:
             reasons.append('no other host has room for it')
         elif not reasons:
-            reasons += self._refusals(server_id, destinations[:_ASKED])
-        immovable = self._compute.immovable(server) if reasons and not gated else None
+            reasons += _refusals(answers)
+        immovable = self._immovable(server, answers) if reasons and not gated else None
         if immovable is not None:
             reasons.append(immovable)
         if gated:
@@ -70,6 +72,23 @@ class Protection:
                 'recovery': recovery,
                 'reasons': reasons, 'volumes': volumes, 'destinations': destinations}
 
+    def _answers(self, server_id: str, hosts: Sequence[str]) -> Sequence[_Answer]:
+        """Return the answers of hosts, up to that of a host that can run the backup."""
+        answers: list[_Answer] = []
+        for host, answer in refusals.ask(self._backups, hosts, server_id):
+            answers.append((host, answer))
+            if isinstance(answer, Mapping) and answer['eligible']:
+                break
+        return answers
+
+    def _immovable(self, server: model.Server, answers: Sequence[_Answer]) -> str | None:
+        """Return why Nova would refuse to evacuate a server; None if it would not."""
+        if reason := self._compute.immovable(server):
+            return reason
+        with contextlib.suppress(exception.Unreachable):
+            return refusals.reason(answers)
+        return None
+
     def _eligible(self, volumes: Sequence[str], disks: Sequence[str]
                   ) -> Mapping[str, list[str]]:
         if not volumes and not disks:
@@ -79,19 +98,18 @@ class Protection:
         except exception.Refused as exc:
             return {each: [str(exc)] for each in (*volumes, *disks)}
 
-    def _refusals(self, server_id: str, hosts: Sequence[str]) -> list[str]:
-        """Return why none of the hosts can run the backup; nothing if one of them can."""
-        reasons: list[str] = []
-        for host in hosts:
-            try:
-                answer = self._backups.check(host, server_id)
-            except (backup_errors.BackupError, exception.Unreachable) as exc:
-                reasons.append(f'{host}: {exc}')
-                continue
-            if answer['eligible']:
-                return []
+
+def _refusals(answers: Sequence[_Answer]) -> list[str]:
+    """Return why none of the hosts can run the backup; nothing if one of them can."""
+    reasons: list[str] = []
+    for host, answer in answers:
+        if not isinstance(answer, Mapping):
+            reasons.append(f'{host}: {answer}')
+        elif answer['eligible']:
+            return []
+        else:
             reasons += [f'{host}: {reason}' for reason in answer['reasons']]
-        return reasons
+    return reasons
 
 
 def from_conf(conf: cfg.ConfigOpts) -> Protection:

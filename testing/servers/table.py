@@ -85,8 +85,11 @@ ROWS = (
         'a box would lose them',
         'specreds_nova.tests.unit.virt.box.test_ovs.TestRefusal.test_other_types_are_refused'),
     Row('passthrough', _NETWORK, 'a port of SR-IOV or vDPA', EVACUATED,
-        'a device of its host; Nova claims one elsewhere, or refuses',
-        f'{_VIRT}.test_ports_are_checked_by_the_box'),
+        'a device of its host; Nova claims one elsewhere, or finds no host, and nothing is fenced',
+        f'{_VIRT}.test_nova_evacuates_servers_with_ports_of_sriov_or_vdpa'),
+    Row('port-accelerator', _NETWORK, 'a port with an accelerator (Cyborg)', FAILED,
+        'Nova evacuates no such server; nothing is fenced',
+        f'{_VIRT}.test_server_with_accelerators_of_its_ports_is_immovable'),
     Row('bios', _MACHINE, 'BIOS', SPECULATIVE, '',
         'specreds_nova.tests.engine.test_deaths.TestDeaths.'
         'test_dead_host_has_its_servers_recovered'),
@@ -96,12 +99,17 @@ ROWS = (
     Row('pinned', _MACHINE, 'a NUMA topology, pinned CPUs or huge pages', EVACUATED,
         'they cannot be claimed for a backup',
         f'{_VIRT}.test_passed_through_devices_are_not_eligible'),
-    Row('vtpm', _MACHINE, 'a virtual TPM', FAILED,
-        'its state is on its host; Nova evacuates no such server',
-        f'{_ENGINE}.clients.test_compute.ComputeTest.test_server_with_a_virtual_tpm_is_immovable'),
-    Row('devices', _MACHINE, 'PCI devices, accelerators or mounted shares', EVACUATED,
-        'devices of its host; Nova claims others elsewhere, or refuses',
-        f'{_VIRT}.test_passed_through_devices_are_not_eligible'),
+    Row('vtpm', _MACHINE, 'a virtual TPM, of the flavor or the image', FAILED,
+        'its state is on its host; Nova evacuates no such server; nothing is fenced',
+        f'{_VIRT}.test_server_with_a_virtual_tpm_is_immovable_by_flavor_or_image'),
+    Row('devices', _MACHINE, 'PCI devices, or accelerators or other resources of the flavor',
+        EVACUATED,
+        'devices of its host; Nova claims others elsewhere, or finds no host, and nothing is '
+        'fenced', f'{_VIRT}.test_nova_evacuates_servers_with_devices_of_their_host'),
+    Row('shares', _MACHINE, 'mounted shares (Manila)', FAILED,
+        'Nova evacuates no such server; nothing is fenced',
+        f'{_ENGINE}.recovery.steps.test_fence.FenceTest.'
+        'test_server_that_nova_would_refuse_is_not_fenced'),
 )
 BY_KEY = {row.key: row for row in ROWS}
 

@@ -24,9 +24,12 @@ class Backups:
         self._cloud = cloud
 
     def check(self, host: str, server_id: str) -> Mapping[str, Any]:
-        """Return that a host can run a backup."""
-        del host, server_id
-        return {'eligible': True, 'reasons': []}
+        """Return that a host can run a backup, and whether Nova would evacuate the server."""
+        del host
+        server = self._cloud.servers.get(server_id)
+        if server is None:
+            raise backup_errors.ServerNotEligible(reason=f'there is no server {server_id}')
+        return {'eligible': True, 'reasons': [], 'immovable': server.immovable or None}
 
     def start(self, host: str, backup_id: str, server_id: str, superposition_id: str,
               expected_marker: str | None = None) -> Mapping[str, Any]:

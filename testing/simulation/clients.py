@@ -166,6 +166,8 @@ class Compute:
                 raise exception.Refused(f'{server_id} is {server.task}')
             if not self._cloud.hosts[server.host].forced_down:
                 raise exception.Refused(f'{server.host} is up')
+            if server.immovable:
+                raise exception.Refused(server.immovable)
             self._cloud.evacuate(server, host)
         self._line.call('nova', 'evacuate', act)
 

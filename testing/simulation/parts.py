@@ -95,6 +95,7 @@ class Server:
     :ivar boot: seconds until its backup is ready; negative for never
     :ivar refused: why its volumes cannot be superposed
     :ivar unfenceable: why its volumes cannot be fenced without a superposition
+    :ivar immovable: why Nova refuses to evacuate it, which its hosts report
     :ivar late: how many times its guest will write at the moment when it is being fenced
     """
 
@@ -104,6 +105,7 @@ class Server:
     boot: float = 5.0
     refused: str = ''
     unfenceable: str = ''
+    immovable: str = ''
     late: int = 0
     status: str = 'ACTIVE'
     task: str | None = None

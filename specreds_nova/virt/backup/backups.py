@@ -46,11 +46,16 @@ class Backups:
     # For callers of RPC
 
     def check(self, instance_uuid: str) -> dict[str, Any]:
-        """Return whether this host can run a server's backup, and the reasons if it cannot."""
+        """Return whether this host can run a server's backup, and the reasons if it cannot.
+
+        :returns: ``eligible``, ``reasons`` and ``immovable``: why Nova would refuse to evacuate
+            the server, or None
+        """
         context = backup_host.admin_context()
         instance, bdms = starts.load(context, instance_uuid)
         reasons = self._host.eligibility.all_reasons(context, instance, bdms)
-        return {'eligible': not reasons, 'reasons': reasons}
+        immovable = self._host.eligibility.immovable(context, instance)
+        return {'eligible': not reasons, 'reasons': reasons, 'immovable': immovable}
 
     def start(self, backup_id: str, instance_uuid: str, superposition_id: str,
               expected_marker: str | None = None) -> statuses.Status:

@@ -7,9 +7,11 @@ A server is refused if this host cannot run a second, equal instance of it besid
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from nova import exception as nova_exception
 from nova import objects
 from nova.compute import vm_states
 import nova.conf
+from nova.network import model as network_model
 from nova.objects import fields
 from nova.virt import configdrive
 from nova.virt import hardware
@@ -29,6 +31,11 @@ _COMMON_RESOURCES = frozenset({'VCPU', 'MEMORY_MB', 'DISK_GB'})
 _SHARED_FILE_SYSTEMS = frozenset({'9p', 'afs', 'beegfs', 'ceph', 'cifs', 'fuse.ceph-fuse',
                                   'fuse.glusterfs', 'fuse.sshfs', 'gfs2', 'glusterfs', 'gpfs',
                                   'lustre', 'nfs', 'nfs4', 'ocfs2', 'smb3', 'virtiofs'})
+# Types of ports with a device of Cyborg, which Nova does not evacuate.
+_PORT_ACCELERATORS = frozenset({network_model.VNIC_TYPE_ACCELERATOR_DIRECT,
+                                network_model.VNIC_TYPE_ACCELERATOR_DIRECT_PHYSICAL})
+# States of servers that Nova evacuates.
+_EVACUATED_STATES = (vm_states.ACTIVE, vm_states.STOPPED, vm_states.ERROR)
 # States of an evacuation that nova-compute on the source has not cleaned up yet.
 _UNNOTICED = ['accepted', 'pre-migrating', 'done']
 
@@ -79,6 +86,27 @@ class Eligibility:
         if volume_ids:
             reasons += self._cinder.reasons(volume_ids)
         return reasons
+
+    def immovable(self, context: Any, instance: Any) -> str | None:
+        """Return why Nova's API would refuse to evacuate a server; None if it would not.
+
+        The checks are those of ``evacuate`` in nova/compute/api.py, which are the same in all
+        supported releases. Two of them are left out, because they refuse only if a nova-compute
+        is older than any with which nova-api starts: accelerators of the flavor (service version
+        53), and ports with extended resource requests (59). Nova ignores the server's task.
+        """
+        if instance.vm_state not in _EVACUATED_STATES:
+            return f'Nova evacuates no server that is {instance.vm_state}'
+        if objects.ShareMappingList.get_by_instance_uuid(context, instance.uuid):
+            return 'Nova evacuates no server with mounted shares'
+        if any(vif['vnic_type'] in _PORT_ACCELERATORS for vif in instance.get_network_info()):
+            return 'Nova evacuates no server with accelerators of its ports'
+        try:
+            if hardware.get_vtpm_constraint(instance.flavor, instance.image_meta):
+                return 'Nova evacuates no server with a virtual TPM, whose state is on its host'
+        except nova_exception.NovaException as exc:
+            return f'Nova evacuates no server with a contradictory virtual TPM: {exc}'
+        return None
 
     def _state(self, instance: Any) -> Iterator[str]:
         if instance.deleted:

@@ -39,7 +39,11 @@ class BackupsAPI:
                                                 serializer=serializer)
 
     def check(self, ctxt: Any, host: str, instance_uuid: str) -> Status:
-        """Return whether a host can run a server's backup: ``eligible``, and ``reasons``."""
+        """Return whether a host can run a server's backup: ``eligible``, and ``reasons``.
+
+        Also ``immovable``: why Nova would refuse to evacuate the server, or None. Older hosts do
+        not report it.
+        """
         return Status(self._call(ctxt, host, 'check', instance_uuid=instance_uuid))
 
     def start(self, ctxt: Any, host: str, backup_id: str, instance_uuid: str,

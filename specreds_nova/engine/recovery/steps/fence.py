@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Step ``fence``: without a backup, the primary is fenced, so that Nova can evacuate it."""
 
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine import refusals
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
@@ -51,23 +54,37 @@ def _wait(run: runs.Run) -> verdicts.StepVerdict | None:
 
 
 def _room(run: runs.Run) -> verdicts.StepVerdict | None:
-    """Wait until there is a host to evacuate to, so that no primary is fenced in vain."""
+    """Wait until Nova can evacuate the server to a host, so that no primary is fenced in vain."""
     until = run.now + run.options.evacuate_timeout
     while True:
         server = run.insist(run.context.compute.server, run.recovery.server)
         if server is None:
             return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
-        why = run.insist(run.context.compute.immovable, server)
+        why = _obstacle(run, server)
         if why is None:
-            if run.insist(run.context.compute.candidates, server):
-                return None
-            why = f'no host had room for it in {run.options.evacuate_timeout:g} s'
+            return None
         run.fresh()
         if verdict := run.spared():
             return verdict
         if run.now >= until:
             return verdicts.StepVerdict(verdicts.FAILED, why)
         run.pause(_PAUSE)
+
+
+def _obstacle(run: runs.Run, server: model.Server) -> str | None:
+    """Return why Nova cannot evacuate a server at the moment; None if it can."""
+    if why := run.insist(run.context.compute.immovable, server):
+        return why
+    hosts = run.insist(run.context.compute.candidates, server)
+    if not hosts:
+        return f'no host had room for it in {run.options.evacuate_timeout:g} s'
+    # A host that is not heard may take as long as a call may last.
+    heard = frozenset(run.context.suspects.healthy())
+    try:
+        return refusals.reason(refusals.ask(
+            run.context.backups, sorted(hosts, key=lambda host: host not in heard), server.id))
+    except exception.Unreachable as exc:
+        return str(exc)
 
 
 def _fence(run: runs.Run) -> verdicts.StepVerdict:

@@ -43,6 +43,22 @@ class ProtectionTest(base.RecoveryTest):
             'a', metadata={'specreds:protect': 'false'})
         self.assertEqual('none', self.protection.check('a')['recovery'])
 
+    def test_refusal_of_nova_that_hosts_report_is_named_beforehand(self) -> None:
+        self.backups.check.return_value = {
+            'eligible': False, 'reasons': ['it has shares mounted'],
+            'immovable': 'Nova evacuates no server with mounted shares'}
+        answer = self.protection.check('a')
+        self.assertEqual('failed', answer['recovery'])
+        self.assertIn('Nova evacuates no server with mounted shares', answer['reasons'])
+        self.backups.check.return_value['immovable'] = None
+        self.assertEqual('evacuated', self.protection.check('a')['recovery'])
+
+    def test_silent_hosts_do_not_change_the_recovery(self) -> None:
+        self.backups.check.side_effect = exception.Unreachable('late')
+        answer = self.protection.check('a')
+        self.assertEqual(('evacuated', ['h2: late', 'h3: late']),
+                         (answer['recovery'], answer['reasons']))
+
     def test_server_that_nova_does_not_evacuate_may_have_a_backup(self) -> None:
         self.compute.immovable.return_value = 'its group stays together'
         self.assertEqual('speculative', self.protection.check('a')['recovery'])

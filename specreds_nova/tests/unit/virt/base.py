@@ -67,6 +67,7 @@ class TestCase(testtools.TestCase):
         self.eligibility = mock.Mock()
         self.eligibility.reasons.return_value = []
         self.eligibility.all_reasons.return_value = []
+        self.eligibility.immovable.return_value = None
         self.driver = mock.Mock()
         self.this_host = backup_host.Host(
             name=HOST, driver=self.driver, journal=self.journal, cinder=self.cinder,

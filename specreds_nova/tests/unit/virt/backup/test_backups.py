@@ -185,12 +185,14 @@ class CheckTest(base.TestCase):
     """The check of whether a backup can be started."""
 
     def test_eligible_server_has_no_reasons(self) -> None:
-        self.assertEqual({'eligible': True, 'reasons': []}, self.backups.check(base.SERVER))
+        self.assertEqual({'eligible': True, 'reasons': [], 'immovable': None},
+                         self.backups.check(base.SERVER))
 
     def test_all_reasons_are_listed(self) -> None:
         self.eligibility.all_reasons.return_value = ['one', 'two']
-        self.assertEqual({'eligible': False, 'reasons': ['one', 'two']},
-                         self.backups.check(base.SERVER))
+        self.eligibility.immovable.return_value = 'it has shares'
+        self.assertEqual({'eligible': False, 'reasons': ['one', 'two'],
+                          'immovable': 'it has shares'}, self.backups.check(base.SERVER))
 
 
 class LockTest(base.TestCase):

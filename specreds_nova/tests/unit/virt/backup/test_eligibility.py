@@ -144,6 +144,48 @@ class EligibilityTest(base.TestCase):
         self.server.kernel_id = 'k1'
         self.refused('NUMA', 'PCI', 'kernel', 'shares')
 
+    def immovable(self) -> str:
+        """Return why Nova would refuse to evacuate the server; empty if it would not."""
+        return self.found.immovable(mock.Mock(), self.server) or ''
+
+    def test_nova_evacuates_servers_with_devices_of_their_host(self) -> None:
+        self.server.pci_requests.requests = [objects.InstancePCIRequest(count=1)]
+        self.server.flavor.extra_specs = {'accel:device_profile': 'fpga', 'resources:VGPU': '1'}
+        self.refused('PCI', 'accelerators', 'VGPU')
+        self.assertEqual('', self.immovable())
+
+    def test_nova_evacuates_servers_with_ports_of_sriov_or_vdpa(self) -> None:
+        for kind in ('direct', 'direct-physical', 'macvtap', 'vdpa'):
+            self.vif['vnic_type'] = kind
+            self.assertEqual('', self.immovable())
+
+    def test_server_with_mounted_shares_is_immovable(self) -> None:
+        self.shares.return_value = [mock.Mock()]
+        self.assertIn('mounted shares', self.immovable())
+        self.assertEqual(base.SERVER, self.shares.call_args.args[1])
+
+    def test_server_with_accelerators_of_its_ports_is_immovable(self) -> None:
+        for kind in ('accelerator-direct', 'accelerator-direct-physical'):
+            self.vif['vnic_type'] = kind
+            self.assertIn('accelerators of its ports', self.immovable())
+
+    def test_server_with_a_virtual_tpm_is_immovable_by_flavor_or_image(self) -> None:
+        self.image(hw_tpm_version='2.0')
+        self.assertIn('virtual TPM', self.immovable())
+        self.image()
+        self.server.flavor.extra_specs = {'hw:tpm_version': '2.0'}
+        self.assertIn('virtual TPM', self.immovable())
+        self.image(hw_tpm_version='1.2')
+        self.assertIn('contradictory', self.immovable())
+
+    def test_server_in_a_state_that_nova_does_not_evacuate_is_immovable(self) -> None:
+        for state in ('active', 'stopped', 'error'):
+            self.server.vm_state = state
+            self.assertEqual('', self.immovable())
+        for state in ('paused', 'suspended', 'rescued', 'resized', 'shelved'):
+            self.server.vm_state = state
+            self.assertIn(state, self.immovable())
+
     def test_flavor_is_checked(self) -> None:
         for specs, word in (({'hw:tpm_version': '2.0'}, 'TPM'),
                             ({'accel:device_profile': 'fpga'}, 'accelerators'),

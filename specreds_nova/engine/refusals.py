@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reason why Nova would refuse to evacuate a server, which hosts report beforehand.
+
+Nova's API refuses some servers for what its API does not show, such as mounted shares or a virtual
+TPM of the image. A nova-compute reads that from Nova's database.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from specreds_nova import exception as backup_errors
+from specreds_nova.engine import exception
+from specreds_nova.engine import interfaces
+
+# Hosts to ask at most.
+_ASKED = 3
+
+Answer = Mapping[str, Any] | backup_errors.BackupError | exception.Unreachable
+
+
+def ask(backups: interfaces.Backups, hosts: Sequence[str], server_id: str
+        ) -> Iterator[tuple[str, Answer]]:
+    """Yield hosts, and whether each could run a server's backup, or the error of the question.
+
+    :param hosts: the best first; the caller stops when it knows enough
+    """
+    for host in hosts[:_ASKED]:
+        try:
+            yield host, backups.check(host, server_id)
+        except (backup_errors.BackupError, exception.Unreachable) as exc:
+            yield host, exc
+
+
+def reason(answers: Iterable[tuple[str, Answer]]) -> str | None:
+    """Return why Nova would refuse to evacuate a server; None if it would not, or no host knows.
+
+    All hosts of a cell that know have the same answer. A host without the plug-in, or with an
+    older one, does not know.
+
+    :raises exception.Unreachable: all hosts are silent
+    """
+    silent: list[str] = []
+    hosts = 0
+    for host, answer in answers:
+        hosts += 1
+        if isinstance(answer, Mapping):
+            if 'immovable' in answer:
+                immovable: str | None = answer['immovable']
+                return immovable
+        elif not isinstance(answer, backup_errors.ServerNotEligible):
+            silent.append(f'{host}: {answer}')
+    if silent and len(silent) == hosts:
+        raise exception.Unreachable(
+            f'no host reports whether Nova would evacuate the server: {"; ".join(silent)}')
+    return None

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No primary is fenced that Nova would not evacuate."""
+
+from typing import Any
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import verdict as verdicts
+from specreds_nova.engine.recovery.steps import fence
+from specreds_nova.tests.unit.engine.recovery import base
+
+_SHARES = 'Nova evacuates no server with mounted shares'
+_DECIDED = verdicts.StepVerdict(verdicts.EVACUATE, 'it has shares mounted')
+
+
+class FenceTest(base.RecoveryTest):
+    """A server whose volumes cannot be superposed, on a host that is silent."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspect()
+        self.recovery = self.make_recovery()
+        self.compute.server.return_value = base.make_server('a')
+        self.compute.stopped_by_itself.return_value = False
+        self.compute.candidates.return_value = ['h2']
+        self.volumes.superpose.side_effect = exception.Refused('no RBD')
+        self.volumes.fence.return_value = 2
+
+    def fence(self, *immovable: str | None) -> verdicts.StepVerdict:
+        """Take the step.
+
+        :param immovable: answers of the hosts, of which the last one is repeated
+        """
+        answers = list(immovable)
+
+        def check(host: str, server_id: str) -> dict[str, Any]:
+            del host, server_id
+            answer = answers.pop(0) if len(answers) > 1 else answers[0]
+            return {'eligible': False, 'reasons': ['shares'], 'immovable': answer}
+        self.backups.check.side_effect = check
+        return fence.fence(runs.Run(self.context, self.recovery), _DECIDED)
+
+    def test_server_that_nova_would_evacuate_is_fenced(self) -> None:
+        self.assertEqual(verdicts.PROMOTED, self.fence(None).kind)
+        self.volumes.fence.assert_called_once()
+
+    def test_server_that_nova_would_refuse_is_not_fenced(self) -> None:
+        self.assertEqual(verdicts.StepVerdict(verdicts.FAILED, _SHARES), self.fence(_SHARES))
+        self.volumes.fence.assert_not_called()
+        self.assertEqual(model.SUSPECTED, self.store.host('h1').state)
+        self.assertIsNone(runs.Run(self.context, self.recovery).standing())
+
+    def test_server_is_fenced_once_its_shares_are_unmounted(self) -> None:
+        self.assertEqual(verdicts.PROMOTED, self.fence(_SHARES, _SHARES, None).kind)
+        self.volumes.fence.assert_called_once()
+
+    def test_server_is_not_fenced_while_no_host_answers(self) -> None:
+        self.backups.check.side_effect = exception.Unreachable('late')
+        verdict = fence.fence(runs.Run(self.context, self.recovery), _DECIDED)
+        self.assertEqual(verdicts.FAILED, verdict.kind)
+        self.assertIn('late', verdict.why)
+        self.volumes.fence.assert_not_called()
+
+    def test_hosts_of_an_older_release_do_not_keep_the_server_from_its_fence(self) -> None:
+        self.backups.check.return_value = {'eligible': False, 'reasons': ['shares']}
+        self.assertEqual(verdicts.PROMOTED,
+                         fence.fence(runs.Run(self.context, self.recovery), _DECIDED).kind)
+
+    def test_hosts_that_are_heard_are_asked_first(self) -> None:
+        self.compute.candidates.return_value = ['h7', 'h3']
+        self.fence(None)
+        self.backups.check.assert_called_once_with('h3', 'a')
