@@ -22,12 +22,13 @@ def servers() -> str:
 
 
 def shares() -> str:
-    """Return the table of shares, before and after."""
-    before, after = population.shares(before=True), population.shares()
+    """Return the table of shares: before, with default options, and with all options."""
+    stages = (population.shares(population.BEFORE), population.shares(population.DEFAULTS),
+              population.shares())
     return _csv([('installer', *table.RECOVERIES), *(
-        (installer, *(f'{before[installer][recovery]:.0%} → {share:.0%}'
-                      for recovery, share in of.items()))
-        for installer, of in after.items())])
+        (installer, *(' → '.join(f'{stage[installer][recovery]:.0%}' for stage in stages)
+                      for recovery in table.RECOVERIES))
+        for installer in population.INSTALLERS)])
 
 
 def requests() -> str:

@@ -7,6 +7,7 @@ firmware times processors. The weights within an installer are a statement, not 
 
 from collections.abc import Iterator, Mapping
 import itertools
+import types
 
 from testing.servers import table
 
@@ -20,6 +21,8 @@ PROCESSORS = {'plain': 90, 'pinned': 10}
 BEFORE = {'hybrid': table.EVACUATED, 'ovn': table.EVACUATED, 'uefi': table.EVACUATED,
           'encrypted': table.FAILED, 'multi-attach': table.FAILED, 'mirrored': table.FAILED,
           'rbd-root': table.NONE}
+# Rows of the table whose recovery needs an option that is experimental, and off by default.
+DEFAULTS = {'rbd-root': table.NONE}
 
 
 def _servers() -> Iterator[tuple[str, tuple[str, ...], float]]:
@@ -31,12 +34,14 @@ def _servers() -> Iterator[tuple[str, tuple[str, ...], float]]:
         yield installer, rows, of_disk * of_firmware * of_cpu / 1e6
 
 
-def shares(before: bool = False) -> Mapping[str, Mapping[str, float]]:
-    """Return the share of each recovery by installer.
+def shares(others: Mapping[str, str] = types.MappingProxyType({})
+           ) -> Mapping[str, Mapping[str, float]]:
+    """Return the share of each recovery by installer, with all options.
 
-    :param before: with the recoveries of :data:`BEFORE`
+    :param others: recoveries by row that replace those of the table: :data:`BEFORE`,
+        :data:`DEFAULTS`
     """
-    recoveries = {row.key: row.recovery for row in table.ROWS} | (BEFORE if before else {})
+    recoveries = {row.key: row.recovery for row in table.ROWS} | dict(others)
     result: dict[str, dict[str, float]] = {
         installer: dict.fromkeys(table.RECOVERIES, 0.0) for installer in INSTALLERS}
     for installer, rows, share in _servers():

@@ -45,11 +45,15 @@ class ServersTest(testtools.TestCase):
         self.assertEqual(table.FAILED, table.recovery('encrypted', 'ovn', 'vtpm'))
 
     def test_shares_are_those_of_a_whole(self) -> None:
-        for before in (True, False):
-            for of in population.shares(before).values():
+        for others in (population.BEFORE, population.DEFAULTS, {}):
+            for of in population.shares(others).values():
                 self.assertAlmostEqual(1.0, sum(of.values()))
 
     def test_share_of_an_installer_is_that_of_its_eligible_servers(self) -> None:
-        # Six of ten servers have volumes only, plain or encrypted, and nine of ten are not pinned.
+        # All disks of the population can have backups, and nine of ten servers are not pinned.
         self.assertAlmostEqual(0.90, population.shares()['kolla-ansible'][table.SPECULATIVE])
-        self.assertEqual(0.0, population.shares(before=True)['kolla-ansible'][table.SPECULATIVE])
+        # Six of ten have volumes only, plain or encrypted.
+        self.assertAlmostEqual(
+            0.54, population.shares(population.DEFAULTS)['kolla-ansible'][table.SPECULATIVE])
+        self.assertEqual(0.0, population.shares(
+            population.BEFORE)['kolla-ansible'][table.SPECULATIVE])
