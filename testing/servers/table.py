@@ -11,6 +11,7 @@ NONE = 'none'
 RECOVERIES = (SPECULATIVE, EVACUATED, FAILED, NONE)
 
 _VIRT = 'specreds_nova.tests.unit.virt.backup.test_eligibility.EligibilityTest'
+_BOX = 'specreds_nova.tests.unit.virt.box'
 _ENGINE = 'specreds_nova.tests.unit.engine'
 _STORIES = 'specreds_nova.tests.stories'
 _SHARED = ('specreds_nova.tests.engine_stories.test_shut_out.TestShutOut.'
@@ -81,6 +82,26 @@ ROWS = (
     Row('ovn', _NETWORK, 'ports of OVN', SPECULATIVE,
         "OVN's databases name the backup's host only after its promotion",
         'specreds_nova.tests.ovn_stories.test_ovn.TestOvn.test_promoted_backup_has_the_port'),
+    Row('unsecured', _NETWORK, 'ports without port security', SPECULATIVE,
+        'sealed as others: the box itself drops every frame, whatever its source; tested with '
+        'ML2/OVS',
+        'specreds_nova.tests.dvr_stories.test_tunnels.TestTunnels.'
+        'test_users_of_other_hosts_reach_a_promoted_server'),
+    Row('address-pairs', _NETWORK, 'ports with allowed address pairs, as for VRRP', SPECULATIVE,
+        'the pairs stay as they are; the promotion announces the fixed addresses only, since '
+        'another server may hold those of the pairs; keepalived in the guest announces what it '
+        'holds',
+        f'{_BOX}.test_announce.TestFrames.test_only_fixed_addresses_are_announced'),
+    Row('distributed-router', _NETWORK, 'ports behind a distributed router (DVR)', SPECULATIVE,
+        'wired only after the promotion, so that a suspicion does not move the floating IP',
+        'specreds_nova.tests.dvr_stories.test_routers.TestRouters.'
+        'test_promoted_server_takes_its_floating_ip_along'),
+    Row('router', _NETWORK, 'ports behind a highly available router, or a router of OVN',
+        SPECULATIVE,
+        'the box answers for the gateway with the hardware address that Neutron shows; the '
+        "failover of a router that was on the failed host is Neutron's or OVN's; no test with "
+        'either in a cloud',
+        f'{_BOX}.test_bindings.TestBindings.test_hardware_addresses_of_neighbours_are_read'),
     Row('trunk', _NETWORK, 'a trunk, or a port with limits or guarantees of bandwidth', EVACUATED,
         'a box would lose them',
         'specreds_nova.tests.unit.virt.box.test_ovs.TestRefusal.test_other_types_are_refused'),

@@ -4,6 +4,11 @@
 QEMU sends RARP after a live migration, and switches learn from it. ARP requests update the
 neighbours, and the answers of those whose place the box had taken correct the guest's own ARP
 cache. Neighbour advertisements and a router solicitation do the same for IPv6.
+
+Addresses of a port's allowed address pairs are not announced: another server may hold them, and
+would lose them. The hardware address of a pair without one of its own is the port's, so neighbours
+that know it need no other entry once switches have learned the new place. A guest whose keepalived
+holds an address announces that itself.
 """
 
 from collections.abc import Sequence

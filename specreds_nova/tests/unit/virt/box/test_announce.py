@@ -42,6 +42,16 @@ class TestFrames(testtools.TestCase):
         self.assertEqual({socket.inet_aton(address) for address in (
             fakes.ADDRESS, fakes.GATEWAY, '10.77.0.2')}, targets)
 
+    def test_only_fixed_addresses_are_announced(self) -> None:
+        # Another server may hold an address of an allowed address pair, such as that of VRRP.
+        frames = announce.frames(fakes.plan(fakes.subnet(dns=('10.77.0.99',), routes=(
+            ('192.0.2.0/24', '10.77.0.98'),)), fakes.subnet(**_V6)))
+        self.assertEqual({socket.inet_aton(fakes.ADDRESS)},
+                         {frame[28:32] for frame in frames if frame[12:14] == b'\x08\x06'})
+        self.assertEqual({ipaddress.IPv6Address('2001:db8::50').packed},
+                         {frame[62:78] for frame in frames if frame[54] == 136
+                          and frame[12:14] == b'\x86\xdd'})
+
     def test_ipv6_announcement_is_well_formed(self) -> None:
         frames = announce.frames(fakes.plan(fakes.subnet(**_V6)))[1:]
         self.assertEqual([136, 133], [frame[54] for frame in frames])

@@ -182,6 +182,25 @@ class TestBindings(testtools.TestCase):
         self.assertIn('guaranteed', str(self.bindings.refusal({
             **self.neutron.port, 'resource_request': {'request_groups': []}})))
 
+    def assert_moved_unchanged(self, **values: Any) -> None:
+        """Assert that a port with some values is moved here, and keeps the values."""
+        self.neutron.port.update(values)
+        ports = {fakes.PORT: self.neutron.port}
+        self.assertEqual([], self.bindings.refusals(self.context, ports, [fakes.PORT]))
+        self._prepared()
+        self.bindings.activate(self.context, [fakes.PORT])
+        self.assertEqual('ACTIVE', self.neutron.bindings[HOST])
+        self.assertNotEqual([], self.neutron.updates)
+        for update in self.neutron.updates:
+            self.assertEqual(set(), set(values) & set(update))
+
+    def test_port_without_port_security_is_moved_like_others(self) -> None:
+        self.assert_moved_unchanged(port_security_enabled=False, security_groups=[])
+
+    def test_port_with_allowed_address_pairs_keeps_them(self) -> None:
+        self.assert_moved_unchanged(allowed_address_pairs=[
+            {'ip_address': '10.77.0.99', 'mac_address': fakes.MAC}])
+
     def test_limits_of_bandwidth_are_refused(self) -> None:
         def refusals(**values: Any) -> list[str]:
             ports = {fakes.PORT: {**self.neutron.port, **values}}

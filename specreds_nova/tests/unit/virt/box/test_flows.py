@@ -19,6 +19,15 @@ class TestSealed(testtools.TestCase):
                 self.assertNotRegex(actions, rf'output:{flows.PATCH}\b')
                 self.assertNotRegex(actions, r'(?i)normal|flood|all|local|controller|resubmit')
 
+    def test_guest_passes_nothing_that_only_port_security_would_drop(self) -> None:
+        # The seal does not depend on the source of a frame, nor on the network's own filters.
+        for flow in flows.sealed(fakes.plan(fakes.subnet(dhcp_server='10.77.0.2'))):
+            match, _, actions = flow.partition(',actions=')
+            self.assertNotIn('dl_src', match)
+            if f'in_port={flows.GUEST},' in match:
+                self.assertRegex(match, r',(udp,.*tp_dst=67|tcp,.*nw_dst=|arp,.*arp_tpa=)')
+                self.assertRegex(actions, rf'(output:{flows.SERVICE}|IN_PORT)$')
+
     def test_frames_from_the_patch_are_dropped_first(self) -> None:
         first, *others = flows.sealed(fakes.plan())
         self.assertEqual(f'priority=100,in_port={flows.PATCH},actions=drop', first)
