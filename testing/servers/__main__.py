@@ -33,8 +33,10 @@ def shares() -> str:
 
 def requests() -> str:
     """Return the table of requests that meet a recovery."""
-    return _csv([('request', 'while primary and backup race', 'adopted, not merged'), *(
-        (action.what, action.racing, action.unmerged) for action in actions.ACTIONS)])
+    return _csv([('request', 'while primary and backup race', 'decided, not adopted',
+                  'adopted, not merged', 'tested by'), *(
+        (action.what, action.racing, action.decided, action.unmerged, action.tested)
+        for action in actions.ACTIONS)])
 
 
 def _csv(rows: list[tuple[str, ...]]) -> str:

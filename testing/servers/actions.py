@@ -10,10 +10,21 @@ _ALLOWED = ('specreds_nova.tests.cloud.test_afterwards.TestBeforeTheMerge.'
 _REFUSED = ('specreds_nova.tests.cloud.test_afterwards.TestBeforeTheMerge.'
             'test_refused_operations_are_allowed_after_the_merge')
 
+_TENANT = 'specreds_nova.tests.unit.engine.recovery.test_tenant.TenantTest'
+_ENDED = f'{_TENANT}.test_what_a_user_asks_for_ends_the_recovery'
+_OPERATIONS = 'specreds_nova.tests.unit.virt.unmerged.test_operations'
+_REQUESTS = 'specreds_nova.tests.unit.virt.test_requests.RequestsTest'
+_EVACUATED = f'{_REQUESTS}.test_request_during_an_evacuation_is_refused'
+_FAILED_HOST = ('specreds_nova.tests.cloud.test_afterwards.TestBeforeTheMerge.'
+                'test_host_that_was_wrongly_suspected_refuses_a_reboot_and_a_detach')
+_CLIENTS = 'specreds_nova.tests.unit.engine.clients'
+
 _SPARED = 'works; the recovery ends, the primary stays'
 _AGAIN = 'works; another backup is started'
 _WORKS = 'works'
 _LATER = 'refused until merged'
+_BUSY = 'refused by Nova while it evacuates'
+_UNTESTED = '–'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,40 +32,89 @@ class Action:
     """A request to Nova, by the phase of a recovery that it meets.
 
     :ivar racing: effect while primary and backup race
+    :ivar decided: effect between the decision and the end of the adoption
     :ivar unmerged: effect between the adoption and the end of the merge
-    :ivar tests: ids of the tests that show the effects on a real cloud
+    :ivar tests: ids of the tests that show the effects
     """
 
     what: str
     racing: str
+    decided: str
     unmerged: str
     tests: tuple[str, ...]
 
+    @property
+    def tested(self) -> str:
+        """Where the tests run; every effect of a row without a cloud is one of unit tests."""
+        kinds = {'units' if '.unit.' in test else 'cloud' for test in self.tests}
+        return ' and '.join(sorted(kinds))
+
 
 ACTIONS = (
-    Action('stop', _SPARED, _WORKS,
-           (f'{_TENANTS}.test_stopped_server_stays_stopped', _ALLOWED)),
-    Action('reboot', 'works; the recovery continues', 'works; the merge starts again',
-           (f'{_TENANTS}.test_rebooted_server_serves_on_one_host', _ALLOWED)),
-    Action('pause', _SPARED, _WORKS,
-           (f'{_TENANTS}.test_paused_server_stays_paused', _ALLOWED)),
-    Action('suspend', _SPARED, _LATER,
-           (f'{_TENANTS}.test_suspended_server_resumes_with_its_network', _REFUSED)),
-    Action('shelve', 'works; the recovery ends', 'works; it runs again after the merge',
-           (f'{_TENANTS}.test_unshelved_server_serves_on_one_host',
+    Action('stop', _SPARED, f'{_BUSY}; before that, it stays stopped', _WORKS,
+           (f'{_TENANTS}.test_stopped_server_stays_stopped', _EVACUATED,
+            'specreds_nova.tests.unit.virt.backup.test_adoption.GiveBackTest.'
+            'test_server_that_a_user_has_stopped_stays_stopped', _ALLOWED)),
+    Action('reboot', 'works; the recovery continues', 'refused on the failed host',
+           'works; the merge starts again',
+           (f'{_TENANTS}.test_rebooted_server_serves_on_one_host', _FAILED_HOST, _ALLOWED)),
+    Action('pause', _SPARED, _BUSY, _WORKS,
+           (f'{_TENANTS}.test_paused_server_stays_paused', _EVACUATED, _ALLOWED)),
+    Action('suspend', _SPARED, _BUSY, _LATER,
+           (f'{_TENANTS}.test_suspended_server_resumes_with_its_network', _EVACUATED, _REFUSED)),
+    Action('shelve', 'works; the recovery ends', _BUSY, 'works; it runs again after the merge',
+           (f'{_TENANTS}.test_unshelved_server_serves_on_one_host', _EVACUATED,
             f'{_UNMERGED}.test_unshelved_server_runs_on_merged_volumes')),
-    Action('live migration', 'works, except to the host of the backup; the recovery ends', _LATER,
-           (f'{_TENANTS}.test_live_migrated_server_serves_on_its_new_host', _REFUSED)),
-    Action('attach a volume', 'refused by Cinder until decided', _WORKS,
-           (f'{_TENANTS}.test_volume_is_attached_only_after_the_decision', _ALLOWED)),
-    Action('attach a port', _AGAIN, _WORKS,
-           (f'{_TENANTS}.test_attached_port_is_not_lost',
+    Action('snapshot of a volume', 'refused by Cinder', _UNTESTED, 'refused by Cinder',
+           ('specreds_cinder.tests.unit.api.test_guards.TestRefused.'
+            'test_snapshot_of_an_attached_volume_is_refused',)),
+    Action('snapshot of a disk that Nova keeps', 'works; the recovery continues', _BUSY, _LATER,
+           (f'{_TENANT}.test_what_no_user_asks_for_does_not', _EVACUATED,
+            f'{_OPERATIONS}.ServerDisksTest.test_operations_on_unmerged_disks_are_refused')),
+    Action('resize, cold migration', _SPARED, _BUSY,
+           'works with volumes, the merge is done on the new host; refused until merged with '
+           'disks that Nova keeps in RBD',
+           (_ENDED, _EVACUATED, f'{_UNMERGED}.test_resize_keeps_the_overlay_on_its_host',
+            f'{_OPERATIONS}.ServerDisksTest.'
+            'test_cold_migration_of_unmerged_disks_keeps_the_state_of_the_server')),
+    Action('rebuild', _SPARED, _BUSY, _LATER,
+           (_ENDED, _EVACUATED, 'specreds_nova.tests.unit.virt.test_driver.DriverTest.'
+            'test_rebuild_on_the_same_host_is_novas',
+            f'{_OPERATIONS}.RefuseTest.test_refused_operation_keeps_the_state_of_the_server')),
+    Action('rescue', _SPARED, _BUSY, 'waits for the merge',
+           (_ENDED, _EVACUATED, f'{_OPERATIONS}.OpenTest.test_rescue_waits_for_the_merge')),
+    Action('live migration', 'works, except to the host of the backup; the recovery ends', _BUSY,
+           _LATER,
+           (f'{_TENANTS}.test_live_migrated_server_serves_on_its_new_host', _EVACUATED,
+            _REFUSED)),
+    Action('attach a volume', 'refused by Cinder until decided',
+           f'plugged in when it is adopted; {_BUSY}', _WORKS,
+           (f'{_TENANTS}.test_volume_is_attached_only_after_the_decision',
+            'specreds_nova.tests.cloud.test_afterwards.TestBeforeTheMerge.'
+            'test_volume_attached_before_the_adoption_is_plugged', _EVACUATED, _ALLOWED)),
+    Action('detach a volume', _AGAIN, f'refused on the failed host; {_BUSY}', _LATER,
+           (f'{_TENANT}.test_other_volumes_need_another_backup', _FAILED_HOST, _EVACUATED,
+            _REFUSED)),
+    Action('attach a port', _AGAIN, _BUSY, _WORKS,
+           (f'{_TENANTS}.test_attached_port_is_not_lost', _EVACUATED,
             f'{_UNMERGED}.test_port_is_attached_before_the_merge')),
-    Action('evacuate by hand', 'refused by Nova until its host is down', 'waits for the merge',
+    Action('detach a port', _AGAIN, _BUSY, _UNTESTED,
+           (f'{_TENANT}.test_other_ports_need_another_backup', _EVACUATED)),
+    Action('evacuate by hand', 'refused by Nova until its host is down',
+           'not refused by Nova for the evacuation that is under way', 'waits for the merge',
            (f'{_TENANTS}.test_evacuation_by_hand_is_refused',
+            f'{_REQUESTS}.test_second_evacuation_is_not_refused_for_the_first',
             'specreds_nova.tests.stories.test_killed.TestKilled.'
             'test_promoted_backup_that_dies_is_evacuated')),
-    Action('delete', _SPARED, 'works; the volumes are merged before they are deleted',
+    Action('delete', _SPARED, _UNTESTED, 'works; the volumes are merged before they are deleted',
            (f'{_TENANTS}.test_deleted_server_leaves_nothing',
             f'{_UNMERGED}.test_delete_ends_the_superposition')),
+    Action('lock', 'works; the recovery continues', _UNTESTED, _UNTESTED,
+           (f'{_TENANT}.test_what_no_user_asks_for_does_not',)),
+    Action('host aggregates', 'count for the next destination', _UNTESTED, _UNTESTED,
+           (f'{_CLIENTS}.test_compute.ComputeTest.'
+            'test_candidates_have_the_aggregate_of_the_flavor',)),
+    Action('requested availability zone', 'counts for the destination', _UNTESTED, _UNTESTED,
+           (f'{_CLIENTS}.test_scheduler.NovaSchedulerTest.'
+            'test_scheduler_gets_the_stored_request_and_claims_nothing',)),
 )

@@ -53,7 +53,8 @@ class TenantTest(base.RecoveryTest):
         self.compute.stopped_by_itself.assert_not_called()
 
     @ddt.data({'status': 'SHUTOFF'}, {'task': 'powering-off'}, {'task': 'pausing'},
-              {'task': 'resize_prep'}, {'task': 'deleting'}, {'task': 'shelving'},
+              {'task': 'resize_prep'}, {'task': 'rebuilding'}, {'task': 'rescuing'},
+              {'task': 'deleting'}, {'task': 'shelving'},
               {'status': 'PAUSED'}, {'status': 'SUSPENDED'}, {'status': 'RESCUE'},
               {'status': 'VERIFY_RESIZE'}, {'host': 'h9'})
     def test_what_a_user_asks_for_ends_the_recovery(self, values: dict[str, Any]) -> None:
@@ -65,7 +66,8 @@ class TenantTest(base.RecoveryTest):
         self.assertNotEqual('', decision.why)
 
     @ddt.data({'status': 'SHUTOFF'}, {'task': 'powering-off'}, {'task': 'rebooting'},
-              {'task': 'reboot_started_hard'}, {'task': 'image_snapshot'}, {'status': 'ERROR'})
+              {'task': 'reboot_started_hard'}, {'task': 'image_snapshot'}, {'status': 'ERROR'},
+              {'locked': True})
     def test_what_no_user_asks_for_does_not(self, values: dict[str, Any]) -> None:
         self.compute.stopped_by_itself.return_value = True
         self.shows(**values)
