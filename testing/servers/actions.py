@@ -67,7 +67,9 @@ ACTIONS = (
             f'{_UNMERGED}.test_unshelved_server_runs_on_merged_volumes')),
     Action('snapshot of a volume', 'refused by Cinder', _UNTESTED, 'refused by Cinder',
            ('specreds_cinder.tests.unit.api.test_guards.TestRefused.'
-            'test_snapshot_of_an_attached_volume_is_refused',)),
+            'test_snapshot_of_an_attached_volume_is_refused',
+            'specreds_cinder.tests.unit.api.test_guards.TestDecision.'
+            'test_refusal_names_the_command_that_helps')),
     Action('snapshot of a disk that Nova keeps', 'works; the recovery continues', _BUSY, _LATER,
            (f'{_TENANT}.test_what_no_user_asks_for_does_not', _EVACUATED,
             f'{_OPERATIONS}.ServerDisksTest.test_operations_on_unmerged_disks_are_refused')),

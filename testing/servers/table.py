@@ -69,7 +69,8 @@ ROWS = (
         'its disk died with its host, and is made anew by Nova',
         f'{_VIRT}.test_local_disks_are_not_eligible'),
     Row('local-root', _DISKS, 'a root disk in a file of its host', NONE,
-        'it does not boot from a volume',
+        'it does not boot from a volume; nothing fences it, and the lease of its host does not '
+        'hide it, so that it could be seen twice; an evacuation would make its disk anew',
         f'{_ENGINE}.detection.test_gates.ServerGatesTest.test_server_without_volumes_is_held_back'),
     Row('ovs', _NETWORK, 'ports of Open vSwitch with the firewall openvswitch', SPECULATIVE,
         'sealed in a box',
