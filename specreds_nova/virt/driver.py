@@ -111,7 +111,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         watches.notify = self._heartbeat.ready
         self._heartbeat.start()
         self._primaries = primaries.Primaries(CONF)
-        host_backups.statuses.primary_runs = self._primaries.runs
+        host_backups.consult(self._primaries)
         self._primaries.start()
         LOG.info('ready for backups: %d in the journal, %s threads',
                  len(self._journal.records()), 'green' if pulse.green() else 'native')

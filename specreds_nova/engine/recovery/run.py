@@ -40,6 +40,8 @@ class Run(recorded.RecordedRun):
         self._resumed: verdicts.StepVerdict | None = None
         self._looked = False
         self._written = False
+        # Whether the backup's host asks the sentinel of the primary's host.
+        self.asks_sentinel = False
         if recovery.epoch == 1 and recovery.state == model.QUEUED and not recovery.steps:
             # No engine has worked on it before.
             self._looked = True
@@ -205,6 +207,7 @@ class Run(recorded.RecordedRun):
 
         :param status: that of the backup, whose host has asked
         """
+        self.asks_sentinel = bool(status.get('primary_asked'))
         if not status.get('primary_runs') or self.insisting():
             return None
         return verdicts.StepVerdict(

@@ -21,6 +21,7 @@ from specreds_nova.virt.backup import readiness
 from specreds_nova.virt.backup import start as starts
 from specreds_nova.virt.backup import status as statuses
 from specreds_nova.virt.disks import durable
+from specreds_nova.virt.liveness import primaries
 
 LOG = logging.getLogger(__name__)
 
@@ -42,6 +43,12 @@ class Backups:
         self._starter = starts.Starter(host)
         self._starts_in_progress = starts.StartsInProgress()
         self.statuses = statuses.Statuses(host, watches)
+
+    def consult(self, sentinels: primaries.Primaries) -> None:
+        """Have sentinels asked about the primaries of backups, from the start of a backup on."""
+        self._starter.primary_known = sentinels.expect
+        self.statuses.primary_runs = sentinels.runs
+        self.statuses.primary_asked = sentinels.asks
 
     # For callers of RPC
 

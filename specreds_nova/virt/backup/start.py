@@ -98,10 +98,14 @@ class StartsInProgress:
 
 
 class Starter:
-    """Starts backups on this host."""
+    """Starts backups on this host.
+
+    :ivar primary_known: called with the host of each primary before anything is made
+    """
 
     def __init__(self, host: backup_host.Host) -> None:
         self._host = host
+        self.primary_known: Callable[[str], None] = lambda host: None
 
     def start(self, record: journals.Record, check_cancelled: Callable[[], None]) -> None:
         """Start a backup. If this raises, the journal says what has to be removed.
@@ -155,6 +159,7 @@ class Starter:
                 f'{"; ".join(reasons)}')
         record.instance_name = instance.name
         record.primary = instance.host
+        self.primary_known(record.primary)
         record.volume_ids = [bdm.volume_id for bdm in bdms if bdm.volume_id]
         check_cancelled()
         self._host.journal.save(record)

@@ -21,12 +21,14 @@ class Statuses:
 
     :ivar primary_runs: returns whether a server runs on a host by the sentinel of that host; None
         if that is unknown
+    :ivar primary_asked: whether sentinels are asked at all
     """
 
     def __init__(self, host: backup_host.Host, watches: readiness.Watches) -> None:
         self._host = host
         self._watches = watches
         self.primary_runs: Callable[[str, str], bool | None] = lambda host, server: None
+        self.primary_asked = False
 
     def of(self, record: journals.Record) -> Status:
         """Return the status of a backup in the journal."""
@@ -53,6 +55,7 @@ class Statuses:
             'domain': domain and {'pid': domain.pid, 'state': domain.state},
             'primary_runs': (self.primary_runs(record.primary, record.instance_uuid)
                              if record.phase in (journals.RUNNING, journals.HARDENED) else None),
+            'primary_asked': self.primary_asked,
         }
 
     def unknown(self, backup_id: str) -> Status:

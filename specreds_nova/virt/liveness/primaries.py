@@ -22,8 +22,9 @@ LOG = logging.getLogger(__name__)
 _INTERVAL = 0.5
 _TIMEOUT = 1.0
 _FRESH = 3.0
-# Seconds for which questions go on after somebody was interested in the answer.
-_INTERESTING = 5.0
+# Seconds for which questions go on after a status with the answer, and after the start of a
+# backup: an engine waits that long for the start, and reads no status before its end.
+_INTERESTING, _STARTING = 5.0, 120.0
 
 
 class Primaries(pulse.Pulse):
@@ -48,12 +49,21 @@ class Primaries(pulse.Pulse):
         if self._users:
             super().start()
 
+    @property
+    def asks(self) -> bool:
+        """Whether sentinels are asked at all."""
+        return bool(self._users)
+
+    def expect(self, host: str) -> None:
+        """Ask about a host before a status is read: a backup of one of its servers starts."""
+        self._want(host, _STARTING)
+
     def runs(self, host: str, server: str) -> bool | None:
         """Return whether a server runs on its host by a recent answer; None without one."""
         if not host or not self._users:
             return None
+        self._want(host, _INTERESTING)
         now = self._time.monotonic()
-        self._wanted[host] = now + _INTERESTING
         at, running = self._running.get(host, (float('-inf'), frozenset[str]()))
         return server in running if now - at < _FRESH else None
 
@@ -72,6 +82,11 @@ class Primaries(pulse.Pulse):
         """Disconnect."""
         for cluster in self._clusters.values():
             cluster.close()
+
+    def _want(self, host: str, seconds: float) -> None:
+        if host and self._users:
+            until = self._time.monotonic() + seconds
+            self._wanted[host] = max(until, self._wanted.get(host, until))
 
     def _ask(self, user: str, host: str) -> None:
         began = self._time.monotonic()

@@ -41,8 +41,8 @@ def decide(run: runs.Run, raced: verdicts.StepVerdict) -> verdicts.StepVerdict:
     if verdict.kind == verdicts.READY:
         reading = tenant.Reading(run)
         reading.begin()
-        verdict = (_harden(run) or unseen.wait(run) or reading.verdict() or run.lives()
-                   or collapse(run))
+        verdict = (_harden(run) or unseen.wait(run) or reading.verdict() or _ask_again(run)
+                   or run.lives() or collapse(run))
     elif verdict.kind == verdicts.DECIDING:
         verdict = collapse(run)
     elif verdict.kind == verdicts.GONE:
@@ -164,6 +164,22 @@ def remove(run: runs.Run) -> None:
         if run.now >= until:
             return
         run.pause(_PAUSE)
+
+
+def _ask_again(run: runs.Run) -> verdicts.StepVerdict | None:
+    """Return a verdict if the primary runs by a second opinion read right before the decision.
+
+    That of the hardening is seconds old after a wait. A backup's host that does not answer has no
+    opinion. Nothing is called where no sentinel is asked.
+    """
+    host = run.recovery.destination
+    if not run.asks_sentinel or host is None or run.silent(host):
+        return None
+    try:
+        return run.second_opinion(run.context.backups.status(host, run.backup_id))
+    except (backup_errors.BackupError, exception.Unreachable) as exc:
+        LOG.info('recovery %s: no second opinion right before the decision: %s', run.id, exc)
+    return None
 
 
 def _dropped(run: runs.Run, superposition: str) -> bool:

@@ -137,6 +137,31 @@ class TenantTest(base.RecoveryTest):
         self.assertEqual(verdict.PROMOTED, decision.kind)
         self.assertEqual(['server', 'harden', 'collapse'], calls)
 
+    def test_second_opinion_is_read_again_after_the_wait_for_the_lease(self) -> None:
+        self.suspects.suspected.side_effect = lambda host: host == 'h1'
+        self.backups.harden.return_value = {'primary_asked': True, 'primary_runs': None}
+        self.backups.status.return_value = {'primary_asked': True, 'primary_runs': True}
+        self.volumes.state.side_effect = ['superposed', None]
+        decision = decide.decide(self.run_, verdict.StepVerdict(verdict.READY))
+        self.assertEqual((verdict.PRIMARY, 'the sentinel of h1 reports that it runs'), decision)
+        self.assertIn('unseen', [step.name for step in self.run_.recovery.steps])
+        self.volumes.collapse.assert_not_called()
+
+    def test_host_that_has_no_second_opinion_is_promoted(self) -> None:
+        self.suspects.suspected.side_effect = lambda host: host == 'h1'
+        self.backups.harden.return_value = {'primary_asked': True, 'primary_runs': None}
+        self.backups.status.side_effect = exception.Unreachable('no answer')
+        decision = decide.decide(self.run_, verdict.StepVerdict(verdict.READY))
+        self.assertEqual(verdict.PROMOTED, decision.kind)
+        self.backups.status.assert_called_once()
+
+    def test_backup_is_not_read_again_where_no_sentinel_is_asked(self) -> None:
+        self.suspects.suspected.side_effect = lambda host: host == 'h1'
+        self.backups.harden.return_value = {'primary_asked': False, 'primary_runs': None}
+        decision = decide.decide(self.run_, verdict.StepVerdict(verdict.READY))
+        self.assertEqual(verdict.PROMOTED, decision.kind)
+        self.backups.status.assert_not_called()
+
     def test_answer_that_has_grown_old_is_asked_for_again(self) -> None:
         def harden(*args: Any) -> dict[str, Any]:
             self.clock.sleep(5.0)

@@ -165,10 +165,13 @@ class DecideTest(base.TestCase):
 
     def test_status_has_the_second_opinion_on_the_primary_while_it_may_be_spared(self) -> None:
         self.record(journals.RUNNING, primary='node9')
-        self.assertIsNone(self.backups.status(base.BACKUP_ID)['primary_runs'])
-        runs = self.backups.statuses.primary_runs = mock.Mock(return_value=True)
-        self.assertIs(True, self.backups.status(base.BACKUP_ID)['primary_runs'])
-        runs.assert_called_once_with('node9', base.SERVER)
+        before = self.backups.status(base.BACKUP_ID)
+        self.assertEqual((None, False), (before['primary_runs'], before['primary_asked']))
+        sentinels = mock.Mock(**{'runs.return_value': True}, asks=True)
+        self.backups.consult(sentinels)
+        status = self.backups.status(base.BACKUP_ID)
+        self.assertEqual((True, True), (status['primary_runs'], status['primary_asked']))
+        sentinels.runs.assert_called_once_with('node9', base.SERVER)
         self.record(journals.PROMOTED, primary='node9')
         self.assertIsNone(self.backups.status(base.BACKUP_ID)['primary_runs'])
 

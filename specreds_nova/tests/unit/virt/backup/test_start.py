@@ -101,6 +101,13 @@ class StartTest(base.TestCase):
         assert record is not None
         self.assertEqual('web server is up', record.expected_marker)
 
+    def test_sentinel_of_the_primary_is_asked_before_anything_is_made(self) -> None:
+        sentinels = mock.Mock(**{'runs.return_value': None}, asks=True)
+        sentinels.expect.side_effect = lambda host: self.box.seal.assert_not_called()
+        self.backups.consult(sentinels)
+        self.assertEqual('running', self.start()['phase'])
+        sentinels.expect.assert_called_once_with(base.PRIMARY)
+
     def test_start_may_be_repeated(self) -> None:
         self.start()
         self.assertEqual('running', self.start()['phase'])

@@ -69,6 +69,27 @@ class PrimariesTest(testtools.TestCase):
         self.primaries.beat()
         self.assertEqual([], self.questions)
 
+    def test_start_of_a_backup_has_the_first_status_answered(self) -> None:
+        self.answers['volumes', 'h1'] = frozenset({'s1'})
+        self.primaries.expect('h1')
+        # The start takes longer than a status is interesting for.
+        self.now += 30.0
+        self.primaries.beat()
+        self.assertTrue(self.primaries.runs('h1', 's1'))
+
+    def test_status_does_not_shorten_the_interest_of_a_start(self) -> None:
+        self.primaries.expect('h1')
+        self.primaries.runs('h1', 's1')
+        self.now += 30.0
+        self.primaries.beat()
+        self.assertEqual({'h1'}, {host for _, host in self.questions})
+
+    def test_nobody_is_asked_long_after_a_start(self) -> None:
+        self.primaries.expect('h1')
+        self.now += 121.0
+        self.primaries.beat()
+        self.assertEqual([], self.questions)
+
     def test_silent_storage_has_no_opinion(self) -> None:
         self.primaries.runs('h1', 's1')
         with mock.patch.object(witness, 'ask', side_effect=errors.ClusterTimeout('no answer')):
@@ -81,7 +102,9 @@ class PrimariesTest(testtools.TestCase):
             made = self.make(second_opinion=wanted)
             made.start()
             made.stop(1.0)
+            made.expect('h1')
             self.assertIsNone(made.runs('h1', 's1'))
+            self.assertFalse(made.asks)
             made.beat()
         self.assertEqual([], self.questions)
 
