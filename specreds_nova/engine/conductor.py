@@ -10,6 +10,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from specreds_nova import progress
 from specreds_nova.engine import exception
 from specreds_nova.engine import fibers as all_fibers
 from specreds_nova.engine import jobs
@@ -29,6 +30,8 @@ _GATHER = 0.03
 _REST = 3.0
 # Seconds between two looks for other engines that have fallen silent.
 _LOOK = 0.1
+# Seconds without progress after which a thread hangs that asks etcd and the database.
+_HANGS = 600.0
 # Renewals of the claims within the time of one lease.
 _KEPT = 3
 
@@ -73,6 +76,8 @@ class Conductor:
         self._stopped = threading.Event()
         self._threads = [threading.Thread(target=self._take_all, name='conductor', daemon=True),
                          threading.Thread(target=self._keep, name='claims', daemon=True)]
+        self._takes, self._keeps = [progress.Progress(thread, _HANGS + lease)
+                                    for thread in self._threads]
         self._silent = False
         self._monotonic = time.monotonic
 
@@ -81,6 +86,10 @@ class Conductor:
         self._fibers.start()
         for thread in self._threads:
             thread.start()
+
+    def problems(self) -> list[str]:
+        """Return the threads that have ended or hang."""
+        return [*self._takes.problems(), *self._keeps.problems()]
 
     # For the dispatcher
 
@@ -178,6 +187,7 @@ class Conductor:
 
     def _take_all(self) -> None:
         while not self._stopped.is_set():
+            self._takes.note()
             self._wait()
             self._wake.clear()
             began = self._monotonic()
@@ -211,7 +221,9 @@ class Conductor:
                 return
 
     def _keep(self) -> None:
+        self._keeps.note()
         while not self._stopped.wait(self._lease / _KEPT):
+            self._keeps.note()
             try:
                 self._board.keep()
             except Exception as exc:

@@ -20,9 +20,13 @@ from typing import Any, TypeVar
 import greenlet  # type: ignore[import-untyped]
 from oslo_log import log as logging
 
+from specreds_nova import progress
 from specreds_nova.engine import exception
 
 LOG = logging.getLogger(__name__)
+
+# Seconds after which the thread hangs if it has not run what was posted to it.
+_HANGS = 10.0
 
 _T = TypeVar('_T')
 
@@ -69,6 +73,9 @@ class Fibers:
         self._count = 0
         self._hub: greenlet.greenlet | None = None
         self._thread = threading.Thread(target=self._run, name='recoveries', daemon=True)
+        self._progress = progress.Progress(self._thread, _HANGS)
+        # Whether the thread has run what the last look at its progress has posted.
+        self._answered = True
 
     def start(self) -> None:
         """Start the thread of the fibers."""
@@ -85,6 +92,18 @@ class Fibers:
         self.stop()
         for pool in (self._pool, self._keepers):
             pool.shutdown(wait=False, cancel_futures=True)
+
+    def problems(self) -> list[str]:
+        """Return whether the thread has ended or hangs.
+
+        Each call posts something that the thread has to run before a later call.
+        """
+        problems = self._progress.problems()
+        if self._answered and not problems:
+            self._answered = False
+            self._progress.note()
+            self._ready.put(self._answer)
+        return problems
 
     def spawn(self, function: Callable[..., object], *arguments: Any) -> None:
         """Run a function as a fiber."""
@@ -173,6 +192,10 @@ class Fibers:
         self._hub.switch()
 
     # The thread
+
+    def _answer(self) -> None:
+        self._progress.rest()
+        self._answered = True
 
     def _run(self) -> None:
         self._hub = greenlet.getcurrent()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 import dataclasses
 import threading
-from typing import Any
+from typing import Any, Protocol
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -69,6 +69,13 @@ _PATIENCE = 5.0
 CALLERS = 26
 # Seconds after which a thread hangs that waits for nothing, and one that asks other services.
 _HANGS, _HANGS_ASKING = 10.0, 600.0
+
+
+class Watched(Protocol):
+    """A part of an engine with threads of its own."""
+
+    def problems(self) -> list[str]:
+        """Return the threads that have failed or hang."""
 
 
 class Engine:
@@ -203,7 +210,12 @@ class Engine:
 
     def faults(self) -> list[str]:
         """Return the threads that have failed or hang, which a restart of the process mends."""
-        return self._threads.problems()
+        if self._stopping.is_set():
+            return []
+        parts: tuple[Watched, ...] = (
+            self._threads, self._fibers, self._conductor, self._listener, self._votes, self._echo,
+            self._answers, self._crashes)
+        return [problem for part in parts for problem in part.problems()]
 
     def _facts(self, host: str, service: Mapping[str, Any] | None) -> gates.Facts:
         """Return what the gates examine, with what the other engines hear at this moment.

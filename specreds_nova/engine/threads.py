@@ -12,6 +12,8 @@ import time
 
 from oslo_log import log as logging
 
+from specreds_nova import progress
+
 LOG = logging.getLogger(__name__)
 
 # Seconds until a thread that has failed is started again.
@@ -32,9 +34,7 @@ class Threads:
         self._give_up = give_up
         self._threads: dict[str, threading.Thread] = {}
         self._failing: dict[str, str] = {}
-        # By thread: when it made progress, and the seconds that it may take for more.
-        self._progress: dict[str, float] = {}
-        self._patience: dict[str, float] = {}
+        self._progress: dict[str, progress.Progress] = {}
 
     def begin(self, name: str, target: Callable[[], None], patience: float = float('inf')
               ) -> None:
@@ -42,14 +42,15 @@ class Threads:
 
         :param patience: seconds between two calls of :meth:`progress`, after which it hangs
         """
-        self._progress[name], self._patience[name] = time.monotonic(), patience
         thread = threading.Thread(target=self._run, args=(name, target), name=name, daemon=True)
         self._threads[name] = thread
+        self._progress[name] = progress.Progress(thread, patience)
+        self._progress[name].note()
         thread.start()
 
     def progress(self, name: str) -> None:
         """Note that a thread makes progress."""
-        self._progress[name] = time.monotonic()
+        self._progress[name].note()
 
     def join(self, patience: float) -> None:
         """Wait for the end of all threads.
@@ -63,13 +64,9 @@ class Threads:
         """Return the threads that have failed or hang; none while the process ends."""
         if self._stopping.is_set():
             return []
-        now = time.monotonic()
-        hung = [f'thread {name} has made no progress for {now - since:.0f} s'
-                for name, since in self._progress.items() if now - since > self._patience[name]]
-        dead = [f'thread {name} has ended' for name, thread in self._threads.items()
-                if not thread.is_alive()]
-        return hung + dead + [f'thread {name} has failed: {why}'
-                       for name, why in list(self._failing.items())]
+        stuck = [problem for each in self._progress.values() for problem in each.problems()]
+        return stuck + [f'thread {name} has failed: {why}'
+                        for name, why in list(self._failing.items())]
 
     def _run(self, name: str, target: Callable[[], None]) -> None:
         failures: collections.deque[float] = collections.deque(maxlen=_TIMES)

@@ -4,6 +4,15 @@
 import sys
 from typing import Any
 
+from oslo_log import log as logging
+
+from specreds_nova import progress
+
+LOG = logging.getLogger(__name__)
+
+# Seconds without a beat after which the thread hangs: a beat may ask a service that is away.
+_HANGS = 600.0
+
 
 def green() -> bool:
     """Return whether this process runs on eventlet's threads."""
@@ -21,7 +30,7 @@ def native(module: str) -> Any:
 class Pulse:
     """Calls something at even intervals, in a native thread of its own.
 
-    What cannot be called in time is left out, never made up for.
+    What cannot be called in time is left out, never made up for. An error ends no thread.
 
     :param interval: seconds
     """
@@ -32,6 +41,7 @@ class Pulse:
         self._interval = interval
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._progress = progress.Progress(self._thread, _HANGS, self._time.monotonic)
 
     def start(self) -> None:
         """Begin, at once."""
@@ -46,6 +56,10 @@ class Pulse:
         if self._thread.ident is not None:
             self._thread.join(patience)
 
+    def problems(self) -> list[str]:
+        """Return whether the thread has ended or hangs, or each beat fails; not after a stop."""
+        return [] if self._stopped.is_set() else self._progress.problems()
+
     def beat(self) -> None:
         """In the thread, at each interval."""
 
@@ -58,7 +72,18 @@ class Pulse:
 
     def _run(self) -> None:
         due = self._time.monotonic()
+        self._progress.note()
+        failing = False
         while not self._stopped.wait(max(0.0, due - self._time.monotonic())):
-            self.beat()
-            due = max(due + self.delay(), self._time.monotonic())
+            try:
+                self.beat()
+                due = max(due + self.delay(), self._time.monotonic())
+            except Exception:
+                if not failing:
+                    LOG.exception('%s has failed, and is tried again', self._thread.name)
+                failing = True
+                due = self._time.monotonic() + self._interval
+            else:
+                failing = False
+                self._progress.note()
         self.end()

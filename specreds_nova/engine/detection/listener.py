@@ -19,6 +19,7 @@ from oslo_log import log as logging
 import oslo_messaging as messaging
 from oslo_utils import uuidutils
 
+from specreds_nova import progress
 from specreds_nova.engine.detection import frames
 from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.heartbeat import fast_decode
@@ -37,6 +38,8 @@ _TOGETHER = 100
 # Seconds without any message, its own included, after which the engine reconnects.
 _SILENCE = 3.0
 _SILENCE_WITHOUT_ECHO = 60.0
+# Seconds without progress after which the thread hangs: all brokers may be away.
+_HANGS = 600.0
 # Seconds until another attempt to connect.
 _AGAIN = 0.5
 
@@ -49,6 +52,9 @@ class Listener(Protocol):
 
     def stop(self) -> None:
         """End."""
+
+    def problems(self) -> list[str]:
+        """Return what is wrong with the threads of this listener."""
 
     @property
     def broker(self) -> str:
@@ -150,6 +156,10 @@ class _Rpc:
         self._server.wait()
         self._transport.cleanup()
 
+    def problems(self) -> list[str]:
+        """Return nothing: oslo.messaging starts its threads again."""
+        return []
+
 
 class _Rabbit:
     """Receives through a thread that reads from RabbitMQ.
@@ -163,6 +173,7 @@ class _Rabbit:
         self._silence = _SILENCE if conf.engine.echo_interval else _SILENCE_WITHOUT_ECHO
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name='specreds-listener', daemon=True)
+        self._progress = progress.Progress(self._thread, _HANGS)
 
     @property
     def broker(self) -> str:
@@ -178,9 +189,14 @@ class _Rabbit:
         self._stopped.set()
         self._thread.join(self._silence)
 
+    def problems(self) -> list[str]:
+        """Return whether the thread has ended or hangs."""
+        return self._progress.problems()
+
     def _run(self) -> None:
         failing = False
         while not self._stopped.is_set():
+            self._progress.note()
             try:
                 with self._brokers.connected() as connection:
                     self._consume(connection.default_channel)
@@ -212,6 +228,7 @@ class _Rabbit:
         socket.settimeout(self._silence)
         split = frames.Frames()
         while not self._stopped.is_set():
+            self._progress.note()
             received = socket.recv(_CHUNK)
             if not received:
                 raise frames.Closed('the broker has closed the connection')

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from oslo_log import log as logging
 
+from specreds_nova import progress
 from specreds_nova.engine import exception
 from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
@@ -25,6 +26,8 @@ Act = Callable[[str, str, Why], str | None]
 # Seconds after which a crash that still has to wait is dropped. A host is not trusted while other
 # recoveries of it are under way, which end within this time.
 _LONGEST = 900.0
+# Seconds without progress after which the thread hangs that asks other services.
+_HANGS = 600.0
 # Share of a crash's age until the next attempt, if it is longer than the interval of attempts.
 _SHARE = 0.1
 
@@ -88,6 +91,7 @@ class Crashes:
         # By host: a boot that is to be recorded.
         self._boots: dict[str, str] = {}
         self._thread = threading.Thread(target=self._run, name='crashes', daemon=True)
+        self._progress = progress.Progress(self._thread, _HANGS)
 
     def start(self) -> None:
         """Start the thread, with the crashes that an engine has recorded.
@@ -103,6 +107,10 @@ class Crashes:
         """Stop the thread; crashes that wait are left to engines that start after this one."""
         self._news.put(None)
         self._thread.join(patience)
+
+    def problems(self) -> list[str]:
+        """Return whether the thread has ended or hangs."""
+        return self._progress.problems()
 
     def tell(self, host: str, server: str, why: Why) -> None:
         """Add the crash of a server. Returns at once."""
@@ -120,13 +128,16 @@ class Crashes:
         waiting: list[_Waiting] = []
         due: list[_Waiting | _Booted | None]
         while True:
+            self._progress.rest()
             try:
                 due = [self._news.get(timeout=self._again if waiting or self._boots else None)]
             except queue.Empty:
                 now = self._clock.now()
                 due = [entry for entry in waiting if entry.due <= now]
                 waiting = [entry for entry in waiting if entry.due > now]
+            self._progress.note()
             for entry in due:
+                self._progress.note()
                 if entry is None:
                     return
                 if isinstance(entry, _Booted):

@@ -2,6 +2,7 @@
 """The conductor: which jobs an engine works on, and how many at a time."""
 
 import threading
+import time
 from typing import Any, cast
 from unittest import mock
 
@@ -74,6 +75,45 @@ class ConductorTest(base.RecoveryTest):
         self._wait(lambda: not self.board.known())
         self.assertEqual(model.RECOVERED, self.store.history[recovery.id].outcome)
         self.observer.recovery.assert_called_with('end', self.store.history[recovery.id])
+
+    def test_hanging_threads_are_problems(self) -> None:
+        conductor = self._conductor()
+        self.assertEqual([], conductor.problems())
+        hung, goes_on = threading.Semaphore(0), threading.Event()
+
+        def hang(*_arguments: Any) -> Any:
+            hung.release()
+            goes_on.wait(_TIMEOUT)
+            raise exception.Unreachable('played')
+        self.addCleanup(goes_on.set)
+        conductor._lease = 0.03
+        with mock.patch.object(self.board, 'unclaimed', hang), \
+                mock.patch.object(self.board, 'keep', hang):
+            conductor.start()
+            for _ in range(2):
+                self.assertTrue(hung.acquire(timeout=_TIMEOUT))
+            self.assertEqual([], conductor.problems())
+            for each in (conductor._takes, conductor._keeps):
+                each._monotonic = lambda: time.monotonic() + 700.0
+            problems = str(conductor.problems())
+            goes_on.set()
+        self.assertIn('thread conductor has made no progress', problems)
+        self.assertIn('thread claims has made no progress', problems)
+
+    def test_threads_that_go_on_have_no_problem(self) -> None:
+        conductor, kept = self._conductor(), threading.Semaphore(0)
+        conductor._lease = 0.03
+        with mock.patch.object(self.board, 'keep', kept.release):
+            conductor.start()
+            self.assertTrue(kept.acquire(timeout=_TIMEOUT))
+            for each in (conductor._takes, conductor._keeps):
+                each._at = -1e9
+            # Whichever renewal was under way is followed by another one.
+            for _ in range(2):
+                self.assertTrue(kept.acquire(timeout=_TIMEOUT))
+            self._posted('a')
+            self._wait(lambda: not self.board.known())
+            self.assertEqual([], conductor.problems())
 
     def test_highest_priority_comes_first(self) -> None:
         for server, priority in (('low', -1), ('usual', 0), ('high', 7)):

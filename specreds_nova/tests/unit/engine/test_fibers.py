@@ -2,8 +2,10 @@
 """Fibers: what waits does not keep others from running, and all share a thread."""
 
 import queue
+import sys
 import threading
 from typing import Any
+from unittest import mock
 
 import testtools
 
@@ -43,6 +45,34 @@ class FibersTest(testtools.TestCase):
         for _ in range(_MANY):
             self._spawn(sleep)
         self.assertEqual(1, len({self._result() for _ in range(_MANY)}))
+
+    def test_thread_that_answers_has_no_problem(self) -> None:
+        self.assertEqual([], self.fibers.problems())
+        # The fiber runs after what the look at the problems has posted.
+        self._spawn(lambda: 'answered')
+        self.assertEqual('answered', self._result())
+        with mock.patch.object(self.fibers._progress, '_monotonic', return_value=float('inf')):
+            self.assertEqual([], self.fibers.problems())
+
+    def test_hanging_thread_is_a_problem(self) -> None:
+        goes_on = threading.Event()
+        self.addCleanup(goes_on.set)
+        self._spawn(goes_on.wait, _TIMEOUT)
+        self.assertEqual([], self.fibers.problems())
+        at = self.fibers._progress._at
+        assert at is not None
+        self.fibers._progress._at = at - 11.0
+        self.assertIn('thread recoveries has made no progress', str(self.fibers.problems()))
+        goes_on.set()
+        self.assertTrue(self._result())
+        self._spawn(lambda: 'answered')
+        self.assertEqual('answered', self._result())
+        self.assertEqual([], self.fibers.problems())
+
+    def test_thread_that_has_ended_is_a_problem(self) -> None:
+        self.fibers._ready.put(lambda: sys.exit(0))
+        self.fibers._thread.join(_TIMEOUT)
+        self.assertEqual(['thread recoveries has ended'], self.fibers.problems())
 
     def test_call_blocks_no_other_fiber(self) -> None:
         answer = threading.Event()

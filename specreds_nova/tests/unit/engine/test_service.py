@@ -9,6 +9,9 @@ import testtools
 from specreds_nova.engine import metrics
 from specreds_nova.engine import service
 
+_WATCHED = ('_threads', '_fibers', '_conductor', '_listener', '_votes', '_echo', '_answers',
+            '_crashes')
+
 
 class ThreadsTest(testtools.TestCase):
     """An engine with only the parts that its threads need."""
@@ -20,6 +23,8 @@ class ThreadsTest(testtools.TestCase):
         self.engine._metrics = metrics.Metrics()
         self.engine._monitor = mock.Mock()
         self.engine._threads = mock.Mock()
+        for part in _WATCHED:
+            setattr(self.engine, part, mock.Mock(**{'problems.return_value': []}))
 
     def test_nova_is_evidence_about_hosts_that_are_watched(self) -> None:
         down = {'state': 'down', 'status': 'enabled', 'updated_at': None}
@@ -39,3 +44,17 @@ class ThreadsTest(testtools.TestCase):
         self.engine._monitor.counted.side_effect = [5, 7]
         self.engine._tick()
         self.assertIn('specreds_heartbeats_total 12.0', self.engine._metrics.text())
+
+    def test_each_part_with_threads_is_watched(self) -> None:
+        self.engine._stopping.is_set.return_value = False
+        self.engine._monitor.trouble.return_value = None
+        self.assertEqual([], self.engine.problems())
+        for part in _WATCHED:
+            getattr(self.engine, part).problems.return_value = [f'{part} hangs']
+        expected = [f'{part} hangs' for part in _WATCHED]
+        self.assertEqual((expected, expected), (self.engine.faults(), self.engine.problems()))
+
+    def test_thread_that_ends_with_the_engine_is_no_fault(self) -> None:
+        self.engine._stopping.is_set.return_value = True
+        self.engine._votes.problems.return_value = ['thread specreds-votes has ended']
+        self.assertEqual([], self.engine.faults())

@@ -47,7 +47,9 @@ class ThreadsTest(testtools.TestCase):
 
     def test_progress_ends_the_problem(self) -> None:
         self.threads.begin('played', self._work, patience=_PATIENCE)
-        self.threads._progress['played'] -= 2 * _PATIENCE
+        at = self.threads._progress['played']._at
+        assert at is not None
+        self.threads._progress['played']._at = at - 2 * _PATIENCE
         self.assertIn('no progress for 120 s', str(self.threads.problems()))
         self.threads.progress('played')
         self.assertEqual([], self.threads.problems())

@@ -8,6 +8,7 @@ import math
 import socket
 import struct
 import threading
+import time
 from typing import Any, cast
 from unittest import mock
 
@@ -211,8 +212,9 @@ class RabbitTest(testtools.TestCase):
             self.monitor.told.notify_all()
         return connection
 
-    def listen(self) -> None:
-        heard = listener.of(cfg.CONF, 'e1', cast(Any, self.monitor))
+    def listen(self) -> Any:
+        heard: Any = listener.of(cfg.CONF, 'e1', cast(Any, self.monitor))
+        self.assertEqual([], heard.problems())
         heard.start()
 
         def stop() -> None:
@@ -221,6 +223,7 @@ class RabbitTest(testtools.TestCase):
             heard.stop()
 
         self.addCleanup(stop)
+        return heard
 
     def deliver(self, body: bytes) -> None:
         for kind, payload in ((1, struct.pack('>HH', 60, 60)), (2, b'x'), (3, body)):
@@ -249,3 +252,21 @@ class RabbitTest(testtools.TestCase):
             self.deliver(_on_bus('beat', beat=message.encode(_BEAT)))
             self.monitor.wait(lambda: self.monitor.beats == [_BEAT])
         self.connections[0].collect.assert_called_once_with()
+
+    def test_listener_that_hangs_is_a_problem(self) -> None:
+        hung, goes_on = threading.Event(), threading.Event()
+        self.addCleanup(goes_on.set)
+
+        def hang(beats: Any) -> None:
+            if beats:
+                hung.set()
+                goes_on.wait(_PATIENCE)
+        self.monitor.heard_together = hang  # type: ignore[method-assign]
+        heard = self.listen()
+        self.monitor.wait(lambda: self.brokers)
+        usual = dataclasses.replace(_BEAT, ended=(), storage_age=0.5, kernel='k', running='r')
+        self.deliver(_on_bus('beat', beat=message.encode(usual)))
+        self.assertTrue(hung.wait(_PATIENCE))
+        self.assertEqual([], heard.problems())
+        heard._progress._monotonic = lambda: time.monotonic() + 700.0
+        self.assertIn('thread specreds-listener has made no progress', str(heard.problems()))

@@ -4,6 +4,7 @@
 from collections.abc import Callable
 import itertools
 import threading
+import time
 from typing import Any
 from unittest import mock
 
@@ -162,6 +163,33 @@ class CrashesTest(base.RecoveryTest):
         pauses = [later - age for age, later in itertools.pairwise(ages)]
         self.assertTrue(all(pause <= 40.0 + 0.1 * age
                             for age, pause in zip(ages, pauses, strict=False)), ages)
+
+    def test_crash_that_hangs_is_a_problem(self) -> None:
+        hung, goes_on = threading.Event(), threading.Event()
+
+        def hang(*_arguments: Any) -> None:
+            hung.set()
+            goes_on.wait(60.0)
+        restarts = crashes.Crashes(hang, self.clock, self.store)
+        self.assertEqual([], restarts.problems())
+        restarts.start()
+        self.addCleanup(restarts.stop, 60.0)
+        self.addCleanup(goes_on.set)
+        # Nothing has crashed, however long ago that was.
+        restarts._progress._monotonic = lambda: time.monotonic() + 700.0
+        self.assertEqual([], restarts.problems())
+        restarts._progress._monotonic = time.monotonic
+        restarts.tell('h1', 'a', _CRASH)
+        self.assertTrue(hung.wait(60.0))
+        self.assertEqual([], restarts.problems())
+        restarts._progress._monotonic = lambda: time.monotonic() + 700.0
+        self.assertIn('thread crashes has made no progress', str(restarts.problems()))
+        goes_on.set()
+        until = time.monotonic() + 60.0
+        while restarts.problems() and time.monotonic() < until:
+            time.sleep(0.01)
+        # It waits for another crash.
+        self.assertEqual([], restarts.problems())
 
     def test_crash_waits_for_an_unreachable_service(self) -> None:
         answers = iter([exception.Unreachable('away')])
