@@ -85,10 +85,13 @@ class Compute(Protocol):
         :raises exception.Refused: Nova refuses to report it
         """
 
-    def stopped_by_itself(self, server_id: str) -> bool:
+    def stopped_by_itself(self, server_id: str, since: float | None = None) -> bool:
         """Return whether Nova itself, not a user, has stopped a server.
 
         A server that does not exist any more was stopped by a user.
+
+        :param since: time in seconds since the epoch, after which that stop has to be the only
+            change of the server's power; None for any time
         """
 
 

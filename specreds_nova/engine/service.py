@@ -129,7 +129,7 @@ class Engine:
             self._watcher.news, self._monitor, self._dispatcher, self._store, self._clock)
         lost = lost_servers.LostServers(
             self._dispatcher.crashed, self._watcher.crashed, self._clients.compute,
-            context.suspects)
+            context.suspects, self._clients.backups, self._clock)
         self._crashes = crashes.Crashes(lost.crashed, self._clock, self._store)
         self._watcher.crash = self._crashes.tell
         self._watcher.boot = self._crashes.booted

@@ -144,7 +144,8 @@ class Backups:
     def boot(self, host: str) -> Mapping[str, Any]:
         """Return for how long the nova-compute of a host runs."""
         return self._call_host(host, 'boot', lambda there: {
-            'uptime': self._hub.now(), 'service_uptime': self._hub.now() - there.started})
+            'uptime': self._hub.now() - there.booted,
+            'service_uptime': self._hub.now() - there.started})
 
     def _status(self, backup: parts.Backup) -> dict[str, Any]:
         server = self._cloud.servers.get(backup.server)

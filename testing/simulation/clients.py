@@ -211,11 +211,12 @@ class Compute:
             return primary is not None and primary.runs
         return self._line.call('nova', 'runs', act)
 
-    def stopped_by_itself(self, server_id: str) -> bool:
+    def stopped_by_itself(self, server_id: str, since: float | None = None) -> bool:
         """Return whether a server stopped without an action of its owner."""
         def act() -> bool:
             server = self._cloud.servers.get(server_id)
-            return server is not None and not server.stopped_by_owner
+            return (server is not None and not server.stopped_by_owner
+                    and (since is None or server.marked_at > since))
         return self._line.call('nova', 'actions', act)
 
 

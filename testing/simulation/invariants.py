@@ -95,11 +95,11 @@ def _excused(cloud: processes.Cloud, server: parts.Server, owners: Collection[st
       suspected, or is away for longer than the grace after its goodbye.
     * While a host is in maintenance, its operator looks after its servers: the gate
       ``Maintenance`` holds the engines back.
-    * Engines compare the reports of a host. If no process has heard a crash or read of it, or has
-      heard the host both before and after a power failure, the server may stay down: an engine
-      that knows the earlier boot from the database may hear the host only when Nova has marked
-      the server as stopped. Hosts report a crash for 10 s, and their list of domains does not
+    * Engines compare the reports of a host. If no process has heard a crash or read of it, the
+      server may stay down. Hosts report a crash for 10 s, and their list of domains does not
       tell a crash from a shutdown by the guest. A crash that has to wait is recorded.
+    * A power failure is noticed by any engine that hears the host after it, whenever that is, if
+      an engine has heard the host before.
     * A server that crashes again and again is not restarted: after ``flap_count`` recoveries.
     """
     end = cloud.world.ends.get(server.name)
@@ -114,8 +114,8 @@ def _excused(cloud: processes.Cloud, server: parts.Server, owners: Collection[st
     if end.kernel is None:
         return all(cloud.broker.crashes.get((owner, server.name), 0.0) < end.at
                    for owner in owners)
-    return not any(end.kernel in heard and max(heard) > end.kernel for heard in (
-        cloud.broker.kernels.get((owner, end.host), set()) for owner in owners))
+    heard = set().union(*(cloud.broker.kernels.get((owner, end.host), set()) for owner in owners))
+    return not (end.kernel in heard and max(heard) > end.kernel)
 
 
 def _flaps(cloud: processes.Cloud, server: parts.Server, end: worlds.End) -> bool:

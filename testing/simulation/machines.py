@@ -63,7 +63,7 @@ class Machines:
         host = self.hosts[name]
         host.alive = host.reached = True
         host.service += 1
-        host.started = self.hub.now()
+        host.started = host.booted = self.hub.now()
         for backup in host.backups.values():
             if backup.phase not in ('adopted', 'merging', 'merged', 'aborted', 'failed'):
                 backup.phase = 'failed'

@@ -31,7 +31,7 @@ class Nova(cinder.Cinder):
             return
         runs = server.primary is not None and server.primary.runs
         if not runs and server.status == 'ACTIVE' and server.task is None:
-            server.status = 'SHUTOFF'
+            server.status, server.marked_at = 'SHUTOFF', self.hub.now()
 
     def stop(self, name: str) -> None:
         """Stop a server for its owner."""

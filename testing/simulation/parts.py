@@ -25,6 +25,7 @@ class Host:
     :ivar sentinel: its sentinel runs, which ends and hides copies that are fenced
     :ivar paused: the whole machine stands still
     :ivar kernel: number of its boots
+    :ivar booted: time of the latest of them
     :ivar service: number of the starts of its nova-compute
     :ivar started: time of the latest of them
     """
@@ -49,6 +50,7 @@ class Host:
     sentinel: bool = True
     paused: bool = False
     kernel: int = 1
+    booted: float = 0.0
     service: int = 1
     started: float = 0.0
     backups: dict[str, 'Backup'] = dataclasses.field(default_factory=dict)
@@ -126,6 +128,8 @@ class Server:
     # Its owner has stopped it.
     stopped_by_owner: bool = False
     stopped_at: float = 0.0
+    # When Nova itself has marked it as stopped.
+    marked_at: float = 0.0
     # Volumes that were attached beside the one that it boots from.
     attached: list[str] = dataclasses.field(default_factory=list)
     # Number of acknowledged writes, and how many of them the version of the volumes contains.

@@ -104,6 +104,7 @@ class World(clouds.Cloud):
             return
         host.alive, host.paused, host.stalled = True, False, False
         host.kernel += 1
+        host.booted = self.hub.now()
         self.update(host)
         self.start_compute(name)
 

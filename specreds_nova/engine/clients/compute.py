@@ -201,18 +201,24 @@ class Compute:
             return False
         return True
 
-    def stopped_by_itself(self, server_id: str) -> bool:
+    def stopped_by_itself(self, server_id: str, since: float | None = None) -> bool:
         """Return whether Nova itself, not a user, has stopped a server.
 
         Other actions may have followed, such as the detachment of a volume.
+
+        :param since: time in seconds since the epoch, after which that stop has to be the only
+            change of the server's power; None for any time
         """
         try:
             actions = self._nova.get(f'/servers/{server_id}/os-instance-actions',
                                      limit=_ACTIONS)['instanceActions']
         except exception.NotFound:
             return False
-        newest = next((action for action in actions if action['action'] in _POWER), None)
-        return newest is not None and newest['action'] == 'stop' and not newest['user_id']
+        actions = [action for action in actions if action['action'] in _POWER]
+        if not actions or actions[0]['action'] != 'stop' or actions[0]['user_id']:
+            return False
+        return since is None or [_started(action) > since for action in actions[:2]] in (
+            [True], [True, False])
 
     def _act(self, server_id: str, action: Mapping[str, Any],
              headers: Mapping[str, str] | None = None) -> None:
@@ -230,6 +236,11 @@ def enabled(service: Mapping[str, Any]) -> bool:
     """
     return service['status'] == 'enabled' or str(
         service.get('disabled_reason') or '').startswith(_BY_NOVA)
+
+
+def _started(action: Mapping[str, Any]) -> float:
+    """Return when an action began, in seconds since the epoch."""
+    return timeutils.parse_isotime(action['start_time'] + 'Z').timestamp()
 
 
 def updated(service: Mapping[str, Any]) -> float:

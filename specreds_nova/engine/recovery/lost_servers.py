@@ -3,21 +3,29 @@
 
 A host that lost power lists after its boot which domains run, but not which ones are lost. The
 list from before the boot may be old: the broker may have lost later ones, or the engine may have
-heard none. A server that Nova takes for active, and whose domain does not run, is lost.
+heard none. A server that Nova takes for active, and whose domain does not run, is lost; so is one
+that Nova itself has marked as stopped after the boot of the host, because its domain does not run.
+One that Nova has stopped before the boot was shut down by its user, from within.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from oslo_log import log as logging
+
+from specreds_nova import exception as backup_errors
+from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import evidence
+
+LOG = logging.getLogger(__name__)
 
 Why = Sequence[Mapping[str, Any]]
 Act = Callable[[str, str, Why], str | None]
 Told = tuple[Mapping[str, Any], ...]
 Tell = Callable[[str, str, Told], object]
 
-_RUNS = 'ACTIVE'
+_RUNS, _STOPPED = 'ACTIVE', 'SHUTOFF'
 
 
 class Compute(Protocol):
@@ -25,6 +33,16 @@ class Compute(Protocol):
 
     def servers(self, host: str) -> list[model.Server]:
         """Return the servers of a host."""
+
+    def stopped_by_itself(self, server_id: str, since: float | None = None) -> bool:
+        """Return whether Nova itself has stopped a server, and that since some time."""
+
+
+class Hosts(Protocol):
+    """The part of the hosts that is needed."""
+
+    def boot(self, host: str) -> Mapping[str, Any]:
+        """Return for how long a host runs: ``uptime``, in seconds."""
 
 
 class Suspects(Protocol):
@@ -41,11 +59,14 @@ class LostServers:
     :param tell: receives the crash of each server that is lost
     """
 
-    def __init__(self, act: Act, tell: Tell, compute: Compute, suspects: Suspects) -> None:
+    def __init__(self, act: Act, tell: Tell, compute: Compute, suspects: Suspects, hosts: Hosts,
+                 clock: interfaces.Clock) -> None:
         self._act = act
         self._tell = tell
         self._compute = compute
         self._suspects = suspects
+        self._hosts = hosts
+        self._clock = clock
 
     def crashed(self, host: str, server: str, why: Why) -> str | None:
         """Act on the crash of a server, or name the servers that are lost.
@@ -54,18 +75,35 @@ class LostServers:
         shows them as stopped, like servers that users have shut down from within.
 
         :returns: why the crash has to wait; None if the engine has acted on it, or need not
-        :raises exception.Unreachable: Nova or the database does not answer: call again
+        :raises exception.Unreachable: Nova, the host or the database does not answer: call again
         """
         if server != model.ANY_SERVER:
             return self._act(host, server, why)
-        active = [known.id for known in self._compute.servers(host) if known.status == _RUNS]
-        runs = {name: self._suspects.running(host, name) for name in active}
+        statuses = {known.id: known.status for known in self._compute.servers(host)
+                    if known.status in (_RUNS, _STOPPED)}
+        runs = {name: self._suspects.running(host, name) for name in statuses}
         if None in runs.values():
             return f'{host} has not listed its domains'
-        for name in active:
-            if not runs[name]:
+        missing = [name for name in statuses if not runs[name]]
+        stopped = [name for name in missing if statuses[name] == _STOPPED]
+        marked = self._marked(host, stopped)
+        for name in missing:
+            if statuses[name] == _RUNS or name in marked:
                 self._tell(host, name, _about(name, why))
         return None
+
+    def _marked(self, host: str, stopped: Sequence[str]) -> frozenset[str]:
+        """Return the stopped servers that Nova has marked so after the boot of their host."""
+        if not stopped:
+            return frozenset()
+        try:
+            booted = self._clock.now() - float(self._hosts.boot(host)['uptime'])
+        except backup_errors.BackupError as exc:
+            LOG.warning('servers of %s that Nova has marked as stopped since its boot stay '
+                        'stopped, as the host does not report its uptime: %s', host, exc)
+            return frozenset()
+        return frozenset(name for name in stopped
+                         if self._compute.stopped_by_itself(name, booted))
 
 
 def _about(server: str, why: Why) -> Told:

@@ -332,6 +332,21 @@ class ComputeTest(base.ServiceTest):
                             {'instanceActions': actions})
         self.assertEqual(itself, self.compute.stopped_by_itself('a'))
 
+    @ddt.data(
+        ([('stop', None, 30)], True), ([('stop', None, 10)], False), ([('stop', 'u', 30)], False),
+        ([('stop', None, 30), ('create', 'u', 10)], True),
+        ([('detach_volume', 'u', 40), ('stop', None, 30), ('create', 'u', 10)], True),
+        # A user has started it after the boot, and has shut it down from within.
+        ([('stop', None, 30), ('start', 'u', 25), ('create', 'u', 10)], False),
+        ([('start', 'u', 40), ('stop', None, 30)], False), ([], False))
+    @ddt.unpack
+    def test_stop_by_nova_since_the_boot_is_the_only_change_of_power(
+            self, actions: list[tuple[str, str | None, int]], itself: bool) -> None:
+        self.session.answer('GET', '/servers/a/os-instance-actions', {'instanceActions': [
+            {'action': action, 'user_id': user, 'start_time': f'1970-01-01T00:00:{at}.000000'}
+            for action, user, at in actions]})
+        self.assertEqual(itself, self.compute.stopped_by_itself('a', 20.0))
+
     def test_server_that_is_gone_was_stopped_by_its_owner(self) -> None:
         self.session.fail('GET', '/servers/a/os-instance-actions', 404)
         self.assertFalse(self.compute.stopped_by_itself('a'))

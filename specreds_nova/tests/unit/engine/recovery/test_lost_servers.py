@@ -5,6 +5,8 @@ from unittest import mock
 
 import testtools
 
+from specreds_nova import exception as backup_errors
+from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import lost_servers
 from specreds_nova.tests.unit.engine.recovery import base
@@ -22,7 +24,11 @@ class LostServersTest(testtools.TestCase):
         self.compute.servers.return_value = [base.make_server('a'), base.make_server('b')]
         self.runs: dict[str, bool | None] = {'a': True, 'b': False}
         self.suspects.running.side_effect = lambda host, server: self.runs[server]
-        self.lost = lost_servers.LostServers(self.act, self.tell, self.compute, self.suspects)
+        self.compute.stopped_by_itself.return_value = False
+        self.hosts = mock.Mock(**{'boot.return_value': {'uptime': 40.0}})
+        self.lost = lost_servers.LostServers(
+            self.act, self.tell, self.compute, self.suspects, self.hosts,
+            mock.Mock(**{'now.return_value': 1000.0}))
 
     def test_crash_of_one_server_is_passed_on(self) -> None:
         self.act.return_value = 'h1 is suspected'
@@ -42,6 +48,40 @@ class LostServersTest(testtools.TestCase):
         self.compute.servers.return_value = [base.make_server('b', status='SHUTOFF')]
         self.assertIsNone(self.lost.crashed('h1', model.ANY_SERVER, _WHY))
         self.tell.assert_not_called()
+
+    def test_server_that_nova_has_stopped_since_the_boot_counts_as_crashed(self) -> None:
+        self.runs |= {'c': False}
+        self.compute.servers.return_value = [
+            base.make_server('a'), *(base.make_server(name, status='SHUTOFF') for name in 'bc')]
+        self.compute.stopped_by_itself.side_effect = lambda server, since: server == 'c'
+        self.assertIsNone(self.lost.crashed('h1', model.ANY_SERVER, _WHY))
+        self.assertEqual([('h1', 'c')], [call.args[:2] for call in self.tell.call_args_list])
+        self.assertEqual({960.0}, {call.args[1] for call in
+                                   self.compute.stopped_by_itself.call_args_list})
+
+    def test_host_is_not_asked_for_its_boot_without_a_stopped_server(self) -> None:
+        self.runs |= {'c': True}
+        self.compute.servers.return_value += [base.make_server('c', status='SHUTOFF')]
+        self.assertIsNone(self.lost.crashed('h1', model.ANY_SERVER, _WHY))
+        self.hosts.boot.assert_not_called()
+        self.assertEqual(1, self.tell.call_count)
+
+    def test_no_server_is_named_twice_if_the_host_does_not_answer(self) -> None:
+        self.compute.servers.return_value = [
+            base.make_server('a'), base.make_server('b', status='SHUTOFF')]
+        self.runs['a'] = False
+        self.hosts.boot.side_effect = exception.Unreachable('h1 does not answer')
+        self.assertRaises(exception.Unreachable, self.lost.crashed, 'h1', model.ANY_SERVER, _WHY)
+        self.tell.assert_not_called()
+
+    def test_older_host_leaves_stopped_servers_alone(self) -> None:
+        self.compute.servers.return_value = [
+            base.make_server('a'), base.make_server('b', status='SHUTOFF')]
+        self.runs['a'] = False
+        self.compute.stopped_by_itself.return_value = True
+        self.hosts.boot.side_effect = backup_errors.BackupError(reason='it is older')
+        self.assertIsNone(self.lost.crashed('h1', model.ANY_SERVER, _WHY))
+        self.assertEqual([('h1', 'a')], [call.args[:2] for call in self.tell.call_args_list])
 
     def test_host_that_lists_nothing_has_to_wait(self) -> None:
         self.runs = {'a': None, 'b': False}
