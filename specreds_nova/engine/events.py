@@ -114,7 +114,9 @@ class Observer(observer.Observer):
         self._notifications.recovery(phase, recovery)
 
     def host(self, phase: observer.HostPhase, host: model.Host) -> None:
-        """Notify the phase of a host."""
+        """Count and notify the phase of a host."""
+        if phase in ('hold', 'release'):
+            self._metrics.held(ends=phase == 'release')
         self._notifications.host(phase, host)
 
     def serves(self, recovery_id: str) -> None:

@@ -173,8 +173,10 @@ class Janitor:
         since = self._context.clock.now() - host.since
         if host.flaps and since >= self._context.options.flap_period:
             outdated['flaps'] = 0
-        if outdated:
-            self._context.store.change_host(host, **outdated)
+        changed = self._context.store.change_host(host, **outdated) if outdated else None
+        if changed is not None and 'held' in outdated:
+            LOG.info('host %s is well: its hold has ended', host.name)
+            self._context.observer.host('release', changed)
 
     def _suspected(self, host: model.Host, recoveries: Sequence[model.Recovery]) -> None:
         unfinished = [recovery for recovery in recoveries if recovery.state != model.MERGING]

@@ -14,6 +14,7 @@ from prometheus_client import registry
 from specreds_nova.engine import model
 
 _RECOVERY_STATES = (model.QUEUED, model.RACING, model.COMMITTED, model.MERGING)
+_HOLDS = ('begun', 'ended')
 _HEALTH = '/health'
 # Seconds, from a compare-and-swap to a merge of several minutes.
 _STEP_BUCKETS = (.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
@@ -56,6 +57,9 @@ class Metrics:
         self._false = prometheus_client.Counter(
             'specreds_false_suspicions', 'Suspicions of hosts that were well.',
             registry=self._registry)
+        self._holds = prometheus_client.Counter(
+            'specreds_holds', 'Hosts that were held back by gates, by whether a hold has begun or '
+            'ended.', ['phase'], registry=self._registry)
         self._ended = prometheus_client.Counter(
             'specreds_recoveries', 'Recoveries that have ended, by outcome.', ['outcome'],
             registry=self._registry)
@@ -71,6 +75,8 @@ class Metrics:
         # Series exist from the start with the value 0, so that alerts can refer to them.
         for outcome in model.OUTCOMES:
             self._ended.labels(outcome)
+        for phase in _HOLDS:
+            self._holds.labels(phase)
         self.hosts({})
         self.active({})
 
@@ -90,6 +96,10 @@ class Metrics:
     def cleared(self) -> None:
         """Count a false suspicion."""
         self._false.inc()
+
+    def held(self, *, ends: bool) -> None:
+        """Count the beginning or the end of a hold of a host."""
+        self._holds.labels(_HOLDS[ends]).inc()
 
     def ended(self, outcome: str) -> None:
         """Count a recovery that has ended."""

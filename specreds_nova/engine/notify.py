@@ -116,10 +116,11 @@ class Notifications:
             merged_bytes=recovery.bytes, error=recovery.error),
             phase == 'error' or recovery.outcome == model.FAILED)
 
-    def host(self, phase: Literal['suspect', 'clear', 'hold'], host: model.Host) -> None:
+    def host(self, phase: Literal['suspect', 'clear', 'hold', 'release'], host: model.Host
+             ) -> None:
         """Notify a phase of a host.
 
-        :param phase: the host is suspected, cleared, or held back by gates
+        :param phase: the host is suspected, cleared, held back by gates, or released
         """
         self._send(f'host.{phase}', host.name, lambda: HostPayload(
             name=host.name, state=host.shown, since=_time(host.since), why=_words(host.why),

@@ -154,6 +154,8 @@ class Dispatcher:
         self._context.leases.note([changed], self._context.clock.now())
         LOG.warning('host %s is suspected%s: %s', name, '' if anew else ' once more',
                     '; '.join(str(fact.get('words', fact)) for fact in suspicion.why))
+        if host.held:
+            self._context.observer.host('release', changed)
         self._context.observer.host('suspect', changed)
         return changed, since, not anew
 

@@ -6,7 +6,7 @@ from typing import Literal
 from specreds_nova.engine import model
 
 Phase = Literal['start', 'promote', 'end', 'error']
-HostPhase = Literal['suspect', 'clear', 'hold']
+HostPhase = Literal['suspect', 'clear', 'hold', 'release']
 
 
 class Observer:
@@ -22,7 +22,7 @@ class Observer:
         """Receive the phase that a recovery has reached."""
 
     def host(self, phase: HostPhase, host: model.Host) -> None:
-        """Receive that a host is suspected, cleared or held back."""
+        """Receive that a host is suspected, cleared, held back by gates, or released."""
 
     def serves(self, recovery_id: str) -> None:
         """Receive that a recovery needs no slot: it does not race, or cannot proceed."""

@@ -12,6 +12,7 @@ from oslo_messaging.notify import _impl_test
 import requests
 import testtools
 
+from specreds_nova.engine import events
 from specreds_nova.engine import metrics
 from specreds_nova.engine import model
 from specreds_nova.engine import notify
@@ -58,6 +59,16 @@ class MetricsTest(testtools.TestCase):
                 'specreds_active_recoveries{state="racing"}',
                 'specreds_step_seconds_count{step="super"}',
                 'specreds_step_seconds_bucket{le="0.05",step="super"}')])
+
+    def test_holds_are_counted_with_their_ends(self) -> None:
+        sent = mock.Mock(spec=notify.Notifications)
+        observer = events.Observer(self.metrics, sent)
+        names = ('specreds_holds_total{phase="begun"}', 'specreds_holds_total{phase="ended"}')
+        self.assertEqual([0, 0], [self.value(name) for name in names])
+        for phase in ('hold', 'suspect', 'hold', 'release', 'clear'):
+            observer.host(phase, model.Host('node1'))
+        self.assertEqual([2, 1], [self.value(name) for name in names])
+        self.assertIn(mock.call('release', model.Host('node1')), sent.host.mock_calls)
 
     def test_removed_hosts_have_no_metrics(self) -> None:
         self.metrics.hosts({model.SUSPECTED: 1})

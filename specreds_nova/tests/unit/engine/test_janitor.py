@@ -51,9 +51,12 @@ class JanitorTest(base.RecoveryTest):
         self.store.change_host(self.store.host('h1'), held=('8 of 9',))
         self.janitor.look()
         self.assertEqual(model.HELD, self.store.host('h1').shown)
+        self.observer.host.assert_not_called()
         self._return_host()
         self.janitor.look()
         self.assertEqual(model.TRUSTED, self.store.host('h1').shown)
+        self.janitor.look()
+        self.observer.host.assert_called_once_with('release', self.store.host('h1'))
 
     def test_flaps_are_recorded_and_forgotten(self) -> None:
         self.suspect()

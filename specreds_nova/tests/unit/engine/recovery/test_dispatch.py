@@ -113,6 +113,10 @@ class DispatcherTest(_DispatcherTest):
         self.dispatcher.suspect('h1', _WHY)
         host = self.store.host('h1')
         self.assertEqual((model.SUSPECTED, ()), (host.shown, host.held))
+        self.assertEqual([('hold', model.HELD), ('release', model.SUSPECTED),
+                          ('suspect', model.SUSPECTED)],
+                         [(call.args[0], call.args[1].shown) for call
+                          in self.observer.host.mock_calls if call.args])
         self.dispatcher.hold('h1', ['too late'])
         self.assertEqual((), self.store.host('h1').held)
 
