@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines' database in memory: :class:`specreds_nova.engine.db.store.Store`, but faster."""
+"""The engines' database in memory: :class:`specreds_nova.engine.db.store.Store`, but faster.
+
+The tests of that class run on this one as well (``test_simulated.py``), so that both do the same.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import dataclasses
@@ -7,6 +10,8 @@ from typing import Any
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.db import hosts
+from specreds_nova.engine.db import recoveries
 
 _BEFORE_COMMIT = (model.QUEUED, model.RACING)
 
@@ -50,15 +55,17 @@ class Store:
     def record(self, kernels: Mapping[str, str]) -> None:
         """Record hosts, and boots of hosts that have none."""
         for name, kernel in kernels.items():
-            if self.host(name).kernel is None:
+            if name not in self._hosts or (kernel and self.host(name).kernel is None):
                 self.change_host(self.host(name), kernel=kernel or None)
 
     def booted(self, name: str, kernel: str) -> None:
         """Record the boot of a host."""
-        self.change_host(self.host(name), kernel=kernel)
+        if self.host(name).kernel != kernel:
+            self.change_host(self.host(name), kernel=kernel)
 
     def change_host(self, host: model.Host, **values: Any) -> model.Host | None:
         """Change a host, unless it has changed since it was read."""
+        _check(values, hosts._CHANGEABLE)
         if self.host(host.name).generation != host.generation:
             return None
         if values.get('state', host.state) != host.state:
@@ -73,6 +80,8 @@ class Store:
     def leave(self, name: str, goodbye: str | None, at: float | None) -> model.Host:
         """Record the goodbye of a host, or that the host is heard again."""
         host = self.host(name)
+        if host.goodbye == goodbye:
+            return host
         return self.change_host(host, goodbye=goodbye, goodbye_at=at) or host
 
     def vote(self, vote: model.Vote) -> None:
@@ -116,9 +125,13 @@ class Store:
 
     def create(self, wanted: Sequence[model.Recovery]) -> set[str]:
         """Create recoveries, and return the ids of those created."""
+        if any(recovery.state == model.ENDED for recovery in wanted):
+            raise exception.Invalid('a recovery cannot be created as ended')
         return {recovery.id for recovery in wanted if self._created(recovery)}
 
     def _created(self, recovery: model.Recovery) -> bool:
+        if recovery.id in self.history:
+            return self.history[recovery.id].state != model.ENDED
         if any(other.server == recovery.server and other.state != model.ENDED
                for other in self.history.values()):
             return False
@@ -133,14 +146,14 @@ class Store:
     def active(self, host: str | None = None, servers: Collection[str] | None = None
                ) -> list[model.Recovery]:
         """Return the recoveries that have not ended."""
-        return [recovery for recovery in self.history.values()
+        return [_shown(recovery) for recovery in self.history.values()
                 if recovery.state != model.ENDED and host in (None, recovery.host)
                 and (servers is None or recovery.server in servers)]
 
     def recoveries(self, filters: Mapping[str, str], limit: int | None = None
                    ) -> list[model.Recovery]:
         """Return the recoveries that meet all filters, newest first."""
-        matches = [recovery for recovery in reversed(self.history.values())
+        matches = [_shown(recovery) for recovery in reversed(self.history.values())
                    if all(getattr(recovery, name) == value for name, value in filters.items())]
         return matches[:limit]
 
@@ -150,11 +163,18 @@ class Store:
             raise exception.NotFound(recovery_id)
         current = self.history[recovery_id]
         if current.state == model.ENDED:
-            return current
+            return _shown(current)
         return self._put(current, epoch=current.epoch + 1, engine=engine)
 
     def change(self, recovery: model.Recovery, **values: Any) -> model.Recovery:
         """Change a recovery."""
+        _check(values, recoveries._CHANGEABLE)
+        if values.get('state', recovery.state) not in model.STATES:
+            raise exception.Invalid(str(values))
+        current = self.history[recovery.id]
+        if current.epoch == recovery.epoch and current.state == model.ENDED == values.get(
+                'state') and all(getattr(current, name) == values[name] for name in values):
+            return _shown(current)
         current = self._owned(recovery)
         back = (values.get('state') in _BEFORE_COMMIT
                 or values.get('outcome') in (model.PRIMARY, model.ABORTED))
@@ -222,4 +242,15 @@ class Store:
     def _put(self, current: model.Recovery, **values: Any) -> model.Recovery:
         changed = dataclasses.replace(current, updated=self._now(), **values)
         self.history[current.id] = changed
-        return changed
+        return _shown(changed)
+
+
+def _check(values: Mapping[str, Any], changeable: Collection[str]) -> None:
+    unknown = values.keys() - changeable
+    if unknown:
+        raise exception.Invalid(f'there is no {", ".join(sorted(unknown))} to change')
+
+
+def _shown(recovery: model.Recovery) -> model.Recovery:
+    """Return a recovery as all queries but that for a single one do: without its steps."""
+    return dataclasses.replace(recovery, steps=()) if recovery.steps else recovery

@@ -39,14 +39,20 @@ class StoreTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.clock = clocks.Clock()
-        self.store = make_store(self.clock)
+        self.store = self.make_store()
+
+    def make_store(self) -> Any:
+        """Return a new store."""
+        return make_store(self.clock)
 
     def created(self, **values: Any) -> model.Recovery:
         """Create a recovery that an engine works on."""
         recovery = make_recovery(**values)
         self.assertEqual({recovery.id}, self.store.create([recovery]))
-        return self.store.take_over(recovery.id, 'engine1')
+        taken: model.Recovery = self.store.take_over(recovery.id, 'engine1')
+        return taken
 
     def end(self, recovery: model.Recovery, outcome: str = model.RECOVERED) -> model.Recovery:
         """End a recovery."""
-        return self.store.change(recovery, state=model.ENDED, outcome=outcome)
+        ended: model.Recovery = self.store.change(recovery, state=model.ENDED, outcome=outcome)
+        return ended

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Votes of engines in the store."""
+
+from specreds_nova.engine import model
+from specreds_nova.tests.unit.engine.db import base
+
+
+class VotesTest(base.StoreTest):
+    """The votes of two engines."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.first = model.Vote('e1', 'b1', False, ('h1',), {'h2': ('s1', 's2'), 'h3': None})
+        self.second = model.Vote('e2', 'b2', True, (), {})
+
+    def test_votes_are_read_back_by_name(self) -> None:
+        for vote in (self.second, self.first):
+            self.store.vote(vote)
+        self.assertEqual([self.first, self.second], self.store.votes())
+
+    def test_later_vote_replaces_an_earlier_one(self) -> None:
+        later = model.Vote('e1', 'b3', False, (), {})
+        for vote in (self.first, self.second, later, later):
+            self.store.vote(vote)
+        self.assertEqual([later, self.second], self.store.votes())
+
+    def test_only_the_latest_vote_is_withdrawn(self) -> None:
+        later = model.Vote('e1', 'b3', False, (), {})
+        for vote in (self.first, self.second, later):
+            self.store.vote(vote)
+        self.store.withdraw(self.first)
+        self.assertEqual([later, self.second], self.store.votes())
+        for _ in range(2):
+            self.store.withdraw(later)
+        self.assertEqual([self.second], self.store.votes())
