@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from specreds_cinder.superposition import fence
     from specreds_cinder.superposition import merge_rate
     from specreds_cinder.superposition import nodes
+    from specreds_cinder.superposition import overrides
     from specreds_cinder.superposition import record
     from specreds_cinder.superposition import settings
     from specreds_cinder.superposition import states
@@ -55,7 +56,7 @@ __all__ = (
     'MergeFailed', 'NotEligible', 'NotSuperposed', 'OverlayBusy', 'Protocol', 'QmpBackup',
     'Record', 'RecordChanged', 'Settings', 'SuperError', 'SweepReport', 'Target', 'VolumeGone',
     'VolumeRef', 'address', 'cluster', 'cut', 'errors', 'fence', 'merge_rate', 'nodes',
-    'record', 'settings', 'states', 'store', 'trace', 'volume',
+    'overrides', 'record', 'settings', 'states', 'store', 'trace', 'volume',
 )
 
 # The module of each class that is not in a module of errors.

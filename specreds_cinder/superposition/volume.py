@@ -13,6 +13,7 @@ from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import latch
 from specreds_cinder.superposition import luks
+from specreds_cinder.superposition import overrides
 from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record as records
 
@@ -46,6 +47,7 @@ class Facts:
     :param invalid_map: its object map is flagged as invalid
     :param luks: its LUKS header; None if it has none
     :param kernel: addresses of ``clients`` that are kernels ("rbd map")
+    :param overrides: reasons against it by options that the image or its pool sets for all clients
     """
 
     ref: records.VolumeRef
@@ -62,6 +64,7 @@ class Facts:
     mirrored: bool
     luks: luks.Header | None
     kernel: frozenset[str] = frozenset()
+    overrides: tuple[str, ...] = ()
 
     @property
     def on_several_hosts(self) -> bool:
@@ -84,6 +87,7 @@ class Facts:
         if self.mirrored:
             against.append('it is mirrored to another cluster: disable mirroring first')
         against += self._encryption(encrypted)
+        against += self.overrides
         if self.kernel:
             against.append(f'the kernel of a host has it mapped ({", ".join(sorted(self.kernel))}'
                            f'): one client serves all images that are mapped there, so a fence '
@@ -164,7 +168,7 @@ def inspect(cluster: ceph.Cluster, ref: records.VolumeRef) -> Facts:
             object_size=image.stat()['obj_size'], features=features,
             clients=(_watchers(image) | owners) - cluster.addresses, owners=owners,
             invalid_map=bool(image.flags() & rbd.RBD_FLAG_OBJECT_MAP_INVALID),
-            mirrored=_mirrored(image),
+            mirrored=_mirrored(image), overrides=tuple(overrides.of_image(image, ref)),
             kernel=address.clients(watcher['addr'] for watcher in image.watchers_list()
                                    if watcher['cookie'] >= _KERNEL_WATCH),
             luks=luks.header(image.read(0, min(luks.HEAD, image.size()))))

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check the Ceph capabilities of Cinder's user, without changing anything in Ceph."""
+"""Check the capabilities of Cinder's user and its pools, without changing anything in Ceph."""
 
 from collections.abc import Iterator
 
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fence
+from specreds_cinder.superposition import overrides
+from specreds_cinder.superposition import record as records
 from specreds_nova.status import cinder
 from specreds_nova.status import files
 from specreds_nova.status import findings
@@ -43,3 +45,7 @@ def _pool(cluster: ceph.Cluster, backend: str, wanted: str) -> Iterator[findings
     elif pool.cache_tier:
         yield findings.failure(f'back end {backend}: pool {wanted} has a cache tier: its volumes '
                                'cannot be superposed')
+    else:
+        for reason in overrides.of_pool(cluster, records.Home(wanted)):
+            yield findings.failure(f'back end {backend}: no volume of pool {wanted} can be '
+                                   f'superposed: {reason}')

@@ -21,7 +21,14 @@ DRIVER = deployment.compute()['DEFAULT']['compute_driver']
 _GROUP = nova_conf.GROUP.name
 _HOOK = 'specreds.pth'
 _CEPH = '/etc/ceph/ceph.conf'
-_LOCK_OPTION = 'rbd_blocklist_on_break_lock'
+# Options of the hosts' ceph.conf with the value that does harm, and the harm.
+_HARMFUL = {
+    'rbd_blocklist_on_break_lock': (
+        'false', 'a server that is evacuated does not shut out the host that had its volumes'),
+    'rbd_clone_copy_on_read': (
+        'true', 'a server that only reads its cloned volume writes to it, which decides every '
+                'race for a primary that may be cut off'),
+}
 
 
 def in_use(config: files.Files) -> bool:
@@ -71,20 +78,19 @@ def settings(config: files.Files, engine: files.Files | None) -> Iterator[findin
 
 
 def ceph_conf(path: str) -> Iterator[findings.Finding]:
-    """Check that an ordinary evacuation still fences the previous clients of a volume."""
+    """Check the options of librbd that recoveries and ordinary evacuations rely on."""
     if not pathlib.Path(path).exists():
         yield findings.failure(f'{path} is not there: specreds-sentinel needs it')
         return
     import rados
     try:
-        set_to = rados.Rados(conffile=path, rados_id='none').conf_get(_LOCK_OPTION)
+        client = rados.Rados(conffile=path, rados_id='none')
+        for option, (value, harm) in _HARMFUL.items():
+            if client.conf_get(option) == value:
+                yield findings.warning(f'{path}: remove {option} = {value}: {harm}. Backups have '
+                                       'a configuration of their own')
     except rados.Error as exc:
         yield findings.failure(f'{path} cannot be read: {exc}')
-        return
-    if set_to == 'false':
-        yield findings.warning(f'{path}: remove {_LOCK_OPTION} = false: a server that is '
-                               'evacuated does not shut out the host that had its volumes. '
-                               'Backups have a configuration of their own')
 
 
 def _hooked() -> bool:

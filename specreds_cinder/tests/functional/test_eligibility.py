@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Volumes that cannot be superposed are refused with every reason, and leave nothing behind."""
 
+import dataclasses
 import struct
 import subprocess
 import threading
+import uuid
 
 import ddt
 import rbd
@@ -12,6 +14,7 @@ from cloud import commands
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import objectmap
 from specreds_cinder.superposition import states
+from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.tests.functional import protocol_base
 from testing import luks
 
@@ -133,6 +136,50 @@ class EligibilityTest(protocol_base.ProtocolTestCase):
             error = self.assertRaises(sp.NotEligible, self.protocol.super, [ref])
             self.assertEqual({f'pool {word} has a cache tier' for word in words},
                              set(error.reasons))
+
+    def test_option_that_an_image_sets_for_all_clients_is_refused(self) -> None:
+        volume = self.make_volume()
+        with self.open_pool() as io, rbd.Image(io, volume.image) as image:
+            image.config_set('rbd_clone_copy_on_read', 'false')
+        self.assertEqual([], volumes.inspect(self.cluster, volume).reasons(self.cluster.pools()))
+        for option, value in (('rbd_blocklist_on_break_lock', 'false'),
+                              ('rbd_blocklist_on_break_lock', 'true'),
+                              ('rbd_clone_copy_on_read', 'true')):
+            with self.open_pool() as io, rbd.Image(io, volume.image) as image:
+                image.config_set(option, value)
+            self.assert_refused(volume, f'rbd config image rm {volume} {option}')
+            with self.open_pool() as io, rbd.Image(io, volume.image) as image:
+                image.config_remove(option)
+
+    def test_option_that_a_pool_sets_for_all_clients_is_refused(self) -> None:
+        pool = self.make_pool('options', pg_num=8)
+        volume = self.make_volume(pool=pool)
+        with self.open_pool(pool) as io:
+            rbd.RBD().config_set(io, 'rbd_blocklist_on_break_lock', 'false')
+        self.assert_refused(volume, f'rbd config pool rm {pool} rbd_blocklist_on_break_lock')
+
+    def test_option_of_an_image_takes_precedence_over_that_of_a_client(self) -> None:
+        parent = self.make_volume(objects=1)
+        with self.open_pool() as io, rbd.Image(io, parent.image) as image:
+            image.create_snap('s')
+            image.protect_snap('s')
+        client = self.connect(self.ceph.conf, 'client.cinder', rbd_clone_copy_on_read='false')
+        for copied in (False, True):
+            clone = f'clone-{uuid.uuid4().hex[:8]}'
+            with client.open_ioctx(self.pool) as io:
+                rbd.RBD().clone(io, parent.image, 's', io, clone)
+                self.addCleanup(self.remove_clone, parent, clone)
+                with rbd.Image(io, clone) as image:
+                    if copied:
+                        image.config_set('rbd_clone_copy_on_read', 'true')
+                    prefix = image.block_name_prefix()
+                with rbd.Image(io, clone) as image:
+                    self.assertEqual(b'\xa5' * 4096, image.read(0, 4096))
+            self.assertEqual(copied, f'{prefix}.{0:016x}' in self.objects(self.pool))
+
+    def remove_clone(self, parent: sp.VolumeRef, clone: str) -> None:
+        """Remove a clone before its parent."""
+        self.remove_image(dataclasses.replace(parent, image=clone))
 
     def test_image_of_format_1_is_refused(self) -> None:
         name = 'old-format'

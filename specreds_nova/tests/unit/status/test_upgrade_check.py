@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``specreds-status upgrade check`` on hosts with everything, with nothing, and with mistakes."""
 
+from collections.abc import Iterator
 import contextlib
 import io
 import json
@@ -12,6 +13,7 @@ from unittest import mock
 import ddt
 import fixtures
 from keystoneauth1 import exceptions as keystone_exceptions
+import rbd
 import testtools
 
 from specreds_cinder.superposition import cluster as ceph
@@ -65,6 +67,10 @@ class _Ceph:
     def pools(self) -> dict[int, ceph.Pool]:
         return {1: ceph.Pool(1, self.pool, 32, '', False, False, True)}
 
+    @contextlib.contextmanager
+    def ioctx(self, pool: str) -> Iterator[str]:
+        yield pool
+
     def mon(self, command: dict[str, Any]) -> Any:
         operation = command.get('blocklistop', command['prefix'])
         assert operation != 'add', 'a check changes nothing'
@@ -90,6 +96,9 @@ class UpgradeCheckTest(testtools.TestCase):
         self.useFixture(fixtures.MonkeyPatch('oslo_config.cfg.find_config_files',
                                              lambda *_: []))
         self.useFixture(fixtures.MonkeyPatch('specreds_nova.status.ceph.ceph.Cluster', _Ceph))
+        self.pool_options = self.useFixture(fixtures.MockPatch(
+            'specreds_cinder.superposition.overrides.rbd.RBD')).mock.return_value.config_list
+        self.pool_options.return_value = []
         self.agents = self.useFixture(fixtures.MockPatch(
             'specreds_nova.status.neutron._agents', return_value=[_agent(socket.gethostname())])
         ).mock
@@ -300,6 +309,17 @@ class UpgradeCheckTest(testtools.TestCase):
         with mock.patch.object(_Ceph, 'pool', 'others'):
             self.assert_found('Cinder: capabilities in Ceph', FAILURE, 'no pool volumes')
 
+    @ddt.data(('rbd_blocklist_on_break_lock', 'false'), ('rbd_clone_copy_on_read', 'true'))
+    @ddt.unpack
+    def test_option_that_a_pool_sets_for_all_clients_fails(self, name: str, value: str) -> None:
+        self.write_cinder()
+        option = {'name': name, 'value': value, 'source': rbd.RBD_CONFIG_SOURCE_POOL}
+        self.pool_options.return_value = [option]
+        self.assert_found('Cinder: capabilities in Ceph', FAILURE,
+                          f'rbd config pool rm volumes {name}')
+        self.pool_options.return_value = [{**option, 'source': rbd.RBD_CONFIG_SOURCE_CONFIG}]
+        self.assert_found('Cinder: capabilities in Ceph', SUCCESS, 'fine')
+
     @ddt.data(('transport_url =', 'x =', FAILURE, 'transport_url'),
               ('[cinder]\nauth_type', '[cinder]\nx', FAILURE, '[cinder]'),
               ('[specreds]\n', '[specreds]\nmerge_rate = 3\n', WARNING, 'merge_rate'),
@@ -313,10 +333,11 @@ class UpgradeCheckTest(testtools.TestCase):
         self.write_nova(_GOOD_NOVA.replace(old, new))
         self.assert_found('Nova: configuration', code, words)
 
-    def test_evacuation_without_blocklist_on_break_lock_is_a_warning(self) -> None:
+    @ddt.data('rbd_blocklist_on_break_lock = false', 'rbd_clone_copy_on_read = true')
+    def test_harmful_option_of_ceph_is_a_warning(self, option: str) -> None:
         self.write_nova()
-        self.write('ceph.conf', '[client]\nrbd blocklist on break lock = false\n')
-        self.assert_found('Nova: configuration', WARNING, 'rbd_blocklist_on_break_lock')
+        self.write('ceph.conf', f'[client]\n{option.replace("_", " ")}\n')
+        self.assert_found('Nova: configuration', WARNING, option)
 
     def test_missing_dnsmasq_fails(self) -> None:
         self.write_nova()
