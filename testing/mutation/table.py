@@ -135,10 +135,18 @@ MUTATIONS = (
              'self._unfence_lost(dataclasses.replace(record, fenced=tuple(known)))', 'pass',
              f'{_FUNCTIONAL}.test_fence.FenceTest.test_fence_after_a_dirty_decision_is_lifted'),
     Mutation('dirty-primary-stays-fenced', f'{_SUPERPOSITION}/protocol/end.py',
-             'if record.outcome in states.LIVING and',
-             'if record.outcome == states.ABORTED and',
+             'if (record.outcome in states.LIVING and',
+             'if (record.outcome == states.ABORTED and',
              f'{_FUNCTIONAL}.test_fence.FenceTest.'
              'test_fence_during_a_dirty_decision_is_lifted'),
+    Mutation('late-fence-of-a-living-primary-stays', f'{_SUPERPOSITION}/protocol/end.py',
+             'self.dropped.enter(record)', 'pass',
+             f'{_FUNCTIONAL}.test_fence.FenceTest.'
+             'test_fence_that_comes_after_its_controller_has_died_is_lifted'),
+    Mutation('fence-of-a-later-superposition-lifted', f'{_SUPERPOSITION}/protocol/end.py',
+             '\n                and self._claims(record) <= {record.id}', '',
+             f'{_FUNCTIONAL}.test_fence.FenceTest.'
+             'test_unfence_of_an_overtaken_controller_spares_a_later_fence'),
     Mutation('overlay-removed-under-its-user', f'{_SUPERPOSITION}/removal.py',
              '        fencing.close(users)\n', '        pass\n',
              f'{_FUNCTIONAL}.test_removal.RemovalTest.'

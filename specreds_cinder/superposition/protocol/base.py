@@ -9,6 +9,7 @@ import dataclasses
 from typing import Any, TypeVar
 
 from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import dropped as drops
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fence
 from specreds_cinder.superposition import fenced as fences
@@ -35,6 +36,7 @@ class Base:
         self.store = stores.Store(cluster)
         self.ledger = ledgers.Ledger(cluster)
         self.fenced_clients = fences.FencedClients(cluster)
+        self.dropped = drops.Dropped(cluster)
         self.latch = latches.Latch(cluster, self.store)
         self.fence = fence.Fence(cluster, self.settings.fence_expiry_s)
 

@@ -2,6 +2,8 @@
 """The end of a superposition: overlays, claims, fence and record are removed."""
 
 import dataclasses
+import datetime
+import logging
 
 from specreds_cinder.superposition import address
 from specreds_cinder.superposition import backup as backups
@@ -13,6 +15,10 @@ from specreds_cinder.superposition import roles
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition.protocol import clients
 
+LOG = logging.getLogger(__name__)
+
+# Seconds after a decision for a primary for which late entries of its fence are looked for.
+_LATE_S = 3600.0
 # The label with the times at which clients were fenced already, by client.
 FENCED_AT = 'fenced_at'
 
@@ -66,8 +72,37 @@ class Ending(clients.Clients):
         self._keep_fenced(record.home, backup | below, record.id, record.server_id)
         self.fence.close(below)
 
+    def tidy(self, home: records.Home, older_s: float = 600) -> int:
+        """Remove remains of superpositions, and fences that came after a decision.
+
+        :param older_s: as for :meth:`Base.tidy`
+        :returns: number of index entries that were removed
+        """
+        removed = super().tidy(home, older_s)
+        if dropped := self.dropped.read(home):
+            blocklist = frozenset(self.fence.remaining())
+            for record in dropped:
+                self._tidy_dropped(record, blocklist)
+        return removed
+
+    def _tidy_dropped(self, record: records.Record, blocklist: frozenset[str]) -> None:
+        """Remove late entries of the fence of a primary that lives; after an hour, forget it.
+
+        :param blocklist: the clients that are on the blocklist
+        """
+        if self._claims(record):
+            return
+        if late := blocklist & set(record.fenced):
+            self._unfence_gone(dataclasses.replace(record, fenced=tuple(sorted(late))))
+        age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(
+            record.updated_at)
+        if age.total_seconds() > _LATE_S:
+            self.dropped.remove(record)
+
     def _unfence(self, record: records.Record) -> None:
-        if record.outcome in states.LIVING and record.fenced:
+        """Remove the fence of a primary that lives, unless another superposition decides on it."""
+        if (record.outcome in states.LIVING and record.fenced
+                and self._claims(record) <= {record.id}):
             self.fence.open(self._living(record, self._entries(record)))
 
     def _unfence_lost(self, record: records.Record) -> None:
@@ -80,10 +115,25 @@ class Ending(clients.Clients):
             self._unfence(dataclasses.replace(
                 record, outcome=self.reload(record).outcome))
         except errors.NotSuperposed:
-            if not any(self.store.claimed(volume.ref.home, volume.image_id)
-                       for volume in record.volumes):
-                entries = self._entries(record)
-                self.fence.open(self._living(record, entries) & entries.keys())
+            if not self._claims(record):
+                self._unfence_gone(record)
+
+    def _unfence_gone(self, record: records.Record) -> None:
+        """Remove the fence of a superposition that is gone from clients that live.
+
+        Its volumes are in no superposition.
+        """
+        entries = self._entries(record)
+        if living := self._living(record, entries) & entries.keys():
+            LOG.info('superposition %s was decided for its primary, which a late fence has shut '
+                     'out: removing %s from the blocklist', record.id, ', '.join(sorted(living)))
+            self.fence.open(living)
+
+    def _claims(self, record: records.Record) -> frozenset[str]:
+        """Return the superpositions in which the volumes of a record are."""
+        claims = self._each(lambda volume: self.store.claimed(volume.ref.home, volume.image_id),
+                            record.volumes)
+        return frozenset(claim.superposition for claim in claims if claim is not None)
 
     def _living(self, record: records.Record, entries: ledgers.Entries) -> frozenset[str]:
         """Return the fenced clients that may live on.
@@ -102,10 +152,12 @@ class Ending(clients.Clients):
                                                  evict=evict), record.volumes)
         self._settle(record)
         self._unlatch(record)
-        self._each(lambda volume: self.store.release(volume, record.id), record.volumes)
         # Again: a controller that was collapsing when the record was decided may have fenced
-        # since. Without a record it fences nothing.
+        # since. Without a record it fences nothing, but the monitors may commit its entries late.
         self._unfence(record)
+        if record.outcome in states.LIVING and record.fenced:
+            self.dropped.enter(record)
+        self._each(lambda volume: self.store.release(volume, record.id), record.volumes)
         self.store.delete(record)
 
     def _settle(self, record: records.Record) -> None:

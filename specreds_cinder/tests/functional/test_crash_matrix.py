@@ -176,6 +176,6 @@ class CrashMatrixTestCase(protocol_base.ProtocolTestCase):
                 self.assertIn(name.rpartition('.')[2], self.ours)
             elif kind == 'specreds':
                 self.assertTrue(name.startswith(('specreds.cut.', 'specreds.index',
-                                                 'specreds.fenced')), name)
+                                                 'specreds.fenced', 'specreds.dropped')), name)
             elif kind in ('rbd_data', 'rbd_header', 'rbd_object_map'):
                 self.assertIn(name.split('.')[1], self.ours)

@@ -17,6 +17,7 @@ from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import librados
 from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import states
+from specreds_cinder.superposition.protocol import end
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
@@ -269,6 +270,62 @@ class FenceTest(protocol_base.ProtocolTestCase):
                                       self.protocol.fence.close(self.primary.clients))):
             self.assertEqual('dirty', self.protocol.resume(record))
         self.assertEqual(set(), self.primary.clients & self.fenced())
+
+    def dropped_while_a_fence_was_under_way(self) -> None:
+        """Decide for the primary after a controller has died whose fence comes late."""
+        record = self.collapse_cut_off('fence.add', 'before')
+        self.assertEqual(0, self.primary.write(0, 0x57))
+        self.assertEqual('dirty', self.protocol.resume(record))
+        self.assert_nothing_left(record)
+        # As when the monitors have elected a leader.
+        self.protocol.fence.close(self.primary.clients)
+
+    def test_fence_that_comes_after_its_controller_has_died_is_lifted(self) -> None:
+        self.dropped_while_a_fence_was_under_way()
+        self.protocol.tidy(self.record.home)
+        self.assertEqual(set(), self.primary.clients & self.fenced())
+
+    def test_late_fence_of_a_claimed_volume_is_left_to_its_superposition(self) -> None:
+        self.dropped_while_a_fence_was_under_way()
+        record = self.superpose(self.volume)
+        with mock.patch.object(end, '_LATE_S', 0):
+            self.protocol.tidy(record.home)
+        self.assertTrue(self.primary.clients <= self.fenced())
+        self.protocol.abort(record)
+        self.protocol.tidy(record.home)
+        self.assertEqual(set(), self.primary.clients & self.fenced())
+
+    def test_fence_of_a_later_promotion_is_not_taken_for_a_late_one(self) -> None:
+        self.dropped_while_a_fence_was_under_way()
+        record = self.superpose(self.volume)
+        self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+        self.protocol.tidy(record.home)
+        self.protocol.merge(record)
+        self.protocol.tidy(record.home)
+        self.assertTrue(self.primary.clients <= self.fenced())
+
+    def test_late_fence_is_looked_for_an_hour_long(self) -> None:
+        self.dropped_while_a_fence_was_under_way()
+        self.protocol.tidy(self.record.home)
+        self.assertIn(self.record.id, self.dropped())
+        with mock.patch.object(end, '_LATE_S', 0):
+            self.protocol.tidy(self.record.home)
+        self.assertNotIn(self.record.id, self.dropped())
+
+    def dropped(self) -> set[str]:
+        """Return the superpositions whose late fences are looked for."""
+        return {record.id for record in self.protocol.dropped.read(self.record.home)}
+
+    def test_unfence_of_an_overtaken_controller_spares_a_later_fence(self) -> None:
+        record = self.collapse_cut_off('fence.add', 'before')
+        with sp.trace.observe(self.at('overlay.remove', 'before', protocol_base.cut)):
+            self.assertRaises(protocol_base.Cut, self.protocol.abort, record)
+        overtaken = self.protocol.reload(record)
+        self.protocol.abort(overtaken)
+        later = self.superpose(self.volume)
+        self.assertEqual('promoted', self.protocol.collapse(later).outcome)
+        self.protocol._unfence(overtaken)
+        self.assertTrue(self.primary.clients <= self.fenced())
 
     def test_late_dirty_decision_of_another_controller_keeps_the_fence(self) -> None:
         rival = sp.Protocol(self.cluster, self.settings)
