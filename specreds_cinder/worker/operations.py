@@ -16,6 +16,7 @@ from specreds_cinder.superposition import address
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.worker import handouts
 from specreds_cinder.worker import watches
 
 LOG = logging.getLogger(__name__)
@@ -27,6 +28,9 @@ ERROR = 'error'
 # Labels that this module keeps in a record, beside its caller's.
 _DURABLE = 'durable'
 _HANDED_AT = 'handed_at'
+# Seconds after a hand-out in which its client may not have been seen by another worker, which has
+# ended since.
+_RECENT_S = 120.0
 
 
 class DurableBackup(sp.Durability):
@@ -52,6 +56,7 @@ class Operations:
         self._home = home
         self._homes = (home, *others)
         self._watches = watches.Watches(protocol, watching=watching)
+        self._hand_outs = handouts.HandOuts(protocol)
 
     def call(self, method: str, arguments: Mapping[str, Any],
              requester: Mapping[str, Any]) -> Answer:
@@ -249,6 +254,7 @@ class Operations:
         with contextlib.suppress(sp.RecordChanged):
             self._protocol.observe(record)
         record = self._protocol.label(record, **{_HANDED_AT: records.now()})
+        self._hand_outs.begin(record)
         return self._view(record)
 
     def resume(self, superposition: str) -> str:
@@ -264,6 +270,9 @@ class Operations:
         if record.state in states.DECIDED:
             self._watches.end(superposition)
         self._watches.begin(record)
+        if (_HANDED_AT in record.labels and superposition not in self._hand_outs
+                and _since(record.labels[_HANDED_AT]) < _RECENT_S):
+            self._hand_outs.begin(record)
 
     def tidy(self) -> None:
         """Remove index entries of superpositions whose record was never written."""

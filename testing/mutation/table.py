@@ -175,6 +175,10 @@ MUTATIONS = (
              'if len(near) == count:', 'if near:',
              f'{_UNIT}.test_roles.RolesTest.'
              'test_newcomer_behind_the_same_address_is_unclear_at_first'),
+    Mutation('hand-out-without-a-look', 'specreds_cinder/worker/operations.py',
+             '        self._hand_outs.begin(record)\n        return', '        return',
+             f'{_FUNCTIONAL}.test_ledger.HungTest.'
+             'test_server_that_hangs_as_soon_as_it_is_started_again_is_fenced'),
     Mutation('promotion-without-latch', f'{_SUPERPOSITION}/protocol/collapse.py',
              '            self._latch(record)\n', '',
              f'{_FUNCTIONAL}.test_latch.PromotedTest.'

@@ -76,6 +76,28 @@ class HungTest(LedgerTestCase):
         self.assert_nothing_left(record)
         backup.kill()
 
+    def test_server_that_hangs_as_soon_as_it_is_started_again_is_fenced(self) -> None:
+        record, backup = self.promoted()
+        backup.end()
+        worker = operations.Operations(self.protocol, record.home, watching=False)
+        worker.hand_out(record.id)
+        again = self.make_backup(record, speculative=False)
+        # QEMU keeps the tables of the overlay, and needs none of the images to write again.
+        self.assertEqual(b'\x42' * BLOCK, again.disks[0].pread(BLOCK, 0))
+        again.signal(signal.SIGSTOP)
+        self.addCleanup(again.signal, signal.SIGCONT)
+        self.forgotten(record.volumes[0].overlay_ref, self.volume)
+        self.protocol.merge(record)
+        merged = self.contents(self.volume)
+        again.signal(signal.SIGCONT)
+
+        def write() -> None:
+            again.disks[0].pwrite(b'\x66' * BLOCK, 0)
+            again.disks[0].flush()
+        self.assertRaises(nbd.Error, write)
+        self.assertEqual(merged, self.contents(self.volume))
+        again.kill()
+
     def test_hung_primary_is_fenced_by_the_next_superposition(self) -> None:
         primary = self.make_primary(self.volume)
         first = self.superpose(self.volume)
