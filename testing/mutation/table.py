@@ -175,6 +175,10 @@ MUTATIONS = (
              'if len(near) == count:', 'if near:',
              f'{_UNIT}.test_roles.RolesTest.'
              'test_newcomer_behind_the_same_address_is_unclear_at_first'),
+    Mutation('promotion-beside-an-unfenced-client', f'{_SUPERPOSITION}/protocol/collapse.py',
+             '                self._assert_fenced(record)\n', '                pass\n',
+             f'{_FUNCTIONAL}.test_ledger.EntriesTest.'
+             'test_promotion_waits_until_every_client_of_the_ledger_is_fenced'),
     Mutation('hand-out-without-a-look', 'specreds_cinder/worker/operations.py',
              '        self._hand_outs.begin(record)\n        return', '        return',
              f'{_FUNCTIONAL}.test_ledger.HungTest.'

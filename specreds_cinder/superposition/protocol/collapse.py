@@ -9,6 +9,7 @@ import time
 
 from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import sweep
@@ -194,6 +195,8 @@ class Collapse(end.Ending):
             report = CollapseReport(
                 states.LATE_DIRTY if second.dirty else states.PROMOTED, first, second,
                 fence_s=closed - fencing, window_s=closed - swept)
+            if not second.dirty:
+                self._assert_fenced(record)
             if not decide:
                 return self._prepared(record, report)
             if second.dirty:
@@ -204,6 +207,23 @@ class Collapse(end.Ending):
             committing = time.monotonic()
             self._commit(record)
         return dataclasses.replace(report, commit_s=time.monotonic() - committing)
+
+    def _assert_fenced(self, record: records.Record) -> None:
+        """Make sure that every client in the ledgers is fenced, or is the backup's.
+
+        The steps before should have fenced them all: this looks once more, by ledger and blocklist
+        alone, since a promotion cannot be taken back.
+
+        :raises ClusterError: a client is not fenced; the superposition is collapsing, and may be
+            resumed
+        """
+        noted = ledgers.Entry(ledgers.BACKUP, record.id)
+        others = {client for client, entry in self._entries(record).items() if entry != noted}
+        others -= self._users([volume.overlay_ref for volume in record.volumes])
+        if unfenced := self.fence.outside(others):
+            raise errors.ClusterError(
+                f'superposition {record.id} cannot be promoted: its ledgers have clients that are '
+                f'not fenced: {errors.named(unfenced)}; resume it')
 
     def _prepared(self, record: records.Record, report: CollapseReport) -> CollapseReport:
         late = report.outcome == states.LATE_DIRTY

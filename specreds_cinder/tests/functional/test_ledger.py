@@ -265,6 +265,25 @@ class EntriesTest(LedgerTestCase):
         self.protocol.merge(record)
         self.assertIn(came, self.fenced())
 
+    def test_promotion_waits_until_every_client_of_the_ledger_is_fenced(self) -> None:
+        record = self.superpose(self.volume)
+        came = '10.0.0.1:0/1'
+        self.addCleanup(self.protocol.fence.open, [came])
+
+        behind_fence = self.protocol._behind_fence
+
+        def miss(*args: Any) -> Any:
+            swept = behind_fence(*args)
+            self.protocol.ledger.enter(record.volumes[0], [came],
+                                       ledgers.Entry(ledgers.PRIMARY, 'earlier'))
+            return swept
+        with mock.patch.object(self.protocol, '_behind_fence', miss):
+            error = self.assertRaises(sp.ClusterError, self.protocol.collapse, record)
+        self.assertIn(came, str(error))
+        self.assertEqual('collapsing', self.protocol.reload(record).state)
+        self.assertEqual('promoted', self.protocol.resume(record))
+        self.assertIn(came, self.fenced())
+
     def test_worker_removes_the_ledger_of_an_image(self) -> None:
         record = self.superpose(self.volume)
         volume = record.volumes[0]
