@@ -47,6 +47,7 @@ class Facts:
     :param invalid_map: its object map is flagged as invalid
     :param luks: its LUKS header; None if it has none
     :param kernel: addresses of ``clients`` that are kernels ("rbd map")
+    :param ids: ids that Ceph has given to ``clients``; empty if they are unknown
     :param overrides: reasons against it by options that the image or its pool sets for all clients
     """
 
@@ -65,11 +66,17 @@ class Facts:
     luks: luks.Header | None
     kernel: frozenset[str] = frozenset()
     overrides: tuple[str, ...] = ()
+    ids: frozenset[int] = frozenset()
 
     @property
     def on_several_hosts(self) -> bool:
-        """Whether it is not clear which host has the primary."""
-        return len({address.host(client) for client in self.clients}) > 1
+        """Whether it is not clear which host has the primary.
+
+        The monitors give every client an id of its own: one id is one client, also if Ceph lists
+        several addresses of it.
+        """
+        return (len({address.host(client) for client in self.clients}) > 1
+                and len(self.ids) != 1)
 
     def reasons(self, pools: Mapping[int, ceph.Pool], *, encrypted: bool = False) -> list[str]:
         """Return the reasons why the image cannot be superposed; none if it can.
@@ -168,6 +175,7 @@ def inspect(cluster: ceph.Cluster, ref: records.VolumeRef) -> Facts:
             object_size=image.stat()['obj_size'], features=features,
             clients=(_watchers(image) | owners) - cluster.addresses, owners=owners,
             invalid_map=bool(image.flags() & rbd.RBD_FLAG_OBJECT_MAP_INVALID),
+            ids=_ids(image, cluster.addresses),
             mirrored=_mirrored(image), overrides=tuple(overrides.of_image(image, ref)),
             kernel=address.clients(watcher['addr'] for watcher in image.watchers_list()
                                    if watcher['cookie'] >= _KERNEL_WATCH),
@@ -212,6 +220,20 @@ def _lock_owners(image: Any) -> frozenset[str]:
     lockers = image.list_lockers()
     return address.clients(locker[2] for locker in (lockers['lockers'] if lockers else ())
                            if locker[1] != latch.COOKIE)
+
+
+def _ids(image: Any, without: frozenset[str]) -> frozenset[int]:
+    """Return the ids of the clients that watch an image or own a lock on it.
+
+    :param without: addresses of clients that do not count
+    """
+    lockers = image.list_lockers()
+    clients = [(watcher['id'], watcher['addr']) for watcher in image.watchers_list()]
+    clients += [(int(client.removeprefix('client.')), addr)
+                for client, cookie, addr in (lockers['lockers'] if lockers else ())
+                if cookie != latch.COOKIE]
+    return frozenset(number for number, addr in clients
+                     if not address.clients([addr]) <= without)
 
 
 def _mirrored(image: Any) -> bool:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images that can be superposed, by facts that cannot be produced on a single machine."""
 
+from collections.abc import Sequence
 import dataclasses
 from typing import Any
 from unittest import mock
@@ -10,6 +11,7 @@ import rbd
 import testtools
 
 from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import latch
 from specreds_cinder.superposition import luks
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import volume as volumes
@@ -97,17 +99,36 @@ class ReasonsTest(testtools.TestCase):
 
 class InspectTest(testtools.TestCase):
 
-    def test_kernel_is_told_from_librbd_by_the_cookie_of_its_watch(self) -> None:
-        cluster = mock.MagicMock(addresses=frozenset())
-        watchers = [{'addr': '10.0.0.1:0/1', 'id': 1, 'cookie': 140702524642464},
-                    {'addr': '10.0.0.1:0/2', 'id': 2, 'cookie': 18446462598732840961}]
+    def inspect(self, watchers: list[dict[str, Any]],
+                lockers: Sequence[tuple[str, str, str]] = ()) -> volumes.Facts:
+        """Return the facts of an image with some clients."""
+        cluster = mock.MagicMock(addresses=frozenset({'10.0.0.9:0/9'}))
         with mock.patch.object(rbd, 'Image') as image:
             opened = image.return_value.__enter__.return_value
             opened.old_format.return_value = False
-            opened.list_lockers.return_value = []
+            opened.list_lockers.return_value = {'lockers': list(lockers)} if lockers else []
             opened.watchers_list.return_value = watchers
             opened.data_pool_id.return_value = opened.size.return_value = 1
             opened.flags.return_value = opened.features.return_value = 0
-            facts = volumes.inspect(cluster, GOOD.ref)
+            return volumes.inspect(cluster, GOOD.ref)
+
+    def test_kernel_is_told_from_librbd_by_the_cookie_of_its_watch(self) -> None:
+        facts = self.inspect([
+            {'addr': '10.0.0.1:0/1', 'id': 1, 'cookie': 140702524642464},
+            {'addr': '10.0.0.1:0/2', 'id': 2, 'cookie': 18446462598732840961}])
         self.assertEqual({'10.0.0.1:0/1', '10.0.0.1:0/2'}, facts.clients)
         self.assertEqual({'10.0.0.1:0/2'}, facts.kernel)
+
+    def test_client_with_addresses_of_both_families_is_one_primary(self) -> None:
+        watchers = [{'addr': '10.0.0.1:0/1', 'id': 7, 'cookie': 1},
+                    {'addr': '10.0.0.9:0/9', 'id': 9, 'cookie': 1}]
+        facts = self.inspect(watchers, [('client.7', 'auto 1', '[fd00::1]:0/1')])
+        self.assertEqual({'10.0.0.1:0/1', '[fd00::1]:0/1'}, facts.clients)
+        self.assertFalse(facts.on_several_hosts)
+        facts = self.inspect(watchers, [('client.8', 'auto 1', '[fd00::1]:0/1')])
+        self.assertTrue(facts.on_several_hosts)
+
+    def test_owner_of_the_latch_is_no_client(self) -> None:
+        facts = self.inspect([{'addr': '10.0.0.1:0/1', 'id': 7, 'cookie': 1}],
+                             [('client.8', latch.COOKIE, '10.0.0.2:0/1')])
+        self.assertEqual({7}, facts.ids)
