@@ -132,7 +132,8 @@ def _run(args: argparse.Namespace) -> int:
     if on_ceph:
         with soak.network(args) as network, \
                 environment.cluster(args.data, args.port, tell, args.keep, soak.monitors(args),
-                                    network.address if network else None) as own, \
+                                    network.address if network else None,
+                                    soak.osds(args)) as own, \
                 environment.environment(own, tell, args.quick, rounds, args.figures) as env:
             measures: dict[str, Callable[[], dict[str, float]]] = {
                 'disk': lambda: disk.run(env, recording),

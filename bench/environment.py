@@ -52,8 +52,8 @@ class _Service(Protocol):
 
 @contextlib.contextmanager
 def cluster(data: pathlib.Path, port: int, progress: progress.Progress,
-            keep: bool, monitors: int = 1, address: str | None = None
-            ) -> Iterator[ceph.Ceph]:
+            keep: bool, monitors: int = 1, address: str | None = None,
+            osds: int | None = None) -> Iterator[ceph.Ceph]:
     """Run a new Ceph while the context lasts, and keep its logs after a failure.
 
     :param data: its directory; it is wiped first
@@ -61,10 +61,11 @@ def cluster(data: pathlib.Path, port: int, progress: progress.Progress,
     :param keep: leave it up
     :param monitors: number of monitors
     :param address: listen on this address instead of the loopback's
+    :param osds: number of OSDs; None for the usual number
     :raises CloudError: it did not come up
     """
     ceph.Ceph(data).wipe(progress.say)
-    own = ceph.Ceph(data, port=port, monitors=monitors, address=address)
+    own = ceph.Ceph(data, port=port, monitors=monitors, address=address, osds=osds)
     with _running(own, progress, keep, own.files.log, own.admin_conf):
         yield own
 

@@ -24,11 +24,18 @@ _QUICK_ROUNDS = 10
 _ERASURE = 'race-erasure'
 _ERASURE_GROUPS = 8
 _HOSTILE_MONITORS = 3
+# One more than a placement group has, so that data can move.
+_HOSTILE_OSDS = 4
 
 
 def monitors(args: argparse.Namespace) -> int:
     """Return how many monitors the cluster of a benchmark has."""
     return _HOSTILE_MONITORS if getattr(args, 'hostile', False) else 1
+
+
+def osds(args: argparse.Namespace) -> int | None:
+    """Return how many OSDs the cluster of a benchmark has; None for the usual number."""
+    return _HOSTILE_OSDS if getattr(args, 'hostile', False) else None
 
 
 @contextlib.contextmanager
@@ -58,8 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument('--hostile', action='store_true',
                        help='also race on namespaces, clones and erasure-coded data pools, while '
                             'OSDs hang, die and are marked down, monitors hang, die and elect a '
-                            'leader, placement groups are split and merged, and get other primary '
-                            'OSDs; some promoted backups hang until they were merged, and wake')
+                            'leader, placement groups are split and merged, get other primary '
+                            'OSDs, and move to other OSDs; some promoted backups hang until they '
+                            'were merged, and wake')
 
 
 def run(args: argparse.Namespace, network: hosts.Network | None = None) -> dict[str, float]:

@@ -22,6 +22,10 @@ _DEAD_S = (1.0, 12.0)
 _CLEAN_S = 180.0
 _ENDLESS = '1000000'
 _LOOK_S = 0.5
+# OSDs of a placement group: with one more, its data can move.
+_REPLICAS = 3
+# Placement groups that move at a time, by the names of objects that are in them.
+_MOVES, _PROBES = 4, 1 << 16
 
 
 class Accident(enum.Enum):
@@ -32,6 +36,7 @@ class Accident(enum.Enum):
     HANG = 'an OSD hangs'
     DEATH = 'an OSD dies, and starts again'
     SPLIT = 'placement groups are split or merged'
+    UPMAP = 'placement groups move to other OSDs'
     # Nothing is committed to the osdmap meanwhile if the monitor is the leader.
     MONITOR = 'a monitor hangs'
     ELECTION = 'a monitor dies, and others are elected'
@@ -41,7 +46,7 @@ class Weather:
     """Causes one accident after the other while the context lasts, then heals the cluster.
 
     :param command: sends a command to a monitor, by its words, and returns the answer
-    :param pool: of which placement groups are split and merged
+    :param pool: of which placement groups are split and merged, and moved
     :ivar happened: how often each accident happened
     """
 
@@ -60,6 +65,8 @@ class Weather:
             Accident.SPLIT: self._split, Accident.MONITOR: lambda: self._stop(self._monitor)}
         if len(self._monitors) > 2:
             self._causes[Accident.ELECTION] = self._election
+        if len(self._osds) > _REPLICAS:
+            self._causes[Accident.UPMAP] = self._upmap
         self.happened = dict.fromkeys(self._causes, 0)
         self.error: Exception | None = None
 
@@ -74,6 +81,8 @@ class Weather:
         self._thread.join()
         for osd in self._osds:
             self._command('osd primary-affinity', id=_number(osd), weight=1.0)
+        for moved in self._command('osd dump')['pg_upmap_items']:
+            self._command('osd rm-pg-upmap-items', pgid=moved['pgid'])
         self.check()
 
     def check(self) -> None:
@@ -149,6 +158,29 @@ class Weather:
     def _split(self) -> None:
         self._command('osd pool set', pool=self._pool, var='pg_num',
                       val=str(self._chance.choice(_GROUPS)))
+
+
+    def _upmap(self) -> None:
+        """Move the data of placement groups from one of their OSDs to another, under load."""
+        for _ in range(_MOVES):
+            probe = f'probe-{self._chance.randrange(_PROBES)}'
+            mapping = self._mapping(probe)
+            spare = sorted({_number(osd) for osd in self._osds} - set(mapping['up']))
+            # An OSD that is down is not among those of a group, and another one may be.
+            used = sorted(set(mapping['up']) & {_number(osd) for osd in self._osds})
+            if not spare or not used:
+                continue
+            try:
+                self._command('osd pg-upmap-items', pgid=mapping['pgid'],
+                              id=[self._chance.choice(used), self._chance.choice(spare)])
+            except commands.CloudError:
+                # A group that was merged meanwhile does not exist.
+                if self._mapping(probe)['pgid'] == mapping['pgid']:
+                    raise
+
+    def _mapping(self, name: str) -> dict[str, Any]:
+        mapping: dict[str, Any] = self._command('osd map', pool=self._pool, object=name)
+        return mapping
 
 
 def _number(osd: str) -> int:
