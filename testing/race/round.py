@@ -5,14 +5,11 @@ A step that the outcome has made pointless does nothing, so that the steps can b
 knowing the outcome: the same choices are always possible.
 """
 
-from collections.abc import Callable
 import contextlib
-import functools
 import pathlib
 import shutil
 import tempfile
 import time
-from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy
 import tenacity
@@ -30,6 +27,7 @@ from testing.race import outcomes
 from testing.race import primary as primaries
 from testing.race import processes
 from testing.race import site as sites
+from testing.race import steps
 from testing.race import writer
 
 _PRIMARY, _RESTARTED, _BACKUP = 1, 2, 3
@@ -39,24 +37,6 @@ _HEALED_S = 4.0
 _BUSY_S = 40.0
 # Ceph forgets a client after 30 s of silence, and later if an OSD fails meanwhile.
 _FORGOTTEN_S = 120.0
-
-_P = ParamSpec('_P')
-_T = TypeVar('_T')
-
-
-def _step(method: Callable[Concatenate['Round', _P], _T]) -> Callable[
-        Concatenate['Round', _P], _T]:
-    """Add the story so far to the error of a step."""
-    @functools.wraps(method)
-    def stepping(self: 'Round', /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        try:
-            return method(self, *args, **kwargs)
-        except Exception as exc:
-            if not self.broken:
-                exc.add_note('\n'.join(self.story))
-            self.broken = True
-            raise
-    return stepping
 
 
 def _sockets(directory: str, names: list[str]) -> list[str]:
@@ -83,6 +63,7 @@ class Round:
         self._disks = disks.Disks(site, shape)
         self._record: superposition.Record | None = None
         self._racer: backup.Racer | None = None
+        self._attempts = 0
         self._outcome = outcomes.UNDECIDED
         self._window_s: float | None = None
         self._cut = self._decided = 0.0
@@ -147,7 +128,7 @@ class Round:
 
     # The protocol
 
-    @_step
+    @steps.step
     def superpose(self) -> None:
         """Put the volumes into superposition."""
         cuts: list[float] = []
@@ -161,14 +142,35 @@ class Round:
         self._kind = primaries.kind(self.primary)
         self._note(f'superposed, cut at {self._cut:.6f}')
 
-    @_step
+    @steps.step
+    def again(self, *, backup_ends: bool) -> None:
+        """Give an undecided attempt up, and put the volumes into superposition again.
+
+        The primary is left as it is: one that hangs has not heard of the first attempt.
+
+        :param backup_ends: the backup is ended before its version is dropped, not fenced
+        """
+        if self._record is None or self._outcome != outcomes.UNDECIDED:
+            return
+        self._attack('a second attempt, whose first backup '
+                     f'{"ends" if backup_ends else "is fenced"}')
+        if self._racer is not None and backup_ends:
+            self._racer.stop()
+        self._site.protocol.abort(self._record)
+        if self._racer is not None:
+            self._racer.drop()
+        self._record = self._racer = None
+        self._attempts += 1
+        self.superpose()
+
+    @steps.step
     def check(self) -> None:
         """Sweep an undecided superposition."""
         if self._record is not None and self._outcome == outcomes.UNDECIDED:
             report = self._site.protocol.check(self._record)
             self._note(f'check: {report.first or "clean"}')
 
-    @_step
+    @steps.step
     def collapse(self, disturbance: primaries.Disturbance = primaries.Disturbance.NONE,
                  delay: float = 0.0) -> None:
         """Collapse, for the backup unless the primary has written.
@@ -201,7 +203,7 @@ class Round:
         if self._outcome != outcomes.PROMOTED and self._racer is not None:
             self._racer.drop()
 
-    @_step
+    @steps.step
     def abort(self) -> None:
         """Decide for the primary."""
         assert self._record is not None
@@ -213,16 +215,20 @@ class Round:
 
     # The backup
 
-    @_step
+    @steps.step
     def start_backup(self, mode: control.Mode) -> None:
         """Start a backup with a mode."""
         if self._record is None or self._outcome != outcomes.UNDECIDED:
             return
         self._note(f'backup is {mode.name.lower()}')
         self._attack('backup starts')
+        # What the backup of an earlier attempt has written is of another origin.
+        origin = _BACKUP + self._attempts
+        directory = self._directory / f'b{self._attempts}'
+        directory.mkdir()
         self._racer = backup.Racer(
-            self._site.cluster, self._record, self._directory,
-            writer.Spec(seed=self._seed * 4 + _BACKUP, origin=_BACKUP), self._disks.sizes,
+            self._site.cluster, self._record, directory,
+            writer.Spec(seed=self._seed * 4 + origin, origin=origin), self._disks.sizes,
             self._site.hosts[1])
         self._resources.callback(self._racer.kill)
         self._racer.mode(mode)
@@ -233,7 +239,7 @@ class Round:
             self._note(f'backup {mode.name.lower()}')
             self._racer.mode(mode)
 
-    @_step
+    @steps.step
     def kill_backup(self) -> None:
         """Kill a promoted backup with its caches."""
         if self._outcome == outcomes.PROMOTED and self._racer is not None:
@@ -242,7 +248,7 @@ class Round:
             volumes = self._record.volumes if self._record is not None else ()
             self._site.evict([volume.overlay_ref for volume in volumes] + self._disks.refs)
 
-    @_step
+    @steps.step
     def hang_backup(self, *, cut: bool = False) -> None:
         """Let a promoted backup hang until it was merged offline, and then wake.
 
@@ -270,7 +276,7 @@ class Round:
         if not all(map(numpy.array_equal, self._disks.read(), merged)):
             self._violations.append('the backup wrote after it was merged and had hung')
 
-    @_step
+    @steps.step
     def merge(self, *, online: bool) -> None:
         """Merge a promoted backup, running or stopped."""
         if self._outcome != outcomes.PROMOTED or self._merged or self._record is None:
@@ -300,7 +306,7 @@ class Round:
 
     # The end
 
-    @_step
+    @steps.step
     def finish(self) -> outcomes.Result:
         """Let the primary try to write once more, end all processes, and check the contents."""
         if self._record is not None and self._outcome == outcomes.UNDECIDED:

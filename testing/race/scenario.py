@@ -25,6 +25,8 @@ def shape(chance: random.Random) -> disks.Shape:
 
 # Share of the promoted backups that hang until they were merged: each takes half a minute.
 _HUNG = 0.05
+# Share of the rounds with a second attempt.
+_AGAIN = 0.25
 # Share of the hung primaries that hang until Ceph does not list them, and for how long.
 _FORGOTTEN, _FORGOTTEN_S = 0.15, (40.0, 110.0)
 
@@ -35,7 +37,8 @@ def play(site: sites.Site, kind: str, seed: int, story: list[str], *,
 
     :param kind: of primary, one of :data:`outcomes.KINDS`
     :param story: what happens is appended to this list
-    :param hostile: some promoted backups hang until Ceph has forgotten them
+    :param hostile: some promoted backups hang until Ceph has forgotten them, and some rounds have
+        two attempts
     """
     chance = random.Random(seed)
     race = rounds.Round(site, shape(chance), seed, story)
@@ -50,9 +53,10 @@ def play(site: sites.Site, kind: str, seed: int, story: list[str], *,
             race.forget(chance.uniform(*_FORGOTTEN_S))
         if kind == 'dead' and not race.primary.gone:
             race.die()
-        if chance.random() < 0.7:
-            race.start_backup(chance.choice(_BACKUP_MODES))
-        race.run(chance.uniform(0, 0.4))
+        _race(race, chance)
+        if hostile and chance.random() < _AGAIN:
+            race.again(backup_ends=chance.random() < 0.5)
+            _race(race, chance)
         if chance.random() < 0.3:
             race.check()
         if chance.random() < 0.05:
@@ -86,6 +90,13 @@ def _before(race: rounds.Round, kind: str, chance: random.Random) -> None:
         race.hang(cut=chance.random() < 0.5)
     elif kind == 'dead' and chance.random() < 0.7:
         race.die()
+
+
+def _race(race: rounds.Round, chance: random.Random) -> None:
+    """Start a backup in most of the cases, and let it race."""
+    if chance.random() < 0.7:
+        race.start_backup(chance.choice(_BACKUP_MODES))
+    race.run(chance.uniform(0, 0.4))
 
 
 def _meanwhile(kind: str, chance: random.Random) -> tuple[primaries.Disturbance, float]:

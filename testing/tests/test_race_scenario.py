@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of the protocol under test end a round."""
+"""Random rounds: their steps, their primaries, and the errors that end them."""
 
 import dataclasses
 import random
@@ -9,6 +9,7 @@ import ddt
 import fixtures
 import hypothesis
 import testtools
+from testtools import matchers
 
 from specreds_cinder import superposition
 from testing.race import disks
@@ -70,3 +71,30 @@ class CacheTest(testtools.TestCase):
 
         draw()
         self.assertEqual(expected, seen)
+
+
+class AttemptsTest(testtools.TestCase):
+
+    def attempts(self, *, hostile: bool) -> list[list[str]]:
+        """Return the steps of many rounds, by name."""
+        played = []
+        for seed in range(40):
+            race = mock.Mock(attacks=[])
+            self.patch(rounds, 'Round', mock.Mock(return_value=race))
+            scenario.play(mock.Mock(), 'idle', seed, [], hostile=hostile)
+            played.append([call[0] for call in race.method_calls])
+        return played
+
+    def test_hostile_round_may_have_two_attempts_with_a_backup_each(self) -> None:
+        played = self.attempts(hostile=True)
+        twice = [steps for steps in played if 'again' in steps]
+        self.assertThat(len(twice), matchers.MatchesAll(
+            matchers.GreaterThan(0), matchers.LessThan(len(played))))
+        for steps in twice:
+            self.assertLess(steps.index('superpose'), steps.index('again'))
+            self.assertNotIn('collapse', steps[:steps.index('again')])
+        self.assertIn(2, {steps.count('start_backup') for steps in twice})
+
+    def test_other_rounds_have_one_attempt(self) -> None:
+        self.assertNotIn('again', {step for steps in self.attempts(hostile=False)
+                                   for step in steps})
