@@ -67,7 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                             'OSDs hang, die and are marked down, monitors hang, die and elect a '
                             'leader, placement groups are split and merged, get other primary '
                             'OSDs, and move to other OSDs; some promoted backups hang until they '
-                            'were merged, and wake; some rounds have two attempts')
+                            'were merged, and wake; some rounds have two attempts, and some '
+                            'primaries are QEMU with a cache')
 
 
 def run(args: argparse.Namespace, network: hosts.Network | None = None) -> dict[str, float]:

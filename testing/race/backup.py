@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A backup without a guest: qemu-storage-daemon opens the child version for a writer."""
 
+from collections.abc import Mapping, Sequence
 import json
 import pathlib
 import signal
 import subprocess
+from typing import Any
 
 from specreds_cinder import superposition
 from specreds_cinder.superposition import nodes
@@ -22,27 +24,27 @@ _STOP = 60.0
 
 
 class StorageDaemon:
-    """A qemu-storage-daemon that has the overlays of a superposition open.
+    """A qemu-storage-daemon that has block nodes open, and exports some of them.
 
+    :param chain: the nodes, in the order in which QEMU adds them
+    :param prefixes: by disk, the name of its top node and of its NBD export
     :param directory: for its sockets, with a short path
     :param host: where it runs; None for this machine
-    :ivar prefixes: by volume of the record, the name of its top node and of its NBD export
+    :ivar prefixes: as given
     :ivar qmp: path of the QMP socket
     :ivar socket: path of the NBD socket
     """
 
-    def __init__(self, cluster: superposition.Cluster, record: superposition.Record,
+    def __init__(self, chain: Sequence[Mapping[str, Any]], prefixes: Sequence[str],
                  directory: pathlib.Path, host: hosts.Host | None = None) -> None:
         self._host = host
         self._cut = False
         self.qmp = str(directory / 'qmp')
         self.socket = str(directory / 'nbd')
-        self.prefixes = [f'sp{index}' for index in range(len(record.volumes))]
+        self.prefixes = list(prefixes)
         self._stderr = directory / 'qsd.stderr'
         # QEMU writes it once everything on the command line exists.
         self._pidfile = directory / 'qsd.pid'
-        chain = [node for prefix, volume in zip(self.prefixes, record.volumes, strict=True)
-                 for node in nodes.overlay_nodes(cluster, volume, prefix=prefix)]
         command = [*(host.prefix if host else ()), 'qemu-storage-daemon',
                    '--pidfile', str(self._pidfile)]
         for node in chain:
@@ -109,7 +111,11 @@ class Racer:
         self._cluster = cluster
         self.running = True
         self._killed = False
-        self._daemon = StorageDaemon(cluster, record, directory, host)
+        prefixes = [f'sp{index}' for index in range(len(record.volumes))]
+        self._daemon = StorageDaemon(
+            [node for prefix, volume in zip(prefixes, record.volumes, strict=True)
+             for node in nodes.overlay_nodes(cluster, volume, prefix=prefix)],
+            prefixes, directory, host)
         disks = [(size, [self._daemon.socket, prefix])
                  for size, prefix in zip(sizes, self._daemon.prefixes, strict=True)]
         try:

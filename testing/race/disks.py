@@ -25,12 +25,14 @@ class Shape:
     :param order: objects have two to the power of this many bytes
     :param fill: whether all blocks are written before the race
     :param cache: whether the primary uses librbd's write-back cache
+    :param qemu: whether QEMU opens the disks for the primary, with cache=writeback
     """
 
     sizes: tuple[int, ...]
     order: int
     fill: bool
     cache: bool
+    qemu: bool = False
 
 
 class Disks:

@@ -24,6 +24,7 @@ from testing.race import disks
 from testing.race import history
 from testing.race import hosts
 from testing.race import outcomes
+from testing.race import parties
 from testing.race import primary as primaries
 from testing.race import processes
 from testing.race import site as sites
@@ -388,13 +389,12 @@ class Round:
 
     def _writer(self, name: str, origin: int, fill: bool,
                 host: hosts.Host | None) -> processes.WriterProcess:
-        process = processes.WriterProcess(self._directory, name, self._disks.named(), writer.Spec(
-            seed=self._seed * 4 + origin, origin=origin, fill=fill, conf=str(self._site.conf),
-            user=self._site.cluster.user, cache=self._shape.cache), host)
+        process = parties.start(
+            self._site, self._shape, self._disks, self._directory, name,
+            writer.Spec(seed=self._seed * 4 + origin, origin=origin, fill=fill), host)
         self._resources.callback(process.kill)
         process.ready()
         return process
 
     def _party(self, process: processes.WriterProcess) -> history.Party:
-        return history.Party(process.ops(), volatile=self._shape.cache,
-                             barriers=[process.closed] if process.closed else [])
+        return parties.party(self._shape, process)

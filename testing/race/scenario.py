@@ -11,16 +11,22 @@ from testing.race import primary as primaries
 from testing.race import round as rounds
 from testing.race import site as sites
 
+# Share of the primaries that are QEMU.
+_QEMU = 0.25
 _MODES = {'live-steady': control.Mode.STEADY, 'idle': control.Mode.PAUSED}
 _BACKUP_MODES = (control.Mode.PAUSED, control.Mode.STEADY, control.Mode.BURSTY, control.Mode.SLOW)
 
 
-def shape(chance: random.Random) -> disks.Shape:
-    """Draw the disks of a round."""
+def shape(chance: random.Random, *, hostile: bool = False) -> disks.Shape:
+    """Draw the disks of a round.
+
+    :param hostile: some primaries are QEMU
+    """
     order = chance.choice((16, 18, 20, 22))
     return disks.Shape(
         sizes=tuple(chance.choice((8, 16, 32)) for _ in range(chance.randint(1, 3))),
-        order=order, fill=chance.random() < 0.4, cache=disks.cached(chance.random() < 0.2))
+        order=order, fill=chance.random() < 0.4, cache=disks.cached(chance.random() < 0.2),
+        qemu=hostile and chance.random() < _QEMU)
 
 
 # Share of the promoted backups that hang until they were merged: each takes half a minute.
@@ -41,7 +47,7 @@ def play(site: sites.Site, kind: str, seed: int, story: list[str], *,
         two attempts
     """
     chance = random.Random(seed)
-    race = rounds.Round(site, shape(chance), seed, story)
+    race = rounds.Round(site, shape(chance, hostile=hostile), seed, story)
     try:
         _before(race, kind, chance)
         forgotten = hostile and kind == 'hung' and chance.random() < _FORGOTTEN

@@ -203,6 +203,16 @@ class PromotedTest(CheckTestCase):
                           self.check([op(_PRIMARY + 1, 1, 1, 1, 2), discard], [], 0,
                                      _PRIMARY + 1))
 
+    def test_changes_of_qemu_that_need_no_osd_are_allowed_after_the_cut(self) -> None:
+        written = op(_PRIMARY + 1, 1, 1, 1, 2)
+        for verb, allowed in ((journal.Verb.DISCARD, (0, 1)), (journal.Verb.ZERO, (0,)),
+                              (journal.Verb.WRITE, ())):
+            for block in (0, 1):
+                party = history.Party([written, op(_PRIMARY + 2, block, 1, 21, 22, verb=verb)],
+                                      loose=True)
+                wrong = party.acknowledged_after(_CUT, self.start, 'the cut was over')
+                self.assertEqual(block not in allowed, bool(wrong), (verb, block))
+
     def test_write_in_flight_at_the_cut_counts_once_acknowledged(self) -> None:
         primary = [op(_PRIMARY + 1, 0, 1, 9, 30)]
         self.assertEqual([], self.check(primary, [], _PRIMARY + 1))

@@ -2,6 +2,7 @@
 """Random rounds: their steps, their primaries, and the errors that end them."""
 
 import dataclasses
+import pathlib
 import random
 from unittest import mock
 
@@ -12,11 +13,15 @@ import testtools
 from testtools import matchers
 
 from specreds_cinder import superposition
+from testing.race import backup
 from testing.race import disks
 from testing.race import machine
 from testing.race import outcomes
+from testing.race import processes
+from testing.race import qemu
 from testing.race import round as rounds
 from testing.race import scenario
+from testing.race import writer
 
 
 class ErrorTest(testtools.TestCase):
@@ -98,3 +103,47 @@ class AttemptsTest(testtools.TestCase):
     def test_other_rounds_have_one_attempt(self) -> None:
         self.assertNotIn('again', {step for steps in self.attempts(hostile=False)
                                    for step in steps})
+
+
+class ShapeTest(testtools.TestCase):
+
+    def test_some_primaries_of_hostile_rounds_are_qemu(self) -> None:
+        shapes = [scenario.shape(random.Random(seed), hostile=True) for seed in range(40)]
+        self.assertEqual({True, False}, {shape.qemu for shape in shapes})
+
+    def test_no_other_primary_is_qemu(self) -> None:
+        shapes = [scenario.shape(random.Random(seed)) for seed in range(40)]
+        self.assertEqual({False}, {shape.qemu for shape in shapes})
+
+
+class QemuTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.calls = mock.Mock()
+        self.patch(backup, 'StorageDaemon', mock.Mock(return_value=self.calls.daemon))
+        self.patch(processes.WriterProcess, '__init__', lambda *_args: None)
+        for name in ('stop', 'wake', 'kill'):
+            self.patch(processes.WriterProcess, name, getattr(self.calls.writer, name))
+        cluster = mock.Mock(conffile='/c', user='cinder')
+        self.primary = qemu.QemuPrimary(
+            cluster, pathlib.Path(self.useFixture(fixtures.TempDir()).path), 'primary',
+            [(1 << 20, ['volumes', 'race', 'disk'])], writer.Spec(seed=1, origin=1))
+
+    def test_volumes_are_opened_with_writeback(self) -> None:
+        (node,), prefixes, *_ = backup.StorageDaemon.call_args.args
+        self.assertEqual({'direct': False, 'no-flush': False}, node['cache'])
+        self.assertEqual(('volumes', 'race', 'disk'),
+                         (node['pool'], node['namespace'], node['image']))
+        self.assertEqual([node['node-name']], prefixes)
+
+    def test_writer_dies_before_its_daemon(self) -> None:
+        self.primary.kill()
+        self.assertEqual(['writer.kill', 'daemon.kill'],
+                         [call[0] for call in self.calls.method_calls])
+
+    def test_daemon_hangs_and_wakes_with_its_writer(self) -> None:
+        self.primary.stop()
+        self.primary.wake()
+        self.assertEqual({'daemon.hang', 'writer.stop', 'writer.wake', 'daemon.wake'},
+                         {call[0] for call in self.calls.method_calls})

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The primaries of a round: how each is started, and what its journal says."""
+
+import dataclasses
+import pathlib
+
+from testing.race import disks
+from testing.race import history
+from testing.race import hosts
+from testing.race import processes
+from testing.race import qemu
+from testing.race import site as sites
+from testing.race import writer
+
+
+def start(site: sites.Site, shape: disks.Shape, images: disks.Disks, directory: pathlib.Path,
+          name: str, spec: writer.Spec, host: hosts.Host | None) -> processes.WriterProcess:
+    """Start a writer on the disks of a round, with librbd of its own or with that of QEMU."""
+    if shape.qemu:
+        return qemu.QemuPrimary(site.cluster, directory, name, images.named(), spec, host)
+    return processes.WriterProcess(directory, name, images.named(), dataclasses.replace(
+        spec, conf=str(site.conf), user=site.cluster.user, cache=shape.cache), host)
+
+
+def party(shape: disks.Shape, process: processes.WriterProcess) -> history.Party:
+    """Return the operations of a primary."""
+    return history.Party(process.ops(), volatile=shape.cache or shape.qemu,
+                         barriers=[process.closed] if process.closed else [], loose=shape.qemu)
