@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order in which waiting recoveries get the free slots of an engine."""
 
+import collections
 from collections.abc import Callable, Collection, Iterable, Iterator
 import itertools
 import threading
@@ -8,10 +9,14 @@ import threading
 from specreds_nova.engine.recovery import fairness
 from specreds_nova.engine.recovery import policies
 
-# Seconds for which slots are kept for recoveries similar to those that came.
+# Shortest time in seconds for which slots are kept for recoveries similar to those that came.
 RECENT = 120.0
-# Seconds for which shares are not computed anew while no recovery comes.
-_MOMENT = 1.0
+# The same as a multiple of the longest expected work: rare long recoveries would otherwise seem to
+# be none at one moment, and too many at another one, so that shares are rounded to wrong numbers.
+_WORKS = 2.0
+# Seconds for which shares are not computed anew while few recoveries come, and none of a new size;
+# few are one of so many that are known.
+_MOMENT, _FEW = 1.0, 16
 
 
 class Order:
@@ -29,10 +34,13 @@ class Order:
         self._lock = threading.Lock()
         # By id: the time at which the recovery was noted, and the recovery.
         self._known: dict[str, tuple[float, policies.Waiting]] = {}
+        # By level and size: the number of known recoveries.
+        self._sizes = collections.Counter[tuple[int, float]]()
         # By level: shares that depend on arrivals alone, and the time and the number of arrivals
         # for which they were computed.
         self._shares: dict[int, tuple[float, int, policies.Allowance]] = {}
         self._arrivals = 0
+        self._forgot = float('-inf')
 
     def note(self, wanted: Iterable[policies.Waiting], now: float) -> None:
         """Remember recoveries: shares of slots depend on all that come at a time."""
@@ -41,6 +49,10 @@ class Order:
                 if recovery.id not in self._known:
                     self._known[recovery.id] = (now, recovery)
                     self._arrivals += 1
+                    key = self._level(recovery), recovery.size
+                    if not self._sizes[key]:
+                        self._shares.pop(key[0], None)
+                    self._sizes[key] += 1
 
     def admits(self, recovery: policies.Waiting, running: Collection[str], now: float) -> bool:
         """Return whether a new recovery may take a slot at once.
@@ -81,10 +93,21 @@ class Order:
 
     def _forget(self, there: Collection[str], now: float) -> None:
         """Forget old recoveries that neither wait nor run."""
+        if now - self._forgot < _MOMENT:
+            return
         with self._lock:
+            self._forgot, window = now, self._window()
             for gone in [name for name, (noted, _) in self._known.items()
-                         if now - noted > RECENT and name not in there]:
-                del self._known[gone]
+                         if now - noted > window and name not in there]:
+                _, recovery = self._known.pop(gone)
+                self._sizes[self._level(recovery), recovery.size] -= 1
+
+    def _window(self) -> float:
+        """Return the seconds for which arrivals count. The caller holds the lock."""
+        if self._policy.shares != 'came':
+            return RECENT
+        return max(RECENT, _WORKS * max(
+            (recovery.work for _, recovery in self._known.values()), default=0.0))
 
     def _allowance(self, there: Collection[str], now: float, level: int) -> policies.Allowance:
         """Return the shares of slots among the recoveries of one level."""
@@ -92,14 +115,15 @@ class Order:
             return policies.All()
         shares = self._shares.get(level)
         if (shares is not None and self._policy.shares == 'came' and now - shares[0] < _MOMENT
-                and shares[1] == self._arrivals):
+                and (self._arrivals - shares[1]) * _FEW <= len(self._known)):
             return shares[2]
         with self._lock:
             equals = [(name, noted, recovery) for name, (noted, recovery) in self._known.items()
                       if self._level(recovery) == level]
+            window = self._window()
         # A long recovery waits and runs for long, so that only arrivals show how much of each size
         # there is.
-        came = [recovery for _, noted, recovery in equals if now - noted <= RECENT]
+        came = [recovery for _, noted, recovery in equals if now - noted <= window]
         allowance = self._policy.allowance(
             came, [recovery for name, _, recovery in equals if name in there], self.slots)
         self._shares[level] = now, self._arrivals, allowance

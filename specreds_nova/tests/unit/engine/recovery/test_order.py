@@ -89,11 +89,43 @@ class OrderTest(testtools.TestCase):
         arranged.note(_many('short', 60, 5.0), 0.0)
         waiting = _many('long', 20, 100.0)
         running: set[str] = set()
-        for now, begun in ((60.0, 8), (order.RECENT + 61.0, 10)):
+        for now, begun in ((60.0, 8), (order.RECENT + 61.0, 8), (261.0, 10)):
             for recovery in arranged.begin(waiting, running.copy, now):
                 running.add(recovery.id)
             self.assertEqual(begun, len(running))
             waiting = [recovery for recovery in waiting if recovery.id not in running]
+
+    def test_short_recoveries_count_for_twice_the_longest_work(self) -> None:
+        arranged = order.Order('darc', 10, _MAX)
+        for now in range(0, 400, 4):
+            arranged.note(_many(f'short{now}-', 6, 1.0), float(now))
+        running: set[str] = set()
+        for recovery in arranged.begin(_many('long', 9, 500.0, since=400.0), running.copy, 400.0):
+            running.add(recovery.id)
+        # Short work is 600 s of 5,100 s, so that two slots in ten are kept. By the last two
+        # minutes alone it is 180 s of 4,680 s: one slot.
+        self.assertEqual(8, len(running))
+
+    def test_rare_long_recovery_is_remembered_after_two_minutes(self) -> None:
+        arranged = order.Order('darc', 10, _MAX)
+        arranged.note([_waiting('long', 500.0), *_many('short', 500, 1.0)], 0.0)
+        for now, size in ((999.0, 2), (1001.0, 0)):
+            list(arranged.begin([], list, now))
+            self.assertEqual(size, len({recovery.size for _, recovery in
+                                        arranged._known.values()}))
+
+    def test_other_policies_forget_after_two_minutes(self) -> None:
+        arranged = order.Order('fifo', 10, _MAX)
+        arranged.note([_waiting('long', 500.0)], 0.0)
+        list(arranged.begin([], list, order.RECENT + 1.0))
+        self.assertEqual({}, arranged._known)
+
+    def test_first_recovery_of_a_size_changes_the_shares_at_once(self) -> None:
+        arranged = order.Order('darc', 4, _MAX)
+        arranged.note(_many('short', 200, 5.0), 0.0)
+        self.assertTrue(arranged.admits(_waiting('short000', 5.0), [], 0.0))
+        self.assertTrue(arranged.admits(_waiting('long', 100.0), [], 0.0))
+        self.assertFalse(arranged.admits(_waiting('more', 100.0), ['long'], 0.0))
 
     def test_new_long_recovery_takes_no_slot_of_short_ones(self) -> None:
         arranged = order.Order('darc', 2, _MAX)
