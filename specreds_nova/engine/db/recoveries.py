@@ -5,7 +5,8 @@ Each change is a single conditional UPDATE, which succeeds if its row count is 1
 takes over a recovery raises its epoch, so that all later changes of the former engine fail.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+import dataclasses
 import functools
 from typing import Any
 
@@ -22,6 +23,11 @@ _NAMES = tuple(column.name for column in _T.columns)
 _COLUMNS = frozenset(_NAMES) - {'active', 'created', 'updated'}
 _CHANGEABLE = frozenset({'state', 'priority', 'expected', 'destination', 'superposition',
                          'outcome', 'error', 'bytes', 'why'})
+# Values that may have changed in the same epoch since a recovery was read. If they have not, the
+# recovery need not be read again after a change. Numbers that are not whole may change on their
+# way to the client, and no engine changes the expected time; the evidence is added to by the
+# engine that has read it last.
+_COMPARED = ('state', 'abort', 'destination', 'superposition', 'error', 'bytes')
 
 # Statements of each step of each recovery: to make them anew takes longer than to run them.
 _READ = sa.select(_T).where(_T.c.id == sa.bindparam('the_recovery'))
@@ -143,10 +149,14 @@ def change(connection: sa.Connection, recovery: model.Recovery, values: dict[str
     new = {'updated': now, **values, **ending}
     primary_lives = (values.get('state') in model.BEFORE_COMMIT
                      or values.get('outcome') in _PRIMARY_LIVES)
+    parameters = {'the_recovery': recovery.id, 'the_epoch': recovery.epoch,
+                  **{f'new_{name}': value for name, value in new.items()}}
+    if not primary_lives or recovery.state in model.BEFORE_COMMIT:
+        known = {f'known_{name}': getattr(recovery, name) for name in _COMPARED}
+        if connection.execute(_change_known(frozenset(new)), parameters | known).rowcount == 1:
+            return _changed(recovery, new)
     changed = connection.execute(
-        _change(frozenset(new), before_commit=primary_lives),
-        {'the_recovery': recovery.id, 'the_epoch': recovery.epoch,
-         **{f'new_{name}': value for name, value in new.items()}}).rowcount
+        _change(frozenset(new), before_commit=primary_lives), parameters).rowcount
     current = get(connection, recovery.id)
     if changed == 1 and current is not None:
         return current
@@ -174,6 +184,24 @@ def _change(names: frozenset[str], *, before_commit: bool) -> sa.Update:
     if before_commit:
         statement = statement.where(_T.c.state.in_(model.BEFORE_COMMIT))
     return statement.values({name: sa.bindparam(f'new_{name}') for name in sorted(names)})
+
+
+@functools.cache
+def _change_known(names: frozenset[str]) -> sa.Update:
+    """Return the statement that changes an active recovery if it is as it was read.
+
+    :param names: names of the values that change
+    """
+    return _change(names, before_commit=False).where(
+        *(_T.c[name].is_not_distinct_from(sa.bindparam(f'known_{name}')) for name in _COMPARED))
+
+
+def _changed(recovery: model.Recovery, new: Mapping[str, Any]) -> model.Recovery:
+    """Return a recovery with new values, as the database returns it."""
+    shown = {name: value for name, value in new.items() if name != 'active'}
+    if 'why' in shown:
+        shown['why'] = tuple(shown['why'])
+    return dataclasses.replace(recovery, **shown, steps=())
 
 
 def hold(connection: sa.Connection, recovery: model.Recovery, *, ended: bool, now: float) -> None:

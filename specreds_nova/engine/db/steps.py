@@ -31,15 +31,24 @@ def get(connection: sa.Connection, recovery_id: str) -> tuple[model.Step, ...]:
     return tuple(model.Step(**row._mapping) for row in rows)
 
 
-def begin(connection: sa.Connection, recovery: model.Recovery, name: str, now: float) -> int:
+def following(recovery: model.Recovery, name: str) -> int:
+    """Return the attempt that follows those that a recovery was read with."""
+    return 1 + max((step.attempt for step in recovery.steps if step.name == name), default=0)
+
+
+def begin(connection: sa.Connection, recovery: model.Recovery, name: str, attempt: int | None,
+          now: float) -> int:
     """Record the begin of a step, and return its attempt.
 
+    :param attempt: None for that which follows the recorded ones
     :raises exception.Superseded: the recovery has a newer epoch, or it has ended
+    :raises DBDuplicateEntry: the attempt is recorded already
     """
     recoveries.hold(connection, recovery, ended=False, now=now)
-    before: int | None = connection.execute(
-        _LATEST, {'the_recovery': recovery.id, 'the_name': name}).scalar_one()
-    attempt = (before or 0) + 1
+    if attempt is None:
+        before: int | None = connection.execute(
+            _LATEST, {'the_recovery': recovery.id, 'the_name': name}).scalar_one()
+        attempt = (before or 0) + 1
     connection.execute(_BEGIN, {
         'recovery': recovery.id, 'name': name, 'attempt': attempt,
         'engine': recovery.engine or '', 'began': now, 'detail': {}})

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from oslo_config import cfg
+from oslo_db import exception as db_exception
 import sqlalchemy as sa
 
 from specreds_nova.engine import exception
@@ -224,8 +225,15 @@ class Store:
         :raises exception.Superseded: another engine has taken over the recovery
         :raises exception.Ended: the recovery has ended
         """
-        return self._transactions.run(
-            lambda connection: steps.begin(connection, recovery, name, self._now()))
+        def begin(attempt: int | None) -> int:
+            return self._transactions.run(
+                lambda connection: steps.begin(connection, recovery, name, attempt, self._now()))
+
+        try:
+            return begin(steps.following(recovery, name))
+        except db_exception.DBDuplicateEntry:
+            # The recovery was read without its steps, or a commit whose answer was lost succeeded.
+            return begin(None)
 
     def end_step(self, recovery: model.Recovery, name: str, attempt: int,
                  detail: Mapping[str, Any]) -> None:

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Base class of the tests of the store, in memory."""
 
+from collections.abc import Iterator
+import contextlib
 from typing import Any
 
 from oslo_config import cfg
 from oslo_utils import uuidutils
+import sqlalchemy as sa
+from sqlalchemy import event
 import testtools
 
 from specreds_nova.engine import model
@@ -16,13 +20,18 @@ from specreds_nova.tests.unit.engine import clock as clocks
 
 def make_store(clock: clocks.Clock, url: str = 'sqlite://') -> store.Store:
     """Return a store with a new database."""
+    return store.Store(make_engine(url), clock.now)
+
+
+def make_engine(url: str = 'sqlite://') -> sa.Engine:
+    """Return the engine of SQLAlchemy for a new database."""
     conf = cfg.ConfigOpts()
     connection.register(conf)
     conf([], default_config_files=[])
     conf.set_override('connection', url, 'database')
     engine = connection.connect(conf)
     migration.sync(engine)
-    return store.Store(engine, clock.now)
+    return engine
 
 
 def make_recovery(**values: Any) -> model.Recovery:
@@ -43,7 +52,23 @@ class StoreTest(testtools.TestCase):
 
     def make_store(self) -> Any:
         """Return a new store."""
-        return make_store(self.clock)
+        self.engine = make_engine()
+        return store.Store(self.engine, self.clock.now)
+
+    @contextlib.contextmanager
+    def statements(self) -> Iterator[list[str]]:
+        """Record the first word of each statement of the transactions."""
+        executed: list[str] = []
+
+        def record(_connection: Any, _cursor: Any, statement: str, *_arguments: Any) -> None:
+            if not statement.startswith('BEGIN'):
+                executed.append(statement.split(None, 1)[0])
+
+        event.listen(self.engine, 'before_cursor_execute', record)
+        try:
+            yield executed
+        finally:
+            event.remove(self.engine, 'before_cursor_execute', record)
 
     def created(self, **values: Any) -> model.Recovery:
         """Create a recovery that an engine works on."""

@@ -64,6 +64,27 @@ class RecoveriesTest(base.StoreTest):
                                 superposition='s1', updated=1001.0), changed)
         self.assertEqual(changed, self.store.get(recovery.id))
 
+    def test_change_reads_only_what_another_one_has_changed(self) -> None:
+        recovery = self.created()
+        with self.statements() as executed:
+            changed = self.store.change(recovery, state=model.RACING, why=({'kind': 'crash'},))
+        self.assertEqual(['UPDATE'], executed)
+        self.assertEqual(changed, self.store.get(recovery.id))
+        self.store.request_abort(recovery.id)
+        with self.statements() as executed:
+            changed = self.store.change(changed, destination='node2')
+        self.assertEqual(['UPDATE', 'UPDATE', 'SELECT'], executed)
+        self.assertTrue(changed.abort)
+        self.assertEqual(changed, self.store.get(recovery.id))
+
+    def test_change_of_an_older_reading_returns_what_is_stored(self) -> None:
+        old = self.created()
+        self.store.change(old, destination='node2', superposition='s1', state=model.RACING)
+        changed = self.store.change(old, error='slow')
+        self.assertEqual(('node2', 's1', model.RACING, 'slow'), (
+            changed.destination, changed.superposition, changed.state, changed.error))
+        self.assertEqual(changed, self.store.get(old.id))
+
     def test_superseded_engine_changes_nothing(self) -> None:
         former = self.created()
         attempt = self.store.begin_step(former, 'super')
@@ -205,6 +226,21 @@ class StepsTest(base.StoreTest):
             model.Step('destination', 1, 'engine1', 1000.0),
             model.Step('super', 1, 'engine1', 1000.0, 1001.0, {'ms': 12}),
             model.Step('destination', 2, 'engine2', 1001.0)), stored.steps)
+
+    def test_attempts_are_not_read_if_they_are_known(self) -> None:
+        recovery = self.created()
+        with self.statements() as executed:
+            self.assertEqual(1, self.store.begin_step(recovery, 'super'))
+        self.assertEqual(['UPDATE', 'INSERT'], executed)
+        stored = self.store.get(recovery.id)
+        assert stored is not None
+        with self.statements() as executed:
+            self.assertEqual(2, self.store.begin_step(stored, 'super'))
+        self.assertEqual(['UPDATE', 'INSERT'], executed)
+        self.assertEqual(3, self.store.begin_step(recovery, 'super'))
+        stored = self.store.get(recovery.id)
+        assert stored is not None
+        self.assertEqual([1, 2, 3], [step.attempt for step in stored.steps])
 
     def test_first_end_of_a_step_counts(self) -> None:
         recovery = self.created()
