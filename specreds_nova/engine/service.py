@@ -201,6 +201,10 @@ class Engine:
         self._prefetch.close()
         self._askers.shutdown(wait=False, cancel_futures=True)
         self._clients.close()
+        try:
+            self._store.flush()
+        except exception.Unreachable as exc:
+            LOG.warning('durations of backups are lost: %s', exc)
         return calm
 
     def problems(self) -> list[str]:

@@ -18,6 +18,7 @@ from specreds_nova.engine.db import durations
 from specreds_nova.engine.db import hosts
 from specreds_nova.engine.db import markers
 from specreds_nova.engine.db import recoveries
+from specreds_nova.engine.db import samples
 from specreds_nova.engine.db import steps
 from specreds_nova.engine.db import votes
 
@@ -44,6 +45,7 @@ class Store:
     def __init__(self, engine: sa.Engine, now: Callable[[], float] = time.time) -> None:
         self._transactions = db_connection.Transactions(engine)
         self._now = now
+        self._samples = samples.Samples(self._learn)
 
     def host(self, name: str) -> model.Host:
         """Return a host; a host that is not recorded is trusted, and of generation 0."""
@@ -251,6 +253,7 @@ class Store:
 
     def expected(self, servers: Iterable[str]) -> dict[str, model.Expectation]:
         """Return what earlier backups let expect of the next one, by server."""
+        self._samples.flush()
         wanted = list(servers)
 
         def read(connection: sa.Connection) -> dict[str, model.Expectation]:
@@ -261,9 +264,16 @@ class Store:
         return self._transactions.run(read)
 
     def learn(self, server_id: str, seconds: float) -> None:
-        """Record how long a backup took until it was ready."""
+        """Record how long a backup took until it was ready, within a second or :meth:`flush`."""
+        self._samples.add(server_id, seconds)
+
+    def flush(self) -> None:
+        """Write what was learned to the database."""
+        self._samples.flush()
+
+    def _learn(self, taken: Mapping[str, Sequence[float]]) -> None:
         self._transactions.run(
-            lambda connection: durations.learn(connection, server_id, seconds, self._now()))
+            lambda connection: durations.learn(connection, taken, self._now()))
 
     def learn_marker(self, server_id: str, marker: str) -> None:
         """Record what the console of a server showed at the end of its boot."""

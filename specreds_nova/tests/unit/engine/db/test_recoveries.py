@@ -2,11 +2,14 @@
 """Recoveries in the store: permitted changes, order and pages."""
 
 import dataclasses
+import threading
+from unittest import mock
 
 import ddt
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.db import samples
 from specreds_nova.tests.unit.engine.db import base
 
 
@@ -274,6 +277,35 @@ class DurationsTest(base.StoreTest):
         for _ in range(30):
             self.store.learn('vm1', 5.0)
         self.assertAlmostEqual(5.0, self.store.expected(['vm1'])['vm1'].seconds, places=2)
+
+    def test_samples_of_a_kind_are_written_together(self) -> None:
+        for _ in range(2):
+            with self.statements() as executed:
+                for seconds in (10.0, 20.0, 5.0):
+                    self.store.learn('kind', seconds)
+                    self.store.learn(f'vm{seconds}', seconds)
+            self.assertEqual([], executed)
+            with self.statements() as executed:
+                self.store.flush()
+                self.store.flush()
+            self.assertLessEqual(len(executed), 2)
+        mean = 10.0
+        for seconds in (20.0, 5.0, 10.0, 20.0, 5.0):
+            mean += 0.3 * (seconds - mean)
+        learned = self.store.expected(['kind', 'vm5.0'])
+        self.assertAlmostEqual(mean, learned['kind'].seconds)
+        self.assertAlmostEqual(5.0, learned['vm5.0'].seconds)
+
+    def test_samples_are_written_without_a_further_call(self) -> None:
+        with mock.patch.object(threading, 'Timer') as timer:
+            self.store.learn('vm1', 10.0)
+            self.store.learn('vm1', 20.0)
+            timer.assert_called_once_with(samples._PAUSE, mock.ANY)
+            with self.statements() as executed:
+                timer.call_args.args[1]()
+            self.assertEqual(['SELECT', 'INSERT'], executed)
+            self.store.learn('vm1', 20.0)
+            self.assertEqual(2, timer.call_count)
 
     def test_durations_of_many_servers_are_read_at_once(self) -> None:
         self.store.learn('vm1199', 1.0)
