@@ -121,6 +121,8 @@ BARS = (
         '40 of 10,000 hosts × 100 servers: until the last backup is to start (s)', at_most=60),
     Bar('scale.rack.last_served_s', '  until the last server serves, ready after 5 s (s)',
         at_most=180),
+    Bar('scale.rack.started_cpu_s',
+        '  processor time of the engine until the last backup is to start (s)', at_most=60),
     Bar('scale.rack.threads', '  threads of the engine', at_most=64),
     Bar('scale.takeover_s', 'until another engine works on what a killed one has left (s)',
         at_most=1.0),

@@ -3,12 +3,15 @@
 
 import json
 import pathlib
+import re
 import tempfile
 
 import testtools
 
 from bench import report
 
+# A key in a table, and the number of the table's columns.
+_KEY, _CELLS = re.compile(r'`([^`]+)`'), 4
 _LOW, _HIGH = 'super.4tib_over_1gib', 'collapse.sweep_objects_per_s'
 
 
@@ -24,6 +27,21 @@ class ReportTest(testtools.TestCase):
 
     def test_bar_is_missed_above_or_below(self) -> None:
         self.assertEqual([_LOW, _HIGH], report.missed({_LOW: 1.21, _HIGH: 49_999}))
+
+    def test_bars_are_those_of_the_readme(self) -> None:
+        readme = pathlib.Path(report.__file__).with_name('README.md').read_text()
+        promised = dict[str, str]()
+        for line in readme.splitlines():
+            cells = [cell.strip() for cell in line.strip('|').split('|')]
+            keys = _KEY.findall(cells[0])
+            if len(cells) != _CELLS or not keys:
+                continue
+            bars = [bar.strip() for bar in cells[3].split(',')] if len(keys) > 1 else [cells[3]]
+            if len(bars) == len(keys):
+                promised |= {key: bar for key, bar in zip(keys, bars, strict=True) if bar}
+        self.assertIn('scale.rack.started_cpu_s', promised)
+        limits = {bar.key: bar for bar in report.BARS if bar.limit != '-'}
+        self.assertEqual(set(), {key for key in promised if '{' not in key} - limits.keys())
 
     def test_table_says_whether_a_bar_is_met(self) -> None:
         table = report.table({_LOW: 1.5, f'{_LOW}.low': 1.4, f'{_LOW}.high': 1.6,
