@@ -19,6 +19,7 @@ from specreds_nova.engine.db import hosts
 from specreds_nova.engine.db import markers
 from specreds_nova.engine.db import recoveries
 from specreds_nova.engine.db import samples
+from specreds_nova.engine.db import shared
 from specreds_nova.engine.db import steps
 from specreds_nova.engine.db import votes
 
@@ -46,9 +47,13 @@ class Store:
         self._transactions = db_connection.Transactions(engine)
         self._now = now
         self._samples = samples.Samples(self._learn)
+        self._host_reads = shared.SharedReads(self._read_host)
 
     def host(self, name: str) -> model.Host:
         """Return a host; a host that is not recorded is trusted, and of generation 0."""
+        return self._host_reads.get(name)
+
+    def _read_host(self, name: str) -> model.Host:
         host = self._transactions.run(lambda connection: hosts.get(connection, name))
         return host or model.Host(name)
 
