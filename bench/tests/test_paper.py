@@ -15,6 +15,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 import testtools
 
+from bench import failover
+from bench import report
 from bench.falsepositives import model
 from bench.paper import accidents
 from bench.paper import cli
@@ -238,6 +240,25 @@ class ReportTest(testtools.TestCase):
         self.assertEqual(0.7, figures['paper.accident.spec.overhead_s'])
         # It has not watched the throughput afterwards.
         self.assertEqual(['spec', 'oracle', 'clone'], accidents.missing(figures))
+
+    def test_peers_of_other_runs_are_shown(self) -> None:
+        known = self.file('known.json', {key: value for key, value in _measured().items()
+                                         if not key.startswith('failover.')})
+        deaths = [_outcome('spec', 20.0, 5.0), _outcome('masakari', 300.0, 290.0),
+                  _outcome('masakari0', 60.0, 50.0)]
+        of_bench = self.scratch / 'bench.json'
+        report.write(of_bench, failover.peer_figures(deaths))
+        of_demo = self.file('failover.json', [death.facts() for death in deaths])
+        for name, path, short in (('bench', of_bench, '–'), ('demo', of_demo, '290')):
+            _, figures = self.run_it('--from', str(known), '--from', str(path))
+            bars = formula.beside_peers(figures)
+            self.assertEqual(300.0, bars[formula.MASAKARI][0], name)
+            self.assertEqual(60.0, bars[formula.MASAKARI_AT_ONCE][0], name)
+            self.assertEqual(20.0, bars[formula.SPEC][0], name)
+            text = (self.scratch / 'paper' / 'paper.html').read_text()
+            row = (f'<tr><td>{formula.MASAKARI}</td><td class="n">300</td>'
+                   f'<td class="n">{short}</td></tr>')
+            self.assertEqual(1, text.count(row), name)
 
     def test_errors_of_the_demo_are_named(self) -> None:
         demo = self.file('failover.json', [_outcome('spec', 1.0, 1.0, ('x',)).facts()])
