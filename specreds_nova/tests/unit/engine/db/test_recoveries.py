@@ -67,19 +67,6 @@ class RecoveriesTest(base.StoreTest):
                                 superposition='s1', updated=1001.0), changed)
         self.assertEqual(changed, self.store.get(recovery.id))
 
-    def test_change_reads_only_what_another_one_has_changed(self) -> None:
-        recovery = self.created()
-        with self.statements() as executed:
-            changed = self.store.change(recovery, state=model.RACING, why=({'kind': 'crash'},))
-        self.assertEqual(['UPDATE'], executed)
-        self.assertEqual(changed, self.store.get(recovery.id))
-        self.store.request_abort(recovery.id)
-        with self.statements() as executed:
-            changed = self.store.change(changed, destination='node2')
-        self.assertEqual(['UPDATE', 'UPDATE', 'SELECT'], executed)
-        self.assertTrue(changed.abort)
-        self.assertEqual(changed, self.store.get(recovery.id))
-
     def test_change_of_an_older_reading_returns_what_is_stored(self) -> None:
         old = self.created()
         self.store.change(old, destination='node2', superposition='s1', state=model.RACING)
@@ -230,21 +217,6 @@ class StepsTest(base.StoreTest):
             model.Step('super', 1, 'engine1', 1000.0, 1001.0, {'ms': 12}),
             model.Step('destination', 2, 'engine2', 1001.0)), stored.steps)
 
-    def test_attempts_are_not_read_if_they_are_known(self) -> None:
-        recovery = self.created()
-        with self.statements() as executed:
-            self.assertEqual(1, self.store.begin_step(recovery, 'super'))
-        self.assertEqual(['UPDATE', 'INSERT'], executed)
-        stored = self.store.get(recovery.id)
-        assert stored is not None
-        with self.statements() as executed:
-            self.assertEqual(2, self.store.begin_step(stored, 'super'))
-        self.assertEqual(['UPDATE', 'INSERT'], executed)
-        self.assertEqual(3, self.store.begin_step(recovery, 'super'))
-        stored = self.store.get(recovery.id)
-        assert stored is not None
-        self.assertEqual([1, 2, 3], [step.attempt for step in stored.steps])
-
     def test_first_end_of_a_step_counts(self) -> None:
         recovery = self.created()
         self.store.begin_step(recovery, 'super')
@@ -278,6 +250,43 @@ class DurationsTest(base.StoreTest):
             self.store.learn('vm1', 5.0)
         self.assertAlmostEqual(5.0, self.store.expected(['vm1'])['vm1'].seconds, places=2)
 
+    def test_durations_of_many_servers_are_read_at_once(self) -> None:
+        self.store.learn('vm1199', 1.0)
+        self.assertEqual({'vm1199': model.Expectation(1.0)},
+                         self.store.expected(f'vm{number}' for number in range(1200)))
+
+
+class StatementsTest(base.StoreTest):
+    """Statements that the database is spared."""
+
+    def test_change_reads_only_what_another_one_has_changed(self) -> None:
+        recovery = self.created()
+        with self.statements() as executed:
+            changed = self.store.change(recovery, state=model.RACING, why=({'kind': 'crash'},))
+        self.assertEqual(['UPDATE'], executed)
+        self.assertEqual(changed, self.store.get(recovery.id))
+        self.store.request_abort(recovery.id)
+        with self.statements() as executed:
+            changed = self.store.change(changed, destination='node2')
+        self.assertEqual(['UPDATE', 'UPDATE', 'SELECT'], executed)
+        self.assertTrue(changed.abort)
+        self.assertEqual(changed, self.store.get(recovery.id))
+
+    def test_attempts_are_not_read_if_they_are_known(self) -> None:
+        recovery = self.created()
+        with self.statements() as executed:
+            self.assertEqual(1, self.store.begin_step(recovery, 'super'))
+        self.assertEqual(['UPDATE', 'INSERT'], executed)
+        stored = self.store.get(recovery.id)
+        assert stored is not None
+        with self.statements() as executed:
+            self.assertEqual(2, self.store.begin_step(stored, 'super'))
+        self.assertEqual(['UPDATE', 'INSERT'], executed)
+        self.assertEqual(3, self.store.begin_step(recovery, 'super'))
+        stored = self.store.get(recovery.id)
+        assert stored is not None
+        self.assertEqual([1, 2, 3], [step.attempt for step in stored.steps])
+
     def test_samples_of_a_kind_are_written_together(self) -> None:
         for _ in range(2):
             with self.statements() as executed:
@@ -306,8 +315,3 @@ class DurationsTest(base.StoreTest):
             self.assertEqual(['SELECT', 'INSERT'], executed)
             self.store.learn('vm1', 20.0)
             self.assertEqual(2, timer.call_count)
-
-    def test_durations_of_many_servers_are_read_at_once(self) -> None:
-        self.store.learn('vm1199', 1.0)
-        self.assertEqual({'vm1199': model.Expectation(1.0)},
-                         self.store.expected(f'vm{number}' for number in range(1200)))
