@@ -12,6 +12,7 @@ from specreds_nova.engine import janitor
 from specreds_nova.engine import jobs
 from specreds_nova.engine.detection import answering
 from specreds_nova.engine.detection import monitor as monitors
+from specreds_nova.engine.detection import votes
 from specreds_nova.engine.detection import watched
 from specreds_nova.engine.detection import weighing
 from specreds_nova.engine.recovery import cleaning
@@ -123,6 +124,8 @@ MUTATIONS = _by_name((
              unseen, 'wait', _nothing(), 38),
     Mutation('c3-suspects-answered', 'hosts that are suspected are answered as well',
              answering.Answers, '_answer_all', _answer_all, 14),
+    Mutation('h6-no-votes', 'what the other engines hear does not count', votes.Votes, 'hearing',
+             _nothing(()), 24, ('engine_deaf', 'engine_deaf', 'engine_deaf', 'late_write')),
     Mutation('spared', 'no last question before the decision whether the host is well',
              runs.Run, 'spared', _nothing(), 175, also=('lives',)),
     Mutation('same-disks', 'a second backup is started while the first one may run',

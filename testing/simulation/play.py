@@ -95,7 +95,7 @@ class Play:
         broker = brokers.Broker(self._hub, world, schedule.nodes, _BEAT, _ECHO)
         self._cloud = processes.Cloud(self._hub, world, broker, wires.Services(), options)
         self._log = _Log(self._hub, self._timeline)
-        self._engines: dict[str, processes.Process] = {}
+        self._engines = self._cloud.engines
         self._count = 0
         self._quiet_since: float | None = None
         self._over = False
@@ -164,6 +164,7 @@ class Play:
                 self._cloud.world.fail(crowded)
         if not any(process.listens() for process in self._engines.values()):
             self._cloud.world.unheard = self._hub.now()
+        self._cloud.truth.look()
         now = self._hub.now() - hubs.START
         last = max((fault.at + fault.lasts for fault in self._schedule.faults), default=0.0)
         if now > last + 5.0:

@@ -41,6 +41,7 @@ from testing.simulation import clients
 from testing.simulation import concurrency
 from testing.simulation import hub as hubs
 from testing.simulation import store as stores
+from testing.simulation import truth
 from testing.simulation import wire as wires
 from testing.simulation import world as worlds
 
@@ -59,6 +60,8 @@ _GRACE = 10.0
 _ASKED = 20.0
 # Seconds until a restart has ended after the suspicion of its host, or after an operator's wish.
 _HEEDED = 20.0
+# Seconds after an answer of the database that was missing until an engine has voted again.
+_SAID = 3.0
 # Seconds by which the clocks of engines differ at most.
 _APART = 2.5
 # Seconds between two looks of threads that poll: fewer looks make a simulation faster.
@@ -183,6 +186,7 @@ class Cloud:
     """What all engines share.
 
     :ivar options: of all engines, group ``[engine]`` without the name
+    :ivar engines: the latest process of each engine, by name
     """
 
     def __init__(self, hub: hubs.Hub, world: worlds.World, broker: brokers.Broker,
@@ -194,6 +198,8 @@ class Cloud:
         self.options = options
         self.etcd = wires.Etcd()
         self.store = stores.Store(lambda: hub.now() + hub.clock().ahead, self._trusted)
+        self.engines: dict[str, Process] = {}
+        self.truth = truth.Truth(hub, world, self.engines)
 
     def _trusted(self, host: model.Host) -> None:
         """Record a host that is trusted, but was not cleaned since servers have left it."""
@@ -216,6 +222,7 @@ class Process:
         self.owner = f'{name}#{number}'
         self.hub, self.world, self.broker = cloud.hub, cloud.world, cloud.broker
         self.engine: service.Engine | None = None
+        self._truth = cloud.truth
         self.wire = wires.Wire(self.hub, self.world, name, cloud.services)
         self.store = clients.Store(self.wire, cloud.store)
         self._cloud_store, self._history = cloud.store, cloud.store.history
@@ -254,6 +261,18 @@ class Process:
         """Return whether the engine suspects a host that it has heard."""
         return self.engine is not None and host in self.engine._monitor.all_suspected()
 
+    def hears(self, host: str) -> bool:
+        """Return whether the engine hears a host, does not suspect it, and can say so.
+
+        It says so in the database. What it says counts for two seconds.
+        """
+        if self.engine is None or not self.listens():
+            return False
+        view = self.engine._monitor.look(host)
+        return (view is not None and view.heard is not None and not view.suspected
+                and not view.leaving and view.silence < view.patience
+                and self.hub.now() - self.wire.unanswered.get('store', 0.0) > _SAID)
+
     def check_decision(self, superposition: str) -> None:
         """Record a decision that is begun against what the engine knows or can read.
 
@@ -273,6 +292,7 @@ class Process:
                 and self.hub.now() - max(host.since, self.world.mended.get(
                     recovery.host, 0.0)) > _GRACE):
             self.world.fail(f'{recovery.server} is decided against though {host.name} is well')
+        self._truth.check_decision(self, recovery, record.base)
         server = self.world.servers.get(recovery.server)
         if (not unknown and server is not None and server.stopped_by_owner
                 and self.hub.now() - max(server.stopped_at, self.wire.unanswered.get('nova', 0.0))
