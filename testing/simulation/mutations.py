@@ -11,6 +11,7 @@ from specreds_nova.engine import conductor
 from specreds_nova.engine import janitor
 from specreds_nova.engine import jobs
 from specreds_nova.engine.detection import answering
+from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.engine.detection import votes
 from specreds_nova.engine.detection import watched
@@ -120,6 +121,12 @@ MUTATIONS = _by_name((
              ('storage', 'storage', 'reboot', 'reboot')),
     Mutation('c2-goodbye-for-ever', 'silence after a goodbye never counts',
              weighing.Weighing, 'grace', _nothing(float('inf')), 990),
+    Mutation('c2-goodbye-unread', 'an engine that starts does not read which hosts have said '
+             'goodbye', monitors.Monitor, 'left', _nothing(), 14,
+             ('service', 'service', 'engine_killed', 'engine_killed')),
+    Mutation('h5-maintenance', 'the servers of a host in maintenance are recovered',
+             gates.Maintenance, 'reason', _nothing(), 102,
+             ('maintenance', 'maintenance', 'power', 'isolated')),
     Mutation('c3-no-lease-wait', 'a backup is promoted before the lease of the primary is over',
              unseen, 'wait', _nothing(), 38),
     Mutation('c3-suspects-answered', 'hosts that are suspected are answered as well',

@@ -197,9 +197,10 @@ class Cloud:
         self.services = services
         self.options = options
         self.etcd = wires.Etcd()
-        self.store = stores.Store(lambda: hub.now() + hub.clock().ahead, self._trusted)
         self.engines: dict[str, Process] = {}
-        self.truth = truth.Truth(hub, world, self.engines)
+        self.truth = truth.Truth(hub, world, lambda: self.store, self.engines)
+        self.store = stores.Store(lambda: hub.now() + hub.clock().ahead, self._trusted,
+                                  self.truth.check_creation)
 
     def _trusted(self, host: model.Host) -> None:
         """Record a host that is trusted, but was not cleaned since servers have left it."""

@@ -20,13 +20,16 @@ class Store:
     """The database that all engines share.
 
     :param trusted: receives the former record of each host that is trusted again
+    :param began: receives each new recovery
     :ivar history: every recovery by id, in the order of creation
     """
 
     def __init__(self, now: Callable[[], float],
-                 trusted: Callable[[model.Host], object] = lambda host: None) -> None:
+                 trusted: Callable[[model.Host], object] = lambda host: None,
+                 began: Callable[[model.Recovery], object] = lambda recovery: None) -> None:
         self._now = now
         self._trusted = trusted
+        self._began = began
         self._hosts: dict[str, model.Host] = {}
         self.history: dict[str, model.Recovery] = {}
         self._learned: dict[str, float] = {}
@@ -135,8 +138,8 @@ class Store:
         if any(other.server == recovery.server and other.state != model.ENDED
                for other in self.history.values()):
             return False
-        self.history[recovery.id] = dataclasses.replace(
-            recovery, created=recovery.created or self._now(), updated=self._now())
+        self._put(recovery, created=recovery.created or self._now())
+        self._began(recovery)
         return True
 
     def get(self, recovery_id: str) -> model.Recovery | None:

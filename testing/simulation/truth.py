@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions of engines, judged by the state of the world rather than by what an engine knows."""
+"""What engines begin, judged by the state of the world rather than by what an engine knows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from specreds_nova.engine import model
+from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.recovery import timeline
+from specreds_nova.engine.recovery.steps import restart
+from specreds_nova.heartbeat import message
 from testing.simulation import hub as hubs
 from testing.simulation import parts
+from testing.simulation import store as stores
 from testing.simulation import world as worlds
 
 # Seconds after the return of a host, and after another engine has begun to hear it without a
 # break, in which an engine may still decide against the host.
 _GRACE = 10.0
+# Seconds in which an engine may still act on what it knew before a goodbye or a maintenance.
+_HEEDED = 20.0
 # Seconds between two looks at what engines hear, after which a look is missing.
 _LOOKS = 6.0
 
@@ -30,12 +36,15 @@ class Engine(Protocol):
 class Truth:
     """The whole cloud, as no engine of it sees it.
 
+    :param store: returns the database
     :param engines: the latest process of each engine, by name
     """
 
-    def __init__(self, hub: hubs.Hub, world: worlds.World, engines: Mapping[str, Any]) -> None:
+    def __init__(self, hub: hubs.Hub, world: worlds.World, store: Callable[[], stores.Store],
+                 engines: Mapping[str, Any]) -> None:
         self._hub = hub
         self._world = world
+        self._store = store
         self._engines = engines
         # By process and host: since when the engine was seen to hear the host, and when last.
         self._heard: dict[tuple[str, str], tuple[float, float]] = {}
@@ -54,23 +63,38 @@ class Truth:
 
     def check_decision(self, engine: Engine, recovery: model.Recovery, primary: parts.Copy | None
                        ) -> None:
-        """Record a decision against a primary that runs where another engine hears its host.
+        """Record a decision against a primary that should have been spared.
 
         It is right to fence a primary that may be fenced already.
         """
-        if primary is None or not self._serves(primary) or _insists(recovery):
+        if primary is None or not primary.runs or primary.fenced or _insists(recovery):
             return
         host, now = self._world.hosts[primary.host], self._hub.now()
-        well_since = max(host.since, self._world.mended.get(host.name, 0.0))
         witnesses = [*self._witnesses(engine, host.name)]
-        if now - well_since > _GRACE and witnesses:
+        well_since = max(host.since, self._world.mended.get(host.name, 0.0))
+        if host.reached and host.storage and now - well_since > _GRACE and witnesses:
             self._world.fail(f'{recovery.server} is decided against though it runs on '
                              f'{host.name}, which is heard by {" and ".join(witnesses)}')
+        if self._silent_in_order(host, recovery):
+            self._world.fail(f'{recovery.server} is decided against though it runs on '
+                             f'{host.name}, whose nova-compute was stopped in good order')
 
-    def _serves(self, primary: parts.Copy) -> bool:
-        """Return whether a primary runs on a host whose links work."""
-        host = self._world.hosts[primary.host]
-        return primary.runs and not primary.fenced and host.reached and host.storage
+    def check_creation(self, recovery: model.Recovery) -> None:
+        """Record a recovery that is created for a host in maintenance, without an order."""
+        host = self._store().host(recovery.host)
+        since = self._world.maintained.get(host.name, 0.0)
+        if (host.maintenance is not None and self._hub.now() - since > _HEEDED
+                and not _ordered(recovery)):
+            self._world.fail(f'a recovery of {recovery.server} is created while {host.name} is '
+                             f'in maintenance')
+
+    def _silent_in_order(self, host: parts.Host, recovery: model.Recovery) -> bool:
+        """Return whether the silence of a host was recorded as expected before a recovery."""
+        recorded = self._store().host(host.name)
+        since = self._world.farewells.get(host.name)
+        return (recorded.goodbye == message.SERVICE and since is not None and not host.compute
+                and recovery.created - since > _HEEDED and not _ordered(recovery)
+                and not restart.concerns(recovery))
 
     def _witnesses(self, engine: Engine, host: str) -> Iterable[str]:
         """Yield the other engines that hear a host for a while."""
@@ -88,3 +112,8 @@ def _insists(recovery: model.Recovery) -> bool:
     """
     return any(step.detail.get('outcome') == 'gone' or step.name == timeline.SHUT_OUT
                for step in recovery.steps)
+
+
+def _ordered(recovery: model.Recovery) -> bool:
+    """Return whether an operator has caused a recovery."""
+    return any(fact.get('kind') == evidence.OPERATOR for fact in recovery.why)
