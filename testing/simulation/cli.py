@@ -157,6 +157,8 @@ def _show(schedule: schedules.Schedule, result: play.Result) -> None:
                  ', its backup is never ready'))
     for engine, (rate, ahead) in schedule.clocks.items():
         print(f'  clock of {engine}: rate {rate:.3f}, ahead by {ahead:.1f} s')
+    for host, rate in schedule.rates.items():
+        print(f'  clock of {host}: rate {rate:.3f}')
     for fault in schedule.faults:
         print(f'  {fault}')
     for at, text in result.timeline:

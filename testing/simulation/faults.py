@@ -45,6 +45,7 @@ class Faults:
             'engine_deaf': lambda fault: broker.deaf.add((fault.target, fault.detail)),
             'engine_cut': self._cut_engine,
             'engine_without': lambda fault: cloud.services.away.add((fault.target, fault.detail)),
+            'clock_jump': lambda fault: self._set_clock(fault.target, float(fault.detail)),
             'away': lambda fault: cloud.services.away.add(fault.target),
             'node': lambda fault: broker.break_node(fault.target),
             'split': lambda fault: broker.split.add(frozenset((fault.target, fault.detail))),
@@ -78,6 +79,7 @@ class Faults:
             'engine_cut': self._mend_engine,
             'engine_without': lambda fault: cloud.services.away.discard(
                 (fault.target, fault.detail)),
+            'clock_jump': lambda fault: self._set_clock(fault.target, None),
             'away': lambda fault: cloud.services.away.discard(fault.target),
             'node': lambda fault: broker.mend_node(fault.target),
             'split': lambda fault: broker.split.discard(frozenset((fault.target, fault.detail))),
@@ -171,6 +173,17 @@ class Faults:
     def _thaw(self, fault: schedules.Fault) -> None:
         self._cloud.hub.thaw(self._engines[fault.target].owner)
         self._cloud.broker.thaw(fault.target)
+
+    def _set_clock(self, engine: str, ahead: float | None) -> None:
+        """Set the system clock of an engine, also for its later processes.
+
+        :param ahead: seconds that it is ahead of the time; None for as much as at first
+        """
+        if ahead is None:
+            self._cloud.ahead.pop(engine, None)
+        else:
+            self._cloud.ahead[engine] = ahead
+        self._engines[engine].set_clock()
 
     # Services
 

@@ -126,7 +126,12 @@ class Machines:
         """
         if host.storage:
             return False
-        return not self.lease or self.hub.now() < max(host.deaf, host.renewed) + self.lease
+        return not self.lease or self.hub.now() < max(host.deaf, host.renewed) + (
+            self._lease(host))
+
+    def _lease(self, host: parts.Host) -> float:
+        """Return the seconds that a lease takes on a host."""
+        return self.lease / host.rate
 
     def clean(self, host: parts.Host) -> None:
         """Destroy the copies on a host of servers that run elsewhere."""

@@ -18,6 +18,7 @@ class Host:
     :ivar plugged: it has the plug-in, and can run backups
     :ivar word: an operator has declared it failed
     :ivar storage: it reaches Ceph, or has not since ``deaf``
+    :ivar rate: seconds that pass for its sentinel in one second
     :ivar renewed: when it sent the latest heartbeat that an engine has answered
     :ivar control: its link to the control plane works
     :ivar tenant: its link to the network of tenants works
@@ -43,6 +44,7 @@ class Host:
     word: bool = False
     storage: bool = True
     deaf: float = 0.0
+    rate: float = 1.0
     renewed: float = 0.0
     control: bool = True
     tenant: bool = True

@@ -93,7 +93,8 @@ class Play:
             {**_defaults(), 'max_errors': _MAX_ERRORS, **schedule.options})
         world = worlds.World(self._hub, options.sentinel_network_lease)
         broker = brokers.Broker(self._hub, world, schedule.nodes, _BEAT, _ECHO)
-        self._cloud = processes.Cloud(self._hub, world, broker, wires.Services(), options)
+        self._cloud = processes.Cloud(self._hub, world, broker, wires.Services(), options,
+                                      schedule.clocks)
         self._log = _Log(self._hub, self._timeline)
         self._engines = self._cloud.engines
         self._count = 0
@@ -124,7 +125,7 @@ class Play:
     def _begin(self) -> None:
         schedule, cloud = self._schedule, self._cloud
         for name in schedule.hosts:
-            cloud.world.add_host(name)
+            cloud.world.add_host(name, rate=schedule.rates.get(name, 1.0))
             cloud.broker.add_host(name)
         for name, (host, period, boot) in schedule.servers.items():
             cloud.world.add_server(name, host, period=period, boot=boot)
@@ -149,8 +150,6 @@ class Play:
             return
         self._count += 1
         process = processes.Process(name, self._count, self._cloud)
-        if name in self._schedule.clocks:
-            self._hub.set_clock(process.owner, *self._schedule.clocks[name])
         self._engines[name] = process
         process.start()
 

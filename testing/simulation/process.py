@@ -6,7 +6,7 @@ Its threads, queues, pools and clocks are those of :mod:`concurrency`, and its c
 thread. The store of the simulation takes the place of the database and has the same rules.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 import contextlib
 import types
 from typing import Any
@@ -187,15 +187,20 @@ class Cloud:
 
     :ivar options: of all engines, group ``[engine]`` without the name
     :ivar engines: the latest process of each engine, by name
+    :ivar clocks: by engine: rate of its clock, and seconds that its system clock is ahead
+    :ivar ahead: by engine: seconds that its system clock is ahead since it was set
     """
 
     def __init__(self, hub: hubs.Hub, world: worlds.World, broker: brokers.Broker,
-                 services: wires.Services, options: Any) -> None:
+                 services: wires.Services, options: Any,
+                 clocks: Mapping[str, tuple[float, float]]) -> None:
         self.hub = hub
         self.world = world
         self.broker = broker
         self.services = services
         self.options = options
+        self.clocks = clocks
+        self.ahead: dict[str, float] = {}
         self.etcd = wires.Etcd()
         self.engines: dict[str, Process] = {}
         self.truth = truth.Truth(hub, world, lambda: self.store, self.engines)
@@ -224,6 +229,7 @@ class Process:
         self.hub, self.world, self.broker = cloud.hub, cloud.world, cloud.broker
         self.engine: service.Engine | None = None
         self._truth = cloud.truth
+        self._clocks, self._ahead = cloud.clocks, cloud.ahead
         self.wire = wires.Wire(self.hub, self.world, name, cloud.services)
         self.store = clients.Store(self.wire, cloud.store)
         self._cloud_store, self._history = cloud.store, cloud.store.history
@@ -233,8 +239,14 @@ class Process:
         self._conf: Any = types.SimpleNamespace(engine=options, process=self)
         self.hub.strict.add(self.owner)
 
+    def set_clock(self) -> None:
+        """Set the clocks of the process."""
+        rate, ahead = self._clocks.get(self.name, (1.0, 0.0))
+        self.hub.set_clock(self.owner, rate, self._ahead.get(self.name, ahead))
+
     def start(self) -> None:
         """Start the engine; if a service does not answer, again after a while."""
+        self.set_clock()
         self.hub.spawn(self.owner, self._start)
 
     def _start(self) -> None:

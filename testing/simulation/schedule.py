@@ -27,6 +27,14 @@ OPERATOR = ('suspect', 'clear', 'abort', 'maintenance')
 KINDS = (*HOST, *ENGINE, *SERVICE, *NODE, *SERVER, *OPERATOR)
 # Kinds that few schedules have, from a stream of its own: the others stay as they are.
 REFUSED, SENTINEL = 'refused_volumes', 'sentinel'
+# The system clock of an engine is set, and is set back later.
+CLOCK = 'clock_jump'
+# Seconds by which a system clock is ahead of the time at most: engines take the clocks of two of
+# them to be less than 5 s apart.
+_AHEAD = 2.0
+# How much faster or slower than that of an engine the clock of a host runs at most:
+# network_lease_margin allows for 1 s in a lease of 12 s.
+_DRIFT = 0.05
 # Kinds that are chosen more often: most of what engines do needs a host that is gone.
 _OFTEN = ('power', 'reboot', 'isolated', 'control', 'power', 'engine_killed')
 
@@ -53,6 +61,7 @@ class Schedule:
     :ivar servers: by name: host, seconds between writes (0 for an idle one), seconds until a
         backup is ready
     :ivar clocks: by engine: rate of its clock, and by how much its system clock is ahead
+    :ivar rates: by host: rate of its clock
     :ivar options: options of engines that differ from those of :mod:`play`
     """
 
@@ -64,6 +73,7 @@ class Schedule:
     clocks: dict[str, tuple[float, float]]
     options: dict[str, Any]
     faults: tuple[Fault, ...]
+    rates: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def with_faults(self, faults: Sequence[Fault]) -> 'Schedule':
         """Return the schedule with other faults."""
@@ -103,8 +113,14 @@ def generate(seed: int, mix: Sequence[str] = ()) -> Schedule:
         kind = few.choice((REFUSED, SENTINEL))
         targets = hosts[:2] if kind == SENTINEL else tuple(servers)
         faults.append(Fault(BEGIN, kind, few.choice(targets), END - BEGIN))
+    drift, rates = random.Random(f'clocks {seed}'), {}
+    if not mix and drift.random() < 0.2:
+        rates = {host: drift.uniform(1.0 - _DRIFT, 1.0 + _DRIFT) for host in hosts}
+        faults += [_fault(drift, CLOCK, hosts, engines, nodes, tuple(servers))
+                   for _ in range(drift.randint(0, 2))]
     faults.sort(key=lambda fault: (fault.at, fault.kind, fault.target))
-    return Schedule(seed, hosts, engines, nodes, servers, clocks, options, tuple(faults))
+    return Schedule(seed, hosts, engines, nodes, servers, clocks, options, tuple(faults),
+                    rates)
 
 
 def _fault(source: random.Random, kind: str, hosts: Sequence[str], engines: Sequence[str],
@@ -118,9 +134,11 @@ def _fault(source: random.Random, kind: str, hosts: Sequence[str], engines: Sequ
     if kind in (*HOST, SENTINEL):
         # Most faults concern the hosts that have servers.
         target = source.choice(hosts[:2] if source.random() < 0.7 else hosts)
-    elif kind in ENGINE:
+    elif kind in (*ENGINE, CLOCK):
         target = source.choice(engines)
-        if kind == 'engine_deaf':
+        if kind == CLOCK:
+            detail = f'{source.uniform(-_AHEAD, _AHEAD):+.1f}'
+        elif kind == 'engine_deaf':
             detail = source.choice(hosts)
         elif kind == 'engine_without':
             detail = source.choice(('nova', 'cinder', 'host', 'store', 'board'))

@@ -52,7 +52,8 @@ def _smaller_cloud(schedule: schedules.Schedule, fails: Callable[[schedules.Sche
             engine for engine in schedule.engines if engine != name))
         if fails(fewer):
             schedule = fewer
-    changes: tuple[dict[str, Any], ...] = ({'clocks': {}}, {'nodes': 1}, {'options': {}})
+    changes: tuple[dict[str, Any], ...] = (
+        {'clocks': {}}, {'rates': {}}, {'nodes': 1}, {'options': {}})
     for change in changes:
         simpler = dataclasses.replace(schedule, **change)
         if simpler != schedule and fails(simpler):

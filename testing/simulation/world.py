@@ -235,9 +235,10 @@ class World(clouds.Cloud):
         if host.storage or not host.sentinel:
             return False
         # What engines had renewed was over at the fence: it was Ceph that had renewed it since.
-        by_ceph = host.renewed + self.lease <= copy.fenced_at
-        if (host.deaf >= copy.fenced_at - (self.lease if by_ceph else 0.0) - _SENTINEL
-                and self.hub.now() < host.deaf + self.lease + _SENTINEL):
+        lease = self._lease(host)
+        by_ceph = host.renewed + lease <= copy.fenced_at
+        if (host.deaf >= copy.fenced_at - (lease if by_ceph else 0.0) - _SENTINEL
+                and self.hub.now() < host.deaf + lease + _SENTINEL):
             return False
         return self._shows(host)
 
