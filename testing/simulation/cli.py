@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import shlex
 import sys
 import time
 
@@ -83,7 +84,7 @@ def _many(args: argparse.Namespace) -> int:
             _show(*_shrunk(schedule, play.play(schedule)))
         print(f'show all of it: ./run simulate --seed {seed} --show'
               + (f' --mutation {args.mutation}' if args.mutation else '')
-              + (f' --mix {args.mix}' if args.mix else ''))
+              + (f' --mix {shlex.quote(args.mix)}' if args.mix is not None else ''))
     if args.json:
         args.json.write_text(json.dumps({
             'seeds': float(played), 'failed': float(len(failures)),
@@ -113,9 +114,9 @@ def _mutations(args: argparse.Namespace) -> int:
 
 
 def _mix(args: argparse.Namespace) -> tuple[str, ...]:
-    """Return the kinds of faults: those that are given, or those of the mutation."""
-    if args.mix:
-        return tuple(args.mix.split(','))
+    """Return the kinds of faults: those that are given, or those of the mutation; none for all."""
+    if args.mix is not None:
+        return tuple(kind for kind in args.mix.split(',') if kind)
     return mutations.MUTATIONS[args.mutation].mix if args.mutation else ()
 
 
@@ -185,8 +186,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument('--seed', type=int, metavar='SEED', help='play this seed alone')
     parser.add_argument('--mix', metavar='KIND,…',
                         help='kinds of faults, each as likely as it is often among them, with a '
-                             'colon and a target or without (lost:cinder; default: a few of all '
-                             "kinds, or the mutation's)")
+                             'colon and a target or without (lost:cinder; empty: a few of all '
+                             'kinds; default: those of the mutation, or a few of all kinds)')
     parser.add_argument('--show', action='store_true',
                         help='with --seed: print what engines log')
     parser.add_argument('--shrink', action='store_true',

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schedules of generated simulations, and what their faults do to clocks."""
 
+import argparse
+
 import testtools
 
 from specreds_nova.engine.recovery import conf
+from testing.simulation import cli
 from testing.simulation import hub as hubs
 from testing.simulation import play
 from testing.simulation import schedule as schedules
@@ -46,3 +49,14 @@ class ScheduleTest(testtools.TestCase):
             game._hub.call(at, look)
         self.assertEqual([], game.run().wrong)
         self.assertEqual({9.0: -1.0, 11.0: 1.5, 19.0: 1.5, 21.0: -1.0}, ahead)
+
+
+class MixTest(testtools.TestCase):
+    """The kinds of faults that a command line means."""
+
+    def test_empty_mix_means_all_kinds_for_a_mutation(self) -> None:
+        for arguments, mix in ((['--mix', ''], ()), (['--mix', 'power,stop'], ('power', 'stop')),
+                               ([], ('storage', 'storage', 'reboot', 'reboot'))):
+            args: argparse.Namespace = cli._parser().parse_args(
+                ['--mutation', 'c2-goodbye-clears', *arguments])
+            self.assertEqual(mix, cli._mix(args), arguments)
