@@ -154,7 +154,7 @@ class Backups:
         return {'backup_id': backup.id, 'phase': backup.phase, 'ready': ready,
                 'ready_detail': '', 'error': None,
                 'domain': {'pid': 1, 'state': 'running'} if backup.runs else None,
-                'primary_runs': self._cloud.primary_runs(server),
+                'primary_runs': self._cloud.primary_runs(server, backup.host),
                 'primary_asked': self._cloud.second_opinion}
 
     def _call_host(self, host: str, name: str, act: Callable[[parts.Host], _T]) -> _T:

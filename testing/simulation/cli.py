@@ -158,6 +158,8 @@ def _show(schedule: schedules.Schedule, result: play.Result) -> None:
                  ', its backup is never ready'))
     for engine, (rate, ahead) in schedule.clocks.items():
         print(f'  clock of {engine}: rate {rate:.3f}, ahead by {ahead:.1f} s')
+    if schedule.second_opinion:
+        print('  sentinels answer which servers run')
     for host, rate in schedule.rates.items():
         print(f'  clock of {host}: rate {rate:.3f}')
     for fault in schedule.faults:

@@ -32,6 +32,7 @@ class Faults:
             'reboot': self._reboot,
             'service': self._stop_service,
             'crash_compute': lambda fault: world.stop_compute(fault.target),
+            'drill': lambda fault: world.stop_compute(fault.target),
             'control': lambda fault: world.cut(fault.target, 'control'),
             'storage': lambda fault: world.cut(fault.target, 'storage'),
             'tenant': lambda fault: world.cut(fault.target, 'tenant'),
@@ -65,6 +66,7 @@ class Faults:
         self._end: dict[str, _Act] = {
             'power': self._boot, 'reboot': self._boot,
             'service': self._start_compute, 'crash_compute': self._start_compute,
+            'drill': self._start_compute,
             'control': lambda fault: self._mend(fault, 'control'),
             'storage': lambda fault: self._mend(fault, 'storage'),
             'tenant': lambda fault: self._mend(fault, 'tenant'),
@@ -147,7 +149,7 @@ class Faults:
             self._cloud.world.power_on(fault.target)
 
     def _start_compute(self, fault: schedules.Fault) -> None:
-        if not self._lasts(fault.target, 'service', 'crash_compute', 'power', 'reboot'):
+        if not self._lasts(fault.target, 'service', 'crash_compute', 'drill', 'power', 'reboot'):
             self._cloud.world.start_compute(fault.target)
 
     def _mend(self, fault: schedules.Fault, *links: str) -> None:

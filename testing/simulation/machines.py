@@ -33,8 +33,12 @@ class Machines:
 
     # Hosts
 
-    def primary_runs(self, server: parts.Server | None) -> bool | None:
-        """Return whether a server runs by the sentinel of its host; None without an answer."""
+    def primary_runs(self, server: parts.Server | None, asker: str) -> bool | None:
+        """Return whether a server runs by the sentinel of its host; None without an answer.
+
+        :param asker: the host of the backup, which asks
+        """
+        del asker
         if server is None or server.primary is None or not self.second_opinion:
             return None
         host = self.hosts[server.primary.host]

@@ -117,8 +117,7 @@ MUTATIONS = _by_name((
     Mutation('c1-boot-ignored', 'a host that beats again counts as running its servers, whatever '
              'kernel and domains its beats name', watched.Watched, 'hear', _kernel_ignored, 2),
     Mutation('c2-goodbye-clears', 'a goodbye ends the suspicion of its host',
-             monitors.Monitor, 'heard', _goodbye_clears, 90,
-             ('storage', 'storage', 'reboot', 'reboot')),
+             monitors.Monitor, 'heard', _goodbye_clears, 2343),
     Mutation('c2-goodbye-for-ever', 'silence after a goodbye never counts',
              weighing.Weighing, 'grace', _nothing(float('inf')), 990),
     Mutation('c2-goodbye-unread', 'an engine that starts does not read which hosts have said '
@@ -133,6 +132,8 @@ MUTATIONS = _by_name((
              answering.Answers, '_answer_all', _answer_all, 14),
     Mutation('h6-no-votes', 'what the other engines hear does not count', votes.Votes, 'hearing',
              _nothing(()), 24, ('engine_deaf', 'engine_deaf', 'engine_deaf', 'late_write')),
+    Mutation('second-opinion', 'the sentinel of a silent host is not asked which servers run',
+             runs.Run, 'second_opinion', _nothing(), 2, ('drill',)),
     Mutation('spared', 'no last question before the decision whether the host is well',
              runs.Run, 'spared', _nothing(), 175, also=('lives',)),
     Mutation('same-disks', 'a second backup is started while the first one may run',

@@ -92,6 +92,7 @@ class Play:
         options: Any = settings.Options(
             {**_defaults(), 'max_errors': _MAX_ERRORS, **schedule.options})
         world = worlds.World(self._hub, options.sentinel_network_lease)
+        world.second_opinion = schedule.second_opinion
         broker = brokers.Broker(self._hub, world, schedule.nodes, _BEAT, _ECHO)
         self._cloud = processes.Cloud(self._hub, world, broker, wires.Services(), options,
                                       schedule.clocks)

@@ -29,6 +29,8 @@ KINDS = (*HOST, *ENGINE, *SERVICE, *NODE, *SERVER, *OPERATOR)
 REFUSED, SENTINEL = 'refused_volumes', 'sentinel'
 # The system clock of an engine is set, and is set back later.
 CLOCK = 'clock_jump'
+# The nova-compute of a host dies, whose servers are idle and whose sentinel answers.
+DRILL = 'drill'
 # Seconds by which a system clock is ahead of the time at most: engines take the clocks of two of
 # them to be less than 5 s apart.
 _AHEAD = 2.0
@@ -62,6 +64,7 @@ class Schedule:
         backup is ready
     :ivar clocks: by engine: rate of its clock, and by how much its system clock is ahead
     :ivar rates: by host: rate of its clock
+    :ivar second_opinion: sentinels answer through Ceph which servers run
     :ivar options: options of engines that differ from those of :mod:`play`
     """
 
@@ -74,6 +77,7 @@ class Schedule:
     options: dict[str, Any]
     faults: tuple[Fault, ...]
     rates: dict[str, float] = dataclasses.field(default_factory=dict)
+    second_opinion: bool = False
 
     def with_faults(self, faults: Sequence[Fault]) -> 'Schedule':
         """Return the schedule with other faults."""
@@ -118,9 +122,13 @@ def generate(seed: int, mix: Sequence[str] = ()) -> Schedule:
         rates = {host: drift.uniform(1.0 - _DRIFT, 1.0 + _DRIFT) for host in hosts}
         faults += [_fault(drift, CLOCK, hosts, engines, nodes, tuple(servers))
                    for _ in range(drift.randint(0, 2))]
+    opinion = random.Random(f'opinion {seed}').random() < 0.1 and not mix
+    if DRILL in mix:
+        opinion = True
+        servers = {name: (host, 0.0, boot) for name, (host, _, boot) in servers.items()}
     faults.sort(key=lambda fault: (fault.at, fault.kind, fault.target))
     return Schedule(seed, hosts, engines, nodes, servers, clocks, options, tuple(faults),
-                    rates)
+                    rates, opinion)
 
 
 def _fault(source: random.Random, kind: str, hosts: Sequence[str], engines: Sequence[str],
@@ -131,7 +139,7 @@ def _fault(source: random.Random, kind: str, hosts: Sequence[str], engines: Sequ
     detail = ''
     if kind in ('power', 'reboot'):
         lasts = max(lasts, _BOOT)
-    if kind in (*HOST, SENTINEL):
+    if kind in (*HOST, SENTINEL, DRILL):
         # Most faults concern the hosts that have servers.
         target = source.choice(hosts[:2] if source.random() < 0.7 else hosts)
     elif kind in (*ENGINE, CLOCK):

@@ -19,6 +19,8 @@ from testing.simulation import world as worlds
 _GRACE = 10.0
 # Seconds in which an engine may still act on what it knew before a goodbye or a maintenance.
 _HEEDED = 20.0
+# Seconds from the start of a backup until its host has had an answer of the primary's sentinel.
+_ANSWERED = 1.5
 # Seconds between two looks at what engines hear, after which a look is missing.
 _LOOKS = 6.0
 
@@ -47,19 +49,28 @@ class Truth:
         self._store = store
         self._engines = engines
         # By process and host: since when the engine was seen to hear the host, and when last.
-        self._heard: dict[tuple[str, str], tuple[float, float]] = {}
+        # Without a process: the same for the answers of the host's sentinel.
+        self._seen: dict[tuple[str, str], tuple[float, float]] = {}
 
     def look(self) -> None:
-        """Note which engines hear which hosts. To be called every few seconds."""
+        """Note which engines and sentinels can be heard. To be called every few seconds."""
+        for host in self._world.hosts:
+            self._note(('', host), self._world.answers(host))
+            for engine in self._engines.values():
+                self._note((engine.owner, host), engine.hears(host))
+
+    def _note(self, key: tuple[str, str], heard: bool) -> None:
         now = self._hub.now()
-        for engine in self._engines.values():
-            for host in self._world.hosts:
-                key = engine.owner, host
-                if engine.hears(host):
-                    since, last = self._heard.get(key, (now, now))
-                    self._heard[key] = (since if now - last <= _LOOKS else now), now
-                else:
-                    self._heard.pop(key, None)
+        since, last = self._seen.get(key, (now, now))
+        if heard:
+            self._seen[key] = (since if now - last <= _LOOKS else now), now
+        else:
+            self._seen.pop(key, None)
+
+    def _lasts(self, owner: str, host: str) -> bool:
+        """Return whether something is heard without a break since a while."""
+        since, _ = self._seen.get((owner, host), (self._hub.now(), 0.0))
+        return self._hub.now() - since > _GRACE
 
     def check_decision(self, engine: Engine, recovery: model.Recovery, primary: parts.Copy | None
                        ) -> None:
@@ -78,6 +89,9 @@ class Truth:
         if self._silent_in_order(host, recovery):
             self._world.fail(f'{recovery.server} is decided against though it runs on '
                              f'{host.name}, whose nova-compute was stopped in good order')
+        if self._lasts('', host.name) and self._answered(host, recovery):
+            self._world.fail(f'{recovery.server} is decided against though it runs by the '
+                             f'sentinel of {host.name}')
 
     def check_creation(self, recovery: model.Recovery) -> None:
         """Record a recovery that is created for a host in maintenance, without an order."""
@@ -87,6 +101,14 @@ class Truth:
                 and not _ordered(recovery)):
             self._world.fail(f'a recovery of {recovery.server} is created while {host.name} is '
                              f'in maintenance')
+
+    def _answered(self, host: parts.Host, recovery: model.Recovery) -> bool:
+        """Return whether a sentinel has had the time to answer the host of a backup."""
+        there = self._world.hosts.get(recovery.destination or '')
+        return (there is not None and there.storage and self._world.answers(host.name)
+                and any(self._hub.now() - backup.began > _ANSWERED
+                        for backup in there.backups.values()
+                        if backup.superposition == recovery.superposition and backup.runs))
 
     def _silent_in_order(self, host: parts.Host, recovery: model.Recovery) -> bool:
         """Return whether the silence of a host was recorded as expected before a recovery."""
@@ -99,9 +121,8 @@ class Truth:
     def _witnesses(self, engine: Engine, host: str) -> Iterable[str]:
         """Yield the other engines that hear a host for a while."""
         for other in self._engines.values():
-            since, _ = self._heard.get((other.owner, host), (self._hub.now(), 0.0))
             if other.name != engine.name and other.hears(host) and (
-                    self._hub.now() - since > _GRACE):
+                    self._lasts(other.owner, host)):
                 yield other.name
 
 

@@ -16,6 +16,9 @@ from testing.simulation import parts
 # after which it does so if no superposition says that.
 _SENTINEL = 1.0
 _FENCED = 6.0
+# Seconds until the first answer of a sentinel, for which answers count, and for which a host asks
+# for more of them after somebody was interested.
+_FIRST, _FRESH, _INTERESTING = (0.05, 0.7), 3.0, 5.0
 # Seconds that a nova-compute takes to start.
 _STARTS = 1.5
 # Seconds for which a host that is shut down in good order may be away, and seconds after which
@@ -64,6 +67,10 @@ class World(clouds.Cloud):
         self.aborted: dict[str, float] = {}
         # By host: when its link to Ceph was mended.
         self.mended: dict[str, float] = {}
+        # By host that asks and host that is asked: when the first answer comes, when somebody was
+        # interested last, and when which servers were running by the latest answer.
+        self._opinions: dict[tuple[str, str], tuple[float, float]] = {}
+        self._answers: dict[tuple[str, str], tuple[float, frozenset[str]]] = {}
 
     def fail(self, text: str) -> None:
         """Record a violation."""
@@ -220,6 +227,30 @@ class World(clouds.Cloud):
                 for copy in server.copies:
                     if copy.host == host.name and copy.fenced and copy.runs:
                         copy.runs = False
+
+    def answers(self, name: str) -> bool:
+        """Return whether the sentinel of a host answers through Ceph which servers run."""
+        host = self.hosts[name]
+        return self.second_opinion and host.alive and host.storage and host.sentinel and (
+            not host.paused)
+
+    def primary_runs(self, server: parts.Server | None, asker: str) -> bool | None:
+        """Return whether a server runs by the sentinel of its host; None without an answer."""
+        if not self.second_opinion or server is None or server.primary is None:
+            return None
+        host, now = server.primary.host, self.hub.now()
+        pair = asker, host
+        first, interest = self._opinions.get(pair, (0.0, float('-inf')))
+        if now - interest > _INTERESTING:
+            first = now + self.hub.random.uniform(*_FIRST)
+            self._answers.pop(pair, None)
+        self._opinions[pair] = first, now
+        if now >= first and self.hosts[asker].storage and self.answers(host):
+            self._answers[pair] = now, frozenset(
+                other.name for other in self.servers.values() for copy in other.copies
+                if copy.host == host and copy.runs and not copy.fenced)
+        at, running = self._answers.get(pair, (float('-inf'), frozenset()))
+        return server.name in running if now - at < _FRESH else None
 
     # What tenants see
 

@@ -34,6 +34,12 @@ class ScheduleTest(testtools.TestCase):
             self.assertEqual(({}, {'power'}),
                              (schedule.rates, {fault.kind for fault in schedule.faults}))
 
+    def test_servers_of_drills_are_idle_and_their_sentinels_answer(self) -> None:
+        for seed in range(_SEEDS):
+            schedule = schedules.generate(seed, (schedules.DRILL,))
+            self.assertTrue(schedule.second_opinion)
+            self.assertEqual({0.0}, {period for _, period, _ in schedule.servers.values()})
+
     def test_clock_is_set_and_set_back(self) -> None:
         faults = (schedules.Fault(10.0, schedules.CLOCK, 'e1', 10.0, '+1.5'),
                   schedules.Fault(12.0, 'engine_killed', 'e1', 2.0))
@@ -56,7 +62,7 @@ class MixTest(testtools.TestCase):
 
     def test_empty_mix_means_all_kinds_for_a_mutation(self) -> None:
         for arguments, mix in ((['--mix', ''], ()), (['--mix', 'power,stop'], ('power', 'stop')),
-                               ([], ('storage', 'storage', 'reboot', 'reboot'))):
+                               ([], ('crash', 'crash', 'control', 'power'))):
             args: argparse.Namespace = cli._parser().parse_args(
-                ['--mutation', 'c2-goodbye-clears', *arguments])
-            self.assertEqual(mix, cli._mix(args), arguments)
+                ['--mutation', 'restart-goes-on', *arguments])
+            self.assertEqual(mix, cli._mix(args), str(arguments))
