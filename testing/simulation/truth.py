@@ -103,9 +103,13 @@ class Truth:
                              f'in maintenance')
 
     def _answered(self, host: parts.Host, recovery: model.Recovery) -> bool:
-        """Return whether a sentinel has had the time to answer the host of a backup."""
+        """Return whether a sentinel has had the time to answer the host of a backup.
+
+        A nova-compute that was away has not asked meanwhile.
+        """
         there = self._world.hosts.get(recovery.destination or '')
         return (there is not None and there.storage and self._world.answers(host.name)
+                and there.reached and self._hub.now() - there.since > _GRACE
                 and any(self._hub.now() - backup.began > _ANSWERED
                         for backup in there.backups.values()
                         if backup.superposition == recovery.superposition and backup.runs))
