@@ -49,6 +49,7 @@ class Backups:
                     raise backup_errors.StartFailed(reason=f'{superposition_id} is gone')
                 backup = parts.Backup(backup_id, server_id, superposition_id, host)
                 there.backups[backup_id] = backup
+                self._cloud.expect_answers(server_id, host)
                 self._hub.wait(self._hub.spawn('cloud', lambda: self._boot(there, backup)))
                 if backup.phase in ('aborted', 'failed'):
                     raise backup_errors.StartFailed(reason=f'{backup_id} is {backup.phase}')

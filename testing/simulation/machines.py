@@ -33,6 +33,9 @@ class Machines:
 
     # Hosts
 
+    def expect_answers(self, server_id: str, asker: str) -> None:
+        """Have a host ask the sentinel of a primary, as a backup starts there."""
+
     def primary_runs(self, server: parts.Server | None, asker: str) -> bool | None:
         """Return whether a server runs by the sentinel of its host; None without an answer.
 
