@@ -42,6 +42,10 @@ OPTIONS: list[cfg.Opt] = [
                      'server is started. Enable it on all hosts before it is enabled for the '
                      'engines, and do not disable it while a superposition of such disks exists: '
                      'the host would open the disks without what a backup has written.'),
+    cfg.BoolOpt('box_ipv6', default=False,
+                help='Experimental: answer over IPv6, too, in the boxes of backups: router '
+                     'advertisements, DHCPv6 and metadata, as the subnets of a port demand. '
+                     'Backups are then also probed over IPv6. Needs dnsmasq with DHCPv6.'),
     cfg.IntOpt('ready_timeout', default=300, min=1,
                help='Seconds after which a backup that has not said that it is ready is '
                     'reported as late. Server metadata specreds:ready_timeout, or else '

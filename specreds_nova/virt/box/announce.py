@@ -18,7 +18,9 @@ import time
 from oslo_log import log as logging
 
 from specreds_nova.virt.box import base
+from specreds_nova.virt.box import dhcp
 from specreds_nova.virt.box import errors
+from specreds_nova.virt.box import ipv6
 from specreds_nova.virt.box import plan as box_plan
 
 LOG = logging.getLogger(__name__)
@@ -37,8 +39,11 @@ _SHORTEST_FRAME = 60
 _UNSPECIFIED = ipaddress.IPv6Address('::')
 _ALL_NODES = ipaddress.IPv6Address('ff02::1')
 _ALL_ROUTERS = ipaddress.IPv6Address('ff02::2')
+_SOLICITED_NODES = ipaddress.IPv6Network('ff02::1:ff00:0/104')
 _ICMPV6 = 58
 _ROUTER_SOLICITATION = 133
+_ROUTER_ADVERTISEMENT = 134
+_NEIGHBOUR_SOLICITATION = 135
 _NEIGHBOUR_ADVERTISEMENT = 136
 _OVERRIDE = 0x20000000
 
@@ -69,9 +74,30 @@ def frames(plan: box_plan.Plan) -> list[bytes]:
     addresses6 = [ipaddress.IPv6Address(address)
                   for subnet in plan.ipv6 for address in subnet.addresses]
     result += [_advertisement(mac, address) for address in addresses6]
+    result += [_neighbour_solicitation(mac, ipaddress.IPv6Address(subnet.addresses[0]), target)
+               for subnet in plan.answered_ipv6 if subnet.addresses
+               for target in _resolved(plan, subnet)]
     if addresses6:
         result.append(_solicitation(mac))
     return result
+
+
+def withdrawal(plan: box_plan.Plan) -> list[bytes]:
+    """Return what tells the guest that the box is no longer its router.
+
+    That is nothing if the box had the address of the network's router.
+    """
+    if not dhcp.advertised(plan) or plan.router:
+        return []
+    body = bytes(12)
+    return [_icmpv6(_mac(plan.service_mac), ipaddress.IPv6Address(ipv6.router(plan)), _ALL_NODES,
+                    _ROUTER_ADVERTISEMENT, body)]
+
+
+def _resolved(plan: box_plan.Plan, subnet: box_plan.Subnet) -> list[ipaddress.IPv6Address]:
+    """Return the addresses of the network for which the box has answered the guest."""
+    return [ipaddress.IPv6Address(address) for address in ipv6.answered(plan)
+            if address in (subnet.gateway, subnet.dhcp_server)]
 
 
 def _mac(text: str) -> bytes:
@@ -93,6 +119,13 @@ def _arp_request(mac: bytes, own: str, other: str) -> bytes:
 def _advertisement(mac: bytes, address: ipaddress.IPv6Address) -> bytes:
     body = _OVERRIDE.to_bytes(4, 'big') + address.packed + b'\x02\x01' + mac
     return _icmpv6(mac, address, _ALL_NODES, _NEIGHBOUR_ADVERTISEMENT, body)
+
+
+def _neighbour_solicitation(mac: bytes, own: ipaddress.IPv6Address,
+                            other: ipaddress.IPv6Address) -> bytes:
+    group = _SOLICITED_NODES[int(other) & 0xffffff]
+    return _icmpv6(mac, own, group, _NEIGHBOUR_SOLICITATION,
+                   bytes(4) + other.packed + b'\x01\x01' + mac)
 
 
 def _solicitation(mac: bytes) -> bytes:

@@ -5,11 +5,16 @@ Sealed: of the guest's frames, only DHCP requests, TCP to the metadata address, 
 readiness probe and ARP requests for the box's own addresses are accepted, and none of them leaves
 the host. Frames from the patch are dropped. The box itself answers ARP requests, of the guest and
 of its services.
+With IPv6 the same holds for DHCPv6, and for solicitations of routers and of the box's addresses.
+In the namespace, the kernel answers those of the box's addresses; the flows replace the hardware
+address in its answers. What the guest says of its own addresses goes nowhere else.
 Open: the guest's device and the patch are one wire, without the box's services.
 """
 
 from collections.abc import Iterable, Iterator
 
+from specreds_nova.virt.box import dhcp
+from specreds_nova.virt.box import ipv6
 from specreds_nova.virt.box import plan as box_plan
 
 # OpenFlow port numbers, requested when the ports are made, so that the flows can exist before the
@@ -26,7 +31,7 @@ _ARP_REPLY = ('move:NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[],mod_dl_src:{mac},load:2->
 def sealed(plan: box_plan.Plan) -> list[str]:
     """Return all flows of a sealed box."""
     return [f'priority=100,in_port={PATCH},actions=drop',
-            *_dhcp(plan), *_metadata(plan), *_arp(plan), *_probe(plan)]
+            *_dhcp(plan), *_metadata(plan), *_arp(plan), *_probe(plan), *_ipv6(plan)]
 
 
 def opened() -> list[str]:
@@ -45,17 +50,24 @@ def settled() -> list[str]:
     return ['priority=10,actions=FLOOD']
 
 
-def bundle(flows: Iterable[str], frames: Iterable[bytes] = ()) -> str:
+def bundle(flows: Iterable[str], frames: Iterable[bytes] = (),
+           to_guest: Iterable[bytes] = ()) -> str:
     """Return the input of ``ovs-ofctl bundle`` that replaces all flows atomically.
 
     :param frames: sent through the patch after the replacement
+    :param to_guest: sent to the guest after that
     """
     return '\n'.join(['flow delete', *(f'flow add {flow}' for flow in flows),
-                      *packets_out(frames), ''])
+                      *packets_out(frames), *_packets_in(to_guest), ''])
 
 
 def packets_out(frames: Iterable[bytes]) -> list[str]:
     return [f'packet-out in_port={GUEST} packet={frame.hex()} actions=output:{PATCH}'
+            for frame in frames]
+
+
+def _packets_in(frames: Iterable[bytes]) -> list[str]:
+    return [f'packet-out in_port={PATCH} packet={frame.hex()} actions=output:{GUEST}'
             for frame in frames]
 
 
@@ -102,6 +114,40 @@ def _probe(plan: box_plan.Plan) -> Iterator[str]:
                        f'actions=output:{GUEST}')
                 yield (f'priority=80,in_port={GUEST},tcp,nw_src={address},nw_dst={server},'
                        f'actions=mod_dl_dst:{plan.service_mac},output:{SERVICE}')
+
+
+def _ipv6(plan: box_plan.Plan) -> Iterator[str]:
+    """Yield the flows for IPv6; none if the box does not answer over it."""
+    to_service = f'actions=mod_dl_dst:{plan.service_mac},output:{SERVICE}'
+    for address, mac in ipv6.answered(plan).items():
+        yield from _neighbour(address, mac, to_service)
+    if dhcp.advertised(plan):
+        yield f'priority=90,in_port={GUEST},icmp6,icmp_type=133,{to_service}'
+        yield f'priority=90,in_port={SERVICE},icmp6,icmp_type=134,actions=output:{GUEST}'
+    if dhcp.leased_ipv6(plan):
+        yield f'priority=90,in_port={GUEST},udp6,tp_src=546,tp_dst=547,{to_service}'
+        yield f'priority=90,in_port={SERVICE},udp6,tp_src=547,actions=output:{GUEST}'
+    if plan.answered_ipv6:
+        metadata = box_plan.METADATA_ADDRESS_IPV6
+        yield f'priority=90,in_port={GUEST},tcp6,ipv6_dst={metadata},{to_service}'
+        yield f'priority=90,in_port={SERVICE},tcp6,ipv6_src={metadata},actions=output:{GUEST}'
+    for subnet in plan.answered_ipv6:
+        source = ipv6.source(plan, subnet)
+        for address in subnet.addresses:
+            yield (f'priority=80,in_port={SERVICE},tcp6,ipv6_src={source},ipv6_dst={address},'
+                   f'actions=output:{GUEST}')
+            yield (f'priority=80,in_port={GUEST},tcp6,ipv6_src={address},ipv6_dst={source},'
+                   f'{to_service}')
+
+
+def _neighbour(address: str, mac: str, to_service: str) -> Iterator[str]:
+    """Yield flows by which guest and box find each other, the box with one of its addresses."""
+    yield f'priority=90,in_port={GUEST},icmp6,icmp_type=135,nd_target={address},{to_service}'
+    yield (f'priority=90,in_port={SERVICE},icmp6,icmp_type=136,nd_target={address},'
+           f'actions=mod_dl_src:{mac},set_field:{mac}->nd_tll,output:{GUEST}')
+    yield (f'priority=90,in_port={SERVICE},icmp6,icmp_type=135,ipv6_src={address},'
+           f'actions=mod_dl_src:{mac},set_field:{mac}->nd_sll,output:{GUEST}')
+    yield f'priority=90,in_port={GUEST},icmp6,icmp_type=136,ipv6_dst={address},{to_service}'
 
 
 def _number(address: str) -> int:

@@ -134,7 +134,8 @@ class Ovs(base.Mechanism):
         if plan.ovn:
             self._transact(plan, self._switch.ovsdb.db_set(
                 'Interface', plan.patch_peer, ('external_ids', {_IFACE_ID: plan.port})))
-        self._send(plan, flows.bundle(flows.opened(), announce.frames(plan)))
+        self._send(plan, flows.bundle(flows.opened(), announce.frames(plan),
+                                      announce.withdrawal(plan)))
 
     def settle(self, plan: box_plan.Plan) -> None:
         # The services' device must be gone before the bridge may forward by itself.

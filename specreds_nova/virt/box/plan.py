@@ -28,6 +28,8 @@ _OVN = 'ovn'
 _FOREIGN = 'specreds-box'
 
 METADATA_ADDRESS = '169.254.169.254'
+# As in Neutron, whose agents answer at it, too.
+METADATA_ADDRESS_IPV6 = 'fe80::a9fe:a9fe'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Subnet:
     :param routes: (destination, next hop) of the subnet's host routes
     :param dhcp: the network serves DHCP in it
     :param dhcp_server: address of the network's DHCP server, if that has one of its own
+    :param address_mode: how guests get their addresses by IPv6, in Neutron's words; None if the
+        network service does not know
     """
 
     cidr: str
@@ -50,6 +54,7 @@ class Subnet:
     routes: tuple[tuple[str, str], ...]
     dhcp: bool
     dhcp_server: str | None
+    address_mode: str | None = None
 
     @property
     def version(self) -> int:
@@ -84,6 +89,8 @@ class Plan:
     :param ovn: OVN wires the port
     :param metadata_hops: addresses of OVN's metadata agents on the network; without them a DHCP
         server or a gateway routes to the metadata address
+    :param ipv6_served: the box answers over IPv6
+    :param router: link-local address of the network's router, if it is known
     """
 
     port: str
@@ -99,6 +106,8 @@ class Plan:
     hybrid: bool = False
     ovn: bool = False
     metadata_hops: tuple[str, ...] = ()
+    ipv6_served: bool = False
+    router: str | None = None
 
     @property
     def bridge(self) -> str:
@@ -140,6 +149,11 @@ class Plan:
     @property
     def ipv6(self) -> tuple[Subnet, ...]:
         return tuple(subnet for subnet in self.subnets if subnet.version == 6)
+
+    @property
+    def answered_ipv6(self) -> tuple[Subnet, ...]:
+        """The subnets of IPv6 for which the box answers."""
+        return self.ipv6 if self.ipv6_served else ()
 
     @property
     def answered(self) -> dict[str, str]:
@@ -260,10 +274,11 @@ def namespace_of(port: str) -> str:
 
 
 def from_vif(vif: Any, instance: str, backup_id: str,
-             neighbours: Mapping[str, str] | None = None) -> Plan:
+             neighbours: Mapping[str, str] | None = None, *, ipv6_served: bool = False) -> Plan:
     """Return the plan of a port.
 
     :param vif: nova.network.model.VIF, as on this host
+    :param ipv6_served: the boxes of this host answer over IPv6
     """
     network = vif['network']
     return Plan(port=vif['id'], mac=vif['address'].lower(), tap=vif['devname'],
@@ -272,7 +287,8 @@ def from_vif(vif: Any, instance: str, backup_id: str,
                 neighbours=dict(neighbours or {}),
                 details={key: value for key, value in (vif['details'] or {}).items()
                          if key in _PLUGGING},
-                hybrid=bool(vif.is_hybrid_plug_enabled()), ovn=is_ovn(vif['details'] or {}))
+                hybrid=bool(vif.is_hybrid_plug_enabled()), ovn=is_ovn(vif['details'] or {}),
+                ipv6_served=ipv6_served)
 
 
 def _subnets(subnets: Sequence[Any]) -> tuple[Subnet, ...]:
@@ -284,7 +300,8 @@ def _subnets(subnets: Sequence[Any]) -> tuple[Subnet, ...]:
                routes=tuple((route['cidr'], route['gateway']['address'])
                             for route in subnet['routes']),
                dhcp=bool(subnet.get_meta('enable_dhcp') or subnet.get_meta('dhcp_server')),
-               dhcp_server=subnet.get_meta('dhcp_server'))
+               dhcp_server=subnet.get_meta('dhcp_server'),
+               address_mode=subnet.get_meta('ipv6_address_mode'))
         for subnet in subnets if subnet['cidr'])
 
 

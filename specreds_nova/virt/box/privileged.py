@@ -4,6 +4,7 @@
 import ctypes
 import errno
 import fcntl
+import ipaddress
 import os
 import pathlib
 import re
@@ -21,6 +22,7 @@ from oslo_privsep import capabilities
 from oslo_privsep import priv_context
 
 from specreds_nova.virt.box import dhcp
+from specreds_nova.virt.box import ipv6
 from specreds_nova.virt.box import plan as box_plan
 
 SECTION = 'specreds_privileged'
@@ -92,18 +94,20 @@ def start_services(plan_json: str) -> None:
     _require(_PORT_ID, plan.port)
     _remove_namespace(plan.port)
     _make_namespace(plan)
-    if any(subnet.dhcp for subnet in plan.ipv4):
+    if dhcp.needed(plan):
         _in_namespace(plan.namespace, *dhcp.argv(plan, INSIDE))
 
 
 @context.entrypoint
-def start_responder(port: str, metadata: str) -> None:
+def start_responder(port: str, metadata: str, over_ipv6: bool = False) -> None:
     """Serve metadata in the port's namespace; return when the responder accepts connections.
 
     :param metadata: path of the file that ``metadata.write`` made
+    :param over_ipv6: serve over IPv6, too
     """
     _require(_PORT_ID, port)
-    _in_namespace(box_plan.namespace_of(port), sys.executable, '-I', str(_RESPONDER), metadata)
+    _in_namespace(box_plan.namespace_of(port), sys.executable, '-I', str(_RESPONDER), metadata,
+                  *([INSIDE] if over_ipv6 else []))
 
 
 @context.entrypoint
@@ -135,7 +139,7 @@ def accepts_connection(port: str, address: str, tcp_port: int, timeout: float) -
     """
     _require(_PORT_ID, port)
     try:
-        connection = _socket_in(box_plan.namespace_of(port))
+        connection = _socket_in(box_plan.namespace_of(port), ipaddress.ip_address(address).version)
     except FileNotFoundError:
         return False
     with connection:
@@ -192,6 +196,24 @@ def _addresses(plan: box_plan.Plan) -> list[str]:
         source = server if usable else box_plan.METADATA_ADDRESS
         for address in subnet.addresses:
             lines += [f'route replace {address}/32 dev {INSIDE} src {source}',
+                      f'neighbour replace {address} lladdr {plan.mac} dev {INSIDE} nud permanent']
+    return lines + _addresses_ipv6(plan)
+
+
+def _addresses_ipv6(plan: box_plan.Plan) -> list[str]:
+    networks = [ipaddress.IPv6Network(subnet.cidr) for subnet in plan.answered_ipv6]
+    lines = []
+    for address in ipv6.answered(plan):
+        prefix = next((network.prefixlen for network in networks
+                       if ipaddress.IPv6Address(address) in network), 64)
+        # A deprecated address is not the source of advertisements.
+        metadata = address == box_plan.METADATA_ADDRESS_IPV6
+        lines.append(f'address add {address}/{prefix} dev {INSIDE} nodad'
+                     f'{" preferred_lft 0" if metadata else ""}')
+    for subnet in plan.answered_ipv6:
+        source = ipv6.source(plan, subnet)
+        for address in subnet.addresses:
+            lines += [f'route replace {address}/128 dev {INSIDE} src {source}',
                       f'neighbour replace {address} lladdr {plan.mac} dev {INSIDE} nud permanent']
     return lines
 
@@ -264,11 +286,13 @@ def _program(pid: int) -> str:
         return ''
 
 
-def _socket_in(namespace: str) -> socket.socket:
+def _socket_in(namespace: str, version: int) -> socket.socket:
     """Return a TCP socket of a namespace.
 
+    :param version: of the Internet Protocol
     :raises FileNotFoundError: there is no such namespace
     """
+    family = socket.AF_INET6 if version == 6 else socket.AF_INET
     with (_NAMESPACES / namespace).open('rb') as handle:
         sockets: list[socket.socket] = []
         failures: list[OSError] = []
@@ -277,7 +301,7 @@ def _socket_in(namespace: str) -> socket.socket:
             if ctypes.CDLL(None, use_errno=True).setns(handle.fileno(), _CLONE_NEWNET):
                 failures.append(OSError(ctypes.get_errno(), f'cannot enter {namespace}'))
             else:
-                sockets.append(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+                sockets.append(socket.socket(family, socket.SOCK_STREAM))
 
         # The thread ends there, so that no thread of this process stays in the other namespace.
         thread = threading.Thread(target=enter)

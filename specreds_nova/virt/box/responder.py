@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A box's metadata service: it answers GET requests from one file, and does nothing else.
 
-It runs in the box's network namespace, with the file's path as argument. As soon as it accepts
+It runs in the box's network namespace, with the file's path as argument, and with the name of the
+network device, if it serves over IPv6, too. As soon as it accepts
 connections, it goes to the background and drops root. It imports the standard library only: it
 starts in a few hundredths of a second, and there is one for each port.
 """
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 import urllib.parse
 
 ADDRESS = ('169.254.169.254', 80)
+ADDRESS_IPV6 = ('fe80::a9fe:a9fe', 80)
 _NOBODY = 65534
 # At most so many at a time; further ones are closed.
 _CONNECTIONS = 16
@@ -110,10 +112,22 @@ class Server(http.server.ThreadingHTTPServer):
         self.server_name, self.server_port = ADDRESS
 
 
-def main(path: str) -> None:
-    """Serve until the process is killed."""
+class ServerIPv6(Server):
+    """Serves over IPv6."""
+
+    address_family = socket.AF_INET6
+
+
+def main(path: str, device: str | None = None) -> None:
+    """Serve until the process is killed.
+
+    :param device: network device with the address of IPv6, which is link-local
+    """
     Handler.answers = load(pathlib.Path(path))
-    server = Server(ADDRESS, Handler)
+    servers = [Server(ADDRESS, Handler)]
+    if device is not None:
+        scope = socket.if_nametoindex(device)
+        servers.append(ServerIPv6((*ADDRESS_IPV6, 0, scope), Handler))
     if os.fork():
         os._exit(0)
     os.setsid()
@@ -121,8 +135,10 @@ def main(path: str) -> None:
         os.setgroups([])
         os.setgid(_NOBODY)
         os.setuid(_NOBODY)
-    server.serve_forever()
+    for server in servers[1:]:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    servers[0].serve_forever()
 
 
 if __name__ == '__main__':
-    main(sys.argv[1])
+    main(*sys.argv[1:])

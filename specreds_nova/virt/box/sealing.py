@@ -20,6 +20,7 @@ from specreds_nova.virt.box import background
 from specreds_nova.virt.box import base
 from specreds_nova.virt.box import dhcp
 from specreds_nova.virt.box import errors
+from specreds_nova.virt.box import ipv6
 from specreds_nova.virt.box import ovs
 from specreds_nova.virt.box import plan as box_plan
 from specreds_nova.virt.box import plan_store
@@ -41,6 +42,7 @@ class Box:
         privileged.prepare()
         if (missing := dhcp.missing()) is not None:
             LOG.error('servers whose networks have DHCP cannot have backups here: %s', missing)
+        self._ipv6_served = _serves_ipv6()
         self._host: str = cfg.CONF.host
         self._plans = plan_store.PlanStore(
             pathlib.Path(cfg.CONF.state_path, 'specreds', 'boxes'))
@@ -83,7 +85,8 @@ class Box:
         """
         vifs = [copy.deepcopy(vif) for vif in instance.get_network_info()]
         self._admission.check(instance)
-        plans = [box_plan.from_vif(vif, instance.uuid, backup_id) for vif in vifs]
+        plans = [box_plan.from_vif(vif, instance.uuid, backup_id, ipv6_served=self._ipv6_served)
+                 for vif in vifs]
         for plan in plans:
             self._plans.save(plan)
             self._mechanism.seal(plan)
@@ -251,11 +254,14 @@ class Box:
     def accepts_connection(self, backup_id: str, tcp_port: int, timeout: float) -> bool:
         """Return whether the guest accepts a TCP connection from inside its box.
 
+        IPv4 is tried first.
+
         :param timeout: seconds for each address
         """
         return any(privileged.accepts_connection(plan.port, address, tcp_port, timeout)
                    for plan in self._plans.of(backup_id)
-                   for subnet in plan.ipv4 for address in subnet.addresses)
+                   for subnet in (*plan.ipv4, *plan.answered_ipv6)
+                   for address in subnet.addresses)
 
     def _bind_ports(self, context: Any, instance: Any, plans: Sequence[box_plan.Plan],
                     looking: futures.Future[admission.Ports]) -> None:
@@ -297,6 +303,16 @@ class Box:
     def _ports(self, backup_id: str) -> list[str]:
         ports = {box.port for box in self._mechanism.existing() if box.backup_id == backup_id}
         return sorted(ports | {plan.port for plan in self._plans.of(backup_id)})
+
+
+def _serves_ipv6() -> bool:
+    """Return whether the boxes of this host answer over IPv6, and log why not."""
+    if not cfg.CONF.specreds.box_ipv6:
+        return False
+    if (missing := ipv6.missing()) is not None:
+        LOG.error('the boxes of backups answer over IPv4 only: %s', missing)
+        return False
+    return True
 
 
 def _elapsed(begun: float) -> int:

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a shut box answers its guest in place of the network: ARP, DHCP and metadata."""
+"""What a shut box answers its guest in place of the network.
+
+That is ARP and neighbour discovery, router advertisements, DHCP and metadata.
+"""
 
 from collections.abc import Iterable, Mapping
 import dataclasses
+import pathlib
 import threading
 from typing import Any
 
@@ -10,7 +14,9 @@ from oslo_concurrency import processutils
 from oslo_log import log as logging
 
 from specreds_nova.virt.box import base
+from specreds_nova.virt.box import dhcp
 from specreds_nova.virt.box import errors
+from specreds_nova.virt.box import ipv6
 from specreds_nova.virt.box import metadata
 from specreds_nova.virt.box import plan as box_plan
 from specreds_nova.virt.box import plan_store
@@ -38,48 +44,69 @@ class Services:
 
         :raises errors.BoxFailed: the DHCP server could not be started
         """
-        if not plan.ipv4:
+        if not (plan.ipv4 or plan.answered_ipv6):
             return
+        plan = self._find_router(context, network, plan)
         if plan.ovn and (hops := self._bindings.metadata_hops(context, network)):
             plan = self._extend(plan, hops, hops)
         self._start_dhcp(plan)
         path = self._plans.path(plan.port, _METADATA)
         try:
             metadata.write(instance, path)
-            privileged.start_responder(plan.port, str(path))
+            self._start_responder(plan, path)
         except Exception:
             # Guests read metadata at their first boot, and this is a later one.
             LOG.exception('the box of port %s has no metadata service', plan.port)
 
     def restore(self, plan: box_plan.Plan) -> None:
         """Start DHCP and metadata again if one of them has ended."""
-        if not plan.ipv4:
+        if not (plan.ipv4 or plan.answered_ipv6):
             return
         path = self._plans.path(plan.port, _METADATA)
-        wanted = any(subnet.dhcp for subnet in plan.ipv4) + path.exists()
+        wanted = dhcp.needed(plan) + path.exists()
         if len(privileged.namespace_runs(plan.port)) < wanted:
             self._start_dhcp(plan)
             if path.exists():
-                privileged.start_responder(plan.port, str(path))
+                self._start_responder(plan, path)
 
     def add_neighbours(self, context: Any, plan: box_plan.Plan, network: str) -> None:
-        """Make the box answer ARP with the addresses that the guest will find outside."""
-        addresses = set(plan.answered) - {box_plan.METADATA_ADDRESS}
+        """Make the box answer with the hardware addresses that the guest will find outside."""
+        addresses = set(plan.answered) - {box_plan.METADATA_ADDRESS} | {
+            address for subnet in plan.answered_ipv6
+            for address in (subnet.dhcp_server, subnet.gateway) if address}
         neighbours = self._bindings.neighbours(context, network, addresses)
         if neighbours:
             self._extend(plan, neighbours)
 
+    def _find_router(self, context: Any, network: str, plan: box_plan.Plan) -> box_plan.Plan:
+        """Return the plan with the link-local address of the network's router, if that is found.
+
+        The box's services have it from the beginning.
+        """
+        gateways = {subnet.gateway for subnet in plan.answered_ipv6 if subnet.gateway}
+        if not gateways:
+            return plan
+        neighbours = self._bindings.neighbours(context, network, gateways)
+        extended = dataclasses.replace(plan, neighbours={**plan.neighbours, **neighbours})
+        router = ipv6.known_router(extended)
+        return self._extend(plan, neighbours, router=router) if router else plan
+
     def _extend(self, plan: box_plan.Plan, neighbours: Mapping[str, str],
-                metadata_hops: Iterable[str] = ()) -> box_plan.Plan:
+                metadata_hops: Iterable[str] = (), router: str | None = None) -> box_plan.Plan:
         """Add addresses of the network to the plan of a box, and apply the plan."""
         with self._extending:
             plan = self._plans.get(plan.port) or plan
             plan = dataclasses.replace(
                 plan, neighbours={**plan.neighbours, **neighbours},
-                metadata_hops=tuple(dict.fromkeys((*plan.metadata_hops, *metadata_hops))))
+                metadata_hops=tuple(dict.fromkeys((*plan.metadata_hops, *metadata_hops))),
+                router=router or plan.router)
             self._plans.save(plan)
             self._mechanism.seal(plan)
             return plan
+
+    def _start_responder(self, plan: box_plan.Plan, path: pathlib.Path) -> None:
+        over_ipv6 = (True,) if plan.answered_ipv6 else ()
+        privileged.start_responder(plan.port, str(path), *over_ipv6)
 
     def _start_dhcp(self, plan: box_plan.Plan) -> None:
         try:

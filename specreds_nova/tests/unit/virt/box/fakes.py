@@ -15,6 +15,11 @@ BACKUP_ID = 'cccccccc-1111-4111-8111-111111111111'
 MAC = 'fa:16:3e:00:00:01'
 ADDRESS = '10.77.0.50'
 GATEWAY = '10.77.0.1'
+ADDRESS_IPV6 = '2001:db8::50'
+GATEWAY_IPV6 = '2001:db8::1'
+ROUTER_MAC = 'fa:16:3e:00:00:99'
+# Derived from that.
+ROUTER = 'fe80::f816:3eff:fe00:99'
 
 
 def subnet(**changes: Any) -> plans.Subnet:
@@ -23,6 +28,13 @@ def subnet(**changes: Any) -> plans.Subnet:
         'cidr': '10.77.0.0/24', 'addresses': (ADDRESS,), 'gateway': GATEWAY, 'dns': ('8.8.8.8',),
         'routes': (), 'dhcp': True, 'dhcp_server': None}
     return plans.Subnet(**{**fields, **changes})
+
+
+def subnet_ipv6(**changes: Any) -> plans.Subnet:
+    """Return a subnet with addresses by router advertisements."""
+    return subnet(**{'cidr': '2001:db8::/64', 'addresses': (ADDRESS_IPV6,),
+                     'gateway': GATEWAY_IPV6, 'dns': ('2001:db8::53',), 'address_mode': 'slaac',
+                     **changes})
 
 
 def plan(*subnets: plans.Subnet, **changes: Any) -> plans.Plan:

@@ -26,7 +26,7 @@ class SealingTestCase(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        conf = self.useFixture(config_fixture.Config(nova.conf.CONF))
+        self.conf = conf = self.useFixture(config_fixture.Config(nova.conf.CONF))
         state = self.useFixture(fixtures.TempDir()).path
         conf.config(state_path=state, host='node2')
         self.kept = pathlib.Path(state, 'specreds', 'boxes', fakes.PORT)

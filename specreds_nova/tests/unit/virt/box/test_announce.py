@@ -6,6 +6,7 @@ import testtools
 
 from specreds_nova.tests.unit.virt.box import fakes
 from specreds_nova.virt.box import announce
+from specreds_nova.virt.box import ipv6
 
 _MAC = bytes.fromhex(fakes.MAC.replace(':', ''))
 _V6 = {'cidr': '2001:db8::/64', 'addresses': ('2001:db8::50',), 'gateway': '2001:db8::1'}
@@ -65,3 +66,32 @@ class TestFrames(testtools.TestCase):
         solicitation = announce.frames(fakes.plan(fakes.subnet(**_V6)))[-1]
         self.assertEqual(ipaddress.IPv6Address('::').packed, solicitation[22:38])
         self.assertEqual(8, int.from_bytes(solicitation[18:20], 'big'))
+
+    def test_addresses_that_the_box_answered_for_are_solicited(self) -> None:
+        frames = announce.frames(fakes.plan(fakes.subnet_ipv6(), ipv6_served=True))[1:]
+        self.assertEqual([136, 135, 133], [frame[54] for frame in frames])
+        solicitation = frames[1]
+        self.assertEqual(bytes.fromhex('3333ff000001'), solicitation[:6])
+        self.assertEqual(ipaddress.IPv6Address(fakes.ADDRESS_IPV6).packed, solicitation[22:38])
+        self.assertEqual(ipaddress.IPv6Address(fakes.GATEWAY_IPV6).packed, solicitation[62:78])
+        self.assertEqual(b'\1\1' + _MAC, solicitation[78:86])
+
+
+class TestWithdrawal(testtools.TestCase):
+
+    def test_box_with_an_address_of_its_own_withdraws_itself_as_the_router(self) -> None:
+        plan = fakes.plan(fakes.subnet_ipv6(), ipv6_served=True)
+        [frame] = announce.withdrawal(plan)
+        self.assertEqual(134, frame[54])
+        self.assertEqual(ipaddress.IPv6Address(ipv6.router(plan)).packed, frame[22:38])
+        # The lifetime of the router.
+        self.assertEqual(b'\0\0', frame[60:62])
+
+    def test_router_of_the_network_stays(self) -> None:
+        self.assertEqual([], announce.withdrawal(
+            fakes.plan(fakes.subnet_ipv6(), ipv6_served=True, router=fakes.ROUTER)))
+
+    def test_box_that_advertised_nothing_withdraws_nothing(self) -> None:
+        for plan in (fakes.plan(), fakes.plan(fakes.subnet_ipv6()), fakes.plan(
+                fakes.subnet_ipv6(address_mode=None), ipv6_served=True)):
+            self.assertEqual([], announce.withdrawal(plan))

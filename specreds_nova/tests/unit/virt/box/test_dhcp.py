@@ -5,6 +5,7 @@ import testtools
 
 from specreds_nova.tests.unit.virt.box import fakes
 from specreds_nova.virt.box import dhcp
+from specreds_nova.virt.box import plan as plans
 
 
 class TestArgv(testtools.TestCase):
@@ -71,3 +72,54 @@ class TestArgv(testtools.TestCase):
         argv = self._argv(fakes.subnet(dhcp=False),
                           fakes.subnet(cidr='2001:db8::/64', addresses=('2001:db8::5',)))
         self.assertEqual([], [word for word in argv if word.startswith('--dhcp-range')])
+
+
+class TestIpv6(testtools.TestCase):
+
+    def _argv(self, *subnets: plans.Subnet) -> list[str]:
+        plan = fakes.plan(*subnets, ipv6_served=True)
+        return [word for word in dhcp.argv(plan, 'box0')
+                if word.startswith(('--dhcp-range', '--dhcp-host', '--dhcp-opt', '--enable-ra',
+                                    '--ra-param'))]
+
+    def test_addresses_by_advertisements_are_not_leased(self) -> None:
+        self.assertEqual([
+            '--dhcp-range=set:ipv6-0,2001:db8::,ra-only,64,86400',
+            '--dhcp-option-force=tag:ipv6-0,option6:dns-server,[2001:db8::53]', '--enable-ra',
+            '--ra-param=box0,mtu:1450,60,1800'], self._argv(fakes.subnet_ipv6()))
+
+    def test_stateless_server_has_options_only(self) -> None:
+        argv = self._argv(fakes.subnet_ipv6(address_mode='dhcpv6-stateless', dns=()))
+        self.assertIn('--dhcp-range=set:ipv6-0,2001:db8::,ra-stateless,64,86400', argv)
+        self.assertEqual([], [word for word in argv if word.startswith('--dhcp-host')])
+
+    def test_stateful_server_has_the_lease_of_the_port(self) -> None:
+        argv = self._argv(fakes.subnet_ipv6(address_mode='dhcpv6-stateful'))
+        self.assertIn('--dhcp-range=set:ipv6-0,2001:db8::,static,64,86400', argv)
+        self.assertIn(f'--dhcp-host={fakes.MAC},[2001:db8::50],host-2001-db8--50,86400', argv)
+        self.assertIn('--enable-ra', argv)
+
+    def test_host_has_one_entry_for_both_protocols(self) -> None:
+        argv = self._argv(fakes.subnet(), fakes.subnet_ipv6(address_mode='dhcpv6-stateful'))
+        self.assertEqual([f'--dhcp-host={fakes.MAC},{fakes.ADDRESS},[2001:db8::50],'
+                          'host-10-77-0-50,86400'],
+                         [word for word in argv if word.startswith('--dhcp-host')])
+
+    def test_subnet_without_a_mode_is_not_advertised(self) -> None:
+        argv = self._argv(fakes.subnet_ipv6(address_mode=None))
+        self.assertIn('--dhcp-range=set:ipv6-0,2001:db8::,static,64,86400', argv)
+        self.assertNotIn('--enable-ra', argv)
+
+    def test_subnet_without_a_gateway_has_no_router(self) -> None:
+        self.assertIn('--ra-param=box0,mtu:1450,60,0',
+                      self._argv(fakes.subnet_ipv6(gateway=None)))
+
+    def test_larger_networks_and_those_without_dhcp_are_not_served(self) -> None:
+        for subnet in (fakes.subnet_ipv6(cidr='2001:db8::/56'), fakes.subnet_ipv6(dhcp=False)):
+            self.assertEqual([], self._argv(subnet))
+            self.assertFalse(dhcp.needed(fakes.plan(subnet, ipv6_served=True)))
+
+    def test_command_line_of_ipv4_is_unchanged_by_ipv6(self) -> None:
+        alone = dhcp.argv(fakes.plan(), 'box0')
+        both = fakes.plan(fakes.subnet(), fakes.subnet_ipv6(), ipv6_served=True)
+        self.assertEqual(alone, dhcp.argv(both, 'box0')[:len(alone)])

@@ -44,6 +44,42 @@ class TestSealed(testtools.TestCase):
     def test_ipv6_is_dropped(self) -> None:
         self.assertEqual(1, len(flows.sealed(fakes.plan(fakes.subnet(**_V6)))))
 
+    def test_ipv6_of_the_guest_stays_in_the_box(self) -> None:
+        for mode in (None, 'slaac', 'dhcpv6-stateful', 'dhcpv6-stateless'):
+            plan = fakes.plan(fakes.subnet_ipv6(address_mode=mode), ipv6_served=True)
+            first, *others = flows.sealed(plan)
+            self.assertIn('actions=drop', first)
+            for flow in others:
+                self.assertRegex(
+                    flow, rf'^priority=[89]0,in_port=({flows.GUEST}|{flows.SERVICE}),')
+                self.assertRegex(flow, rf',output:({flows.GUEST}|{flows.SERVICE})$'
+                                       rf'|actions=output:{flows.GUEST}$')
+
+    def test_ipv4_is_unchanged_by_ipv6(self) -> None:
+        alone = flows.sealed(fakes.plan())
+        self.assertEqual(alone, flows.sealed(fakes.plan(ipv6_served=True)))
+        both = fakes.plan(fakes.subnet(), fakes.subnet_ipv6(), ipv6_served=True)
+        self.assertEqual(alone, flows.sealed(both)[:len(alone)])
+
+    def test_guest_finds_the_addresses_of_the_box_only(self) -> None:
+        plan = fakes.plan(fakes.subnet_ipv6(), ipv6_served=True, router=fakes.ROUTER,
+                          neighbours={fakes.GATEWAY_IPV6: fakes.ROUTER_MAC})
+        solicited = re.findall(rf'in_port={flows.GUEST},icmp6,icmp_type=135,nd_target=([^,]+),',
+                               '\n'.join(flows.sealed(plan)))
+        self.assertEqual({'fe80::a9fe:a9fe', fakes.ROUTER, fakes.GATEWAY_IPV6}, set(solicited))
+        self.assertIn(f'priority=90,in_port={flows.SERVICE},icmp6,icmp_type=136,'
+                      f'nd_target={fakes.GATEWAY_IPV6},actions=mod_dl_src:{fakes.ROUTER_MAC},'
+                      f'set_field:{fakes.ROUTER_MAC}->nd_tll,output:{flows.GUEST}',
+                      flows.sealed(plan))
+
+    def test_advertisements_and_dhcpv6_pass_as_the_subnet_demands(self) -> None:
+        for mode, advertised, leased in ((None, False, True), ('slaac', True, False),
+                                         ('dhcpv6-stateful', True, True),
+                                         ('dhcpv6-stateless', True, True)):
+            text = '\n'.join(flows.sealed(fakes.plan(fakes.subnet_ipv6(address_mode=mode),
+                                                     ipv6_served=True)))
+            self.assertEqual((advertised, leased), ('icmp_type=134' in text, '547' in text))
+
     def test_arp_is_answered_with_the_real_hardware_addresses(self) -> None:
         plan = fakes.plan(neighbours={fakes.GATEWAY: 'fa:16:3e:00:00:99'})
         [flow] = [flow for flow in flows.sealed(plan) if f'arp_tpa={fakes.GATEWAY}' in flow]
@@ -72,3 +108,10 @@ class TestOpened(testtools.TestCase):
                           f'packet-out in_port={flows.GUEST} packet=0102 '
                           f'actions=output:{flows.PATCH}', ''],
                          flows.bundle(flows.opened(), [b'\1\2']).split('\n'))
+
+    def test_guest_is_told_after_the_network(self) -> None:
+        self.assertEqual([f'packet-out in_port={flows.GUEST} packet=01 '
+                          f'actions=output:{flows.PATCH}',
+                          f'packet-out in_port={flows.PATCH} packet=02 '
+                          f'actions=output:{flows.GUEST}', ''],
+                         flows.bundle([], [b'\1'], [b'\2']).split('\n')[1:])

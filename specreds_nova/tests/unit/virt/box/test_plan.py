@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 
+from nova.network import model as network_model
 import testtools
 
 from specreds_nova.tests.unit.virt.box import fakes
@@ -21,6 +22,18 @@ class TestPlan(testtools.TestCase):
                           neighbours={fakes.GATEWAY: 'fa:16:3e:00:00:99'})
         self.assertEqual(plan, plans.Plan.from_json(plan.to_json()))
 
+    def test_mode_of_addresses_is_part_of_the_plan(self) -> None:
+        vif = fakes.vif()
+        vif['network']['subnets'].append(network_model.Subnet(
+            cidr='2001:db8::/64', gateway=network_model.IP(fakes.GATEWAY_IPV6), dns=[], routes=[],
+            ips=[network_model.FixedIP(address=fakes.ADDRESS_IPV6)], enable_dhcp=True,
+            ipv6_address_mode='slaac'))
+        plan = plans.from_vif(vif, fakes.SERVER, fakes.BACKUP_ID, ipv6_served=True)
+        [subnet] = plan.answered_ipv6
+        self.assertEqual('slaac', subnet.address_mode)
+        self.assertEqual(plan, plans.Plan.from_json(plan.to_json()))
+        self.assertEqual((), plans.from_vif(vif, fakes.SERVER, fakes.BACKUP_ID).answered_ipv6)
+
     def test_linux_bridge_of_novas_network_info_is_part_of_the_plan(self) -> None:
         vif = fakes.vif(details={'bridge_name': 'br-int', 'ovs_hybrid_plug': True})
         plan = plans.from_vif(vif, fakes.SERVER, fakes.BACKUP_ID)
@@ -37,7 +50,9 @@ class TestPlan(testtools.TestCase):
 
     def test_plan_of_an_older_release_is_read(self) -> None:
         fields = json.loads(fakes.plan().to_json())
-        del fields['ovn'], fields['metadata_hops']
+        del fields['ovn'], fields['metadata_hops'], fields['ipv6_served'], fields['router']
+        for subnet in fields['subnets']:
+            del subnet['address_mode']
         self.assertEqual(fakes.plan(), plans.Plan.from_json(json.dumps(fields)))
 
     def test_metadata_is_routed_by_the_hop_of_the_subnet(self) -> None:

@@ -47,6 +47,35 @@ class TestPrivileged(testtools.TestCase):
         self.assertEqual(['ip', 'netns', 'exec', f'specreds-{fakes.PORT}', 'dnsmasq'],
                          dnsmasq.args[0][:5])
 
+    def test_namespace_has_the_addresses_of_the_box(self) -> None:
+        self.useFixture(fixtures.MockPatchObject(privileged, '_without_checksum_offload'))
+        plan = fakes.plan(fakes.subnet_ipv6(), ipv6_served=True, router=fakes.ROUTER)
+        privileged.start_services(plan.to_json())
+        lines = self.executed.mock_calls[-1].kwargs['process_input'].splitlines()
+        for line in ('address add fe80::a9fe:a9fe/64 dev box0 nodad preferred_lft 0',
+                     f'address add {fakes.ROUTER}/64 dev box0 nodad',
+                     f'address add {fakes.GATEWAY_IPV6}/64 dev box0 nodad',
+                     f'route replace {fakes.ADDRESS_IPV6}/128 dev box0 src {fakes.GATEWAY_IPV6}',
+                     f'neighbour replace {fakes.ADDRESS_IPV6} lladdr {fakes.MAC} dev box0 nud '
+                     'permanent'):
+            self.assertIn(line, lines)
+        self.program.assert_called_once()
+
+    def test_metadata_is_served_over_ipv6_by_the_device(self) -> None:
+        privileged.start_responder(fakes.PORT, 'x')
+        privileged.start_responder(fakes.PORT, 'x', True)
+        self.assertEqual([['x'], ['x', 'box0']], [
+            call.args[0][call.args[0].index('x'):] for call in self.program.mock_calls])
+
+    def test_guest_is_probed_over_the_protocol_of_its_address(self) -> None:
+        connection = mock.MagicMock()
+        connection.connect_ex.return_value = 0
+        inside = self.useFixture(fixtures.MockPatchObject(
+            privileged, '_socket_in', return_value=connection)).mock
+        for address, version in ((fakes.ADDRESS, 4), (fakes.ADDRESS_IPV6, 6)):
+            self.assertTrue(privileged.accepts_connection(fakes.PORT, address, 80, 0.1))
+            inside.assert_called_with(f'specreds-{fakes.PORT}', version)
+
     def test_box_without_dhcp_starts_no_server(self) -> None:
         self.useFixture(fixtures.MockPatchObject(privileged, '_without_checksum_offload'))
         privileged.start_services(fakes.plan(fakes.subnet(dhcp=False)).to_json())

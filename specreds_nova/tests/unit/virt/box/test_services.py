@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a shut box answers its guest."""
 
+import fixtures
+from nova.network import model as network_model
+
 from specreds_nova.tests.unit.virt.box import fakes
 from specreds_nova.tests.unit.virt.box import sealing_base
 from specreds_nova.virt.box import errors
+from specreds_nova.virt.box import ipv6
 from specreds_nova.virt.box import plan as plans
 
 
@@ -33,3 +37,69 @@ class TestServices(sealing_base.SealingTestCase):
         self.sealed()
         self.privileged['start_services'].side_effect = OSError('no')
         self.assertRaises(errors.BoxFailed, self.sealed)
+
+
+class TestIpv6(sealing_base.SealingTestCase):
+    """The services of a port that has no address of IPv4."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.missing = self.useFixture(fixtures.MockPatchObject(
+            ipv6, 'missing', return_value=None)).mock
+        self.conf.config(box_ipv6=True, group='specreds')
+        self.bind_ipv6()
+        self.box = self.made()
+
+    def bind_ipv6(self) -> None:
+        vif = fakes.vif()
+        vif['network']['subnets'] = [network_model.Subnet(
+            cidr='2001:db8::/64', gateway=network_model.IP(fakes.GATEWAY_IPV6), dns=[], routes=[],
+            ips=[network_model.FixedIP(address=fakes.ADDRESS_IPV6)], enable_dhcp=True,
+            ipv6_address_mode='slaac')]
+        self.instance.get_network_info.return_value = network_model.NetworkInfo([vif])
+
+    def served(self) -> plans.Plan:
+        [served] = self.privileged['start_services'].call_args.args
+        return plans.Plan.from_json(served)
+
+    def test_services_have_the_address_of_the_router(self) -> None:
+        self.bindings.neighbours.return_value = {fakes.GATEWAY_IPV6: fakes.ROUTER_MAC}
+        self.sealed()
+        self.assertEqual(fakes.ROUTER, self.served().router)
+        assert self.mechanism.plan
+        self.assertEqual(fakes.ROUTER, self.mechanism.plan.router)
+        self.assertEqual((True,), self.privileged['start_responder'].call_args.args[2:])
+
+    def test_unknown_router_is_replaced_by_the_box(self) -> None:
+        self.sealed()
+        self.assertIsNone(self.served().router)
+
+    def test_services_that_ended_are_started_again(self) -> None:
+        self.sealed()
+        self.privileged['start_services'].reset_mock()
+        self.box.reconcile([fakes.BACKUP_ID], [])
+        self.privileged['start_services'].assert_not_called()
+        self.privileged['namespace_runs'].return_value = []
+        self.box.reconcile([fakes.BACKUP_ID], [])
+        self.privileged['start_services'].assert_called_once()
+
+    def test_address_of_ipv6_is_probed(self) -> None:
+        self.sealed()
+        self.privileged['accepts_connection'].return_value = True
+        self.assertTrue(self.box.accepts_connection(fakes.BACKUP_ID, 80, 0.5))
+        self.privileged['accepts_connection'].assert_called_once_with(
+            fakes.PORT, fakes.ADDRESS_IPV6, 80, 0.5)
+
+    def test_host_that_cannot_serve_ipv6_leaves_it_out(self) -> None:
+        self.missing.return_value = 'no dnsmasq'
+        self.box = self.made()
+        self.sealed()
+        self.privileged['start_services'].assert_not_called()
+        self.assertFalse(self.box.accepts_connection(fakes.BACKUP_ID, 80, 0.5))
+        self.privileged['accepts_connection'].assert_not_called()
+
+    def test_ipv6_is_an_option(self) -> None:
+        self.conf.config(box_ipv6=False, group='specreds')
+        self.box = self.made()
+        self.sealed()
+        self.privileged['start_services'].assert_not_called()
