@@ -144,8 +144,12 @@ class Writer:
             },
             _privsep(_NOVA_PRIVSEP, files.nova_conf),
             {} if settings.plain else deployment.compute(),
-            {'specreds': {'server_disk_backups': 'true'}} if (
-                settings.disks == layout.RBD_BACKUPS and not settings.plain) else {})
+            {} if settings.plain else {'specreds': self._options()})
+
+    def _options(self) -> dict[str, private.Value]:
+        """Return the options of the plug-in that are off by default."""
+        backups = self._settings.disks == layout.RBD_BACKUPS
+        return {'box_ipv6': 'true', **({'server_disk_backups': 'true'} if backups else {})}
 
     def _disks(self) -> dict[str, private.Value]:
         """Return where Nova keeps disks that are no volumes."""

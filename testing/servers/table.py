@@ -103,6 +103,9 @@ ROWS = (
         "failover of a router that was on the failed host is Neutron's or OVN's; no test with "
         'either in a cloud',
         f'{_BOX}.test_bindings.TestBindings.test_hardware_addresses_of_neighbours_are_read'),
+    Row('ipv6', _NETWORK, 'addresses of IPv6, alone or beside IPv4', SPECULATIVE,
+        'answered in the box with box_ipv6, which is experimental; otherwise only after the '
+        'promotion', f'{_STORIES}.test_ipv6.TestIpv6.test_server_with_ipv6_only'),
     Row('trunk', _NETWORK, 'a trunk, or a port with limits or guarantees of bandwidth', EVACUATED,
         'a box would lose them',
         'specreds_nova.tests.unit.virt.box.test_ovs.TestRefusal.test_other_types_are_refused'),

@@ -73,7 +73,7 @@ class ConfTest(base.HostsTestCase):
         self.write(layout.Settings(hosts=3, disks='rbd'))
         libvirt = self.read(self.files.nova_conf)['libvirt']
         self.assertEqual(('rbd', 'vms'), (libvirt['images_type'], libvirt['images_rbd_pool']))
-        self.assertNotIn('specreds', self.read(self.files.nova_conf))
+        self.assertNotIn('server_disk_backups', self.read(self.files.nova_conf)['specreds'])
 
     def test_disks_of_servers_in_rbd_may_have_backups(self) -> None:
         self.write(layout.Settings(hosts=3, disks='rbd-backups'))
