@@ -211,7 +211,7 @@ class PromotedTest(CheckTestCase):
                 party = history.Party([written, op(_PRIMARY + 2, block, 1, 21, 22, verb=verb)],
                                       loose=True)
                 wrong = party.acknowledged_after(_CUT, self.start, 'the cut was over')
-                self.assertEqual(block not in allowed, bool(wrong), (verb, block))
+                self.assertEqual(block not in allowed, bool(wrong), f'{verb} {block}')
 
     def test_write_in_flight_at_the_cut_counts_once_acknowledged(self) -> None:
         primary = [op(_PRIMARY + 1, 0, 1, 9, 30)]

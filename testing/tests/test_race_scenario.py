@@ -121,7 +121,8 @@ class QemuTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.calls = mock.Mock()
-        self.patch(backup, 'StorageDaemon', mock.Mock(return_value=self.calls.daemon))
+        self.daemon_of = mock.Mock(return_value=self.calls.daemon)
+        self.patch(backup, 'StorageDaemon', self.daemon_of)
         self.patch(processes.WriterProcess, '__init__', lambda *_args: None)
         for name in ('stop', 'wake', 'kill'):
             self.patch(processes.WriterProcess, name, getattr(self.calls.writer, name))
@@ -131,7 +132,7 @@ class QemuTest(testtools.TestCase):
             [(1 << 20, ['volumes', 'race', 'disk'])], writer.Spec(seed=1, origin=1))
 
     def test_volumes_are_opened_with_writeback(self) -> None:
-        (node,), prefixes, *_ = backup.StorageDaemon.call_args.args
+        (node,), prefixes, *_ = self.daemon_of.call_args.args
         self.assertEqual({'direct': False, 'no-flush': False}, node['cache'])
         self.assertEqual(('volumes', 'race', 'disk'),
                          (node['pool'], node['namespace'], node['image']))

@@ -79,7 +79,8 @@ class APITest(db_base.StoreTest):
 
     def create_racing(self) -> model.Recovery:
         """Create a recovery that races, with some steps."""
-        recovery = self.created(id=ID, server=SERVER, why=WHY, priority=10, expected=2.5)
+        recovery: model.Recovery = self.created(
+            id=ID, server=SERVER, why=WHY, priority=10, expected=2.5)
         recovery = self.store.change(recovery, state=model.RACING, destination='node2')
         self.clock.time = 1000.25
         attempt = self.store.begin_step(recovery, 'super')
