@@ -68,12 +68,13 @@ class Cloud:
                  clustered: bool | None = None, plain: bool | None = None,
                  hosts: int | None = None, engines: int | None = None,
                  firewall: str | None = None, network: str | None = None,
-                 disks: str | None = None, cachemodes: str | None = None) -> None:
+                 disks: str | None = None, cachemodes: str | None = None,
+                 box_ipv6: bool | None = None) -> None:
         self.files = layout.Layout(pathlib.Path(data_dir))
         fixed: dict[str, Any] = {name: value for name, value in (
             ('port', port), ('backends', backends), ('hosts', hosts), ('firewall', firewall),
             ('network', network), ('disks', disks),
-            ('cachemodes', cachemodes)) if value is not None}
+            ('cachemodes', cachemodes), ('box_ipv6', box_ipv6)) if value is not None}
         free: dict[str, Any] = {name: value for name, value in (
             ('extra_backends', extra_backends and tuple(extra_backends)),
             ('clustered', clustered), ('plain', plain), ('engines', engines))

@@ -42,6 +42,8 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
     up.add_argument('--cachemodes', metavar='MODES',
                     help="Nova's disk_cachemodes on the hosts, for example network=writeback "
                          '(default: those of Nova, no cache of volumes)')
+    up.add_argument('--box-ipv6', action='store_true', default=None,
+                    help='answer over IPv6, too, in the boxes of backups, which is experimental')
     up.add_argument('--extra-backend', action='append', metavar='NAME=POOL,USER,CONF',
                     help='a back end on another Ceph; can be given several times')
     up.add_argument('--clustered', action=argparse.BooleanOptionalAction,
@@ -102,7 +104,8 @@ def _up(args: argparse.Namespace, progress: commands.Progress) -> int:
                                   extra_backends=extra, clustered=args.clustered,
                                   plain=args.plain, hosts=hosts, engines=engines,
                                   firewall=args.firewall, network=args.network,
-                                  disks=args.disks, cachemodes=args.cachemodes)
+                                  disks=args.disks, cachemodes=args.cachemodes,
+                                  box_ipv6=args.box_ipv6)
     cloud.up(progress)
     progress(f'the cloud is up; to use it, type: . {cloud.openrc()}')
     print(f'openrc: {cloud.openrc()}', flush=True)

@@ -144,12 +144,13 @@ class Writer:
             },
             _privsep(_NOVA_PRIVSEP, files.nova_conf),
             {} if settings.plain else deployment.compute(),
-            {} if settings.plain else {'specreds': self._options()})
+            {} if settings.plain or not self._options() else {'specreds': self._options()})
 
     def _options(self) -> dict[str, private.Value]:
         """Return the options of the plug-in that are off by default."""
-        backups = self._settings.disks == layout.RBD_BACKUPS
-        return {'box_ipv6': 'true', **({'server_disk_backups': 'true'} if backups else {})}
+        return {name: 'true' for name, wanted in (
+            ('box_ipv6', self._settings.box_ipv6),
+            ('server_disk_backups', self._settings.disks == layout.RBD_BACKUPS)) if wanted}
 
     def _disks(self) -> dict[str, private.Value]:
         """Return where Nova keeps disks that are no volumes."""

@@ -87,8 +87,8 @@ _CACHEMODES = re.compile(r'(^|,)(file|block|network)=(none|writethrough|writebac
 class Settings:
     """The choices for a cloud.
 
-    `port`, `backends`, `hosts`, `firewall`, `network`, `disks`, `cachemodes` and `secret_uuid` are
-    made once.
+    `port`, `backends`, `hosts`, `firewall`, `network`, `disks`, `cachemodes`, `box_ipv6` and
+    `secret_uuid` are made once.
 
     :param backends: number of back ends on the cloud's own Ceph
     :param hosts: number of simulated compute hosts; with none, there is only block storage
@@ -102,6 +102,7 @@ class Settings:
     :param disks: where Nova keeps the disks of servers that are no volumes: in files of each host,
         or in a pool of the first back end's Ceph
     :param cachemodes: Nova's `disk_cachemodes` on the hosts; empty for Nova's default
+    :param box_ipv6: whether the boxes of backups answer over IPv6
     :param secret_uuid: from which those of the back ends' keys are made
     """
 
@@ -116,6 +117,7 @@ class Settings:
     network: str = OVS
     disks: str = FILES
     cachemodes: str = ''
+    box_ipv6: bool = False
     secret_uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 
     def check(self, own: Iterable[Backend]) -> None:

@@ -145,7 +145,7 @@ class Round:
 
     @steps.step
     def again(self, *, backup_ends: bool) -> None:
-        """Give an undecided attempt up, and put the volumes into superposition again.
+        """Abandon an undecided attempt, and put the volumes into superposition again.
 
         The primary is left as it is: one that hangs has not heard of the first attempt.
 

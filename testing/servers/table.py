@@ -71,7 +71,8 @@ ROWS = (
     Row('local-root', _DISKS, 'a root disk in a file of its host', NONE,
         'it does not boot from a volume; nothing fences it, and the lease of its host does not '
         'hide it, so that it could be seen twice; an evacuation would make its disk anew',
-        f'{_ENGINE}.detection.test_gates.ServerGatesTest.test_server_without_volumes_is_held_back'),
+        f'{_ENGINE}.detection.test_gates.ServerGatesTest.'
+        'test_server_without_volumes_is_held_back'),
     Row('ovs', _NETWORK, 'ports of Open vSwitch with the firewall openvswitch', SPECULATIVE,
         'sealed in a box',
         'specreds_nova.tests.cloud.test_box.TestShut.'
@@ -105,7 +106,8 @@ ROWS = (
         f'{_BOX}.test_bindings.TestBindings.test_hardware_addresses_of_neighbours_are_read'),
     Row('ipv6', _NETWORK, 'addresses of IPv6, alone or beside IPv4', SPECULATIVE,
         'answered in the box with box_ipv6, which is experimental; otherwise only after the '
-        'promotion', f'{_STORIES}.test_ipv6.TestIpv6.test_server_with_ipv6_only'),
+        'promotion',
+        'specreds_nova.tests.ipv6_stories.test_ipv6.TestIpv6.test_server_with_ipv6_only'),
     Row('trunk', _NETWORK, 'a trunk, or a port with limits or guarantees of bandwidth', EVACUATED,
         'a box would lose them',
         'specreds_nova.tests.unit.virt.box.test_ovs.TestRefusal.test_other_types_are_refused'),

@@ -73,7 +73,7 @@ class ConfTest(base.HostsTestCase):
         self.write(layout.Settings(hosts=3, disks='rbd'))
         libvirt = self.read(self.files.nova_conf)['libvirt']
         self.assertEqual(('rbd', 'vms'), (libvirt['images_type'], libvirt['images_rbd_pool']))
-        self.assertNotIn('server_disk_backups', self.read(self.files.nova_conf)['specreds'])
+        self.assertNotIn('specreds', self.read(self.files.nova_conf))
 
     def test_disks_of_servers_in_rbd_may_have_backups(self) -> None:
         self.write(layout.Settings(hosts=3, disks='rbd-backups'))
@@ -89,6 +89,10 @@ class ConfTest(base.HostsTestCase):
         self.write(layout.Settings(hosts=3, cachemodes='network=writeback'))
         self.assertEqual('network=writeback',
                          self.read(self.files.nova_conf)['libvirt']['disk_cachemodes'])
+
+    def test_boxes_may_answer_over_ipv6(self) -> None:
+        self.write(layout.Settings(hosts=3, box_ipv6=True))
+        self.assertEqual('true', self.read(self.files.nova_conf)['specreds']['box_ipv6'])
 
     def test_unknown_cache_modes_are_refused(self) -> None:
         layout.Settings(cachemodes='file=directsync,network=writeback').check(())

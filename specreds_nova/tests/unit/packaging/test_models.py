@@ -62,10 +62,10 @@ class ToolTest(testtools.TestCase):
             self.assertGreaterEqual(len(self.tool.faults(model)), 4)
 
     def test_configuration_that_names_a_fault_is_tried_first(self) -> None:
-        found = self.tool.configurations()['Recovery']
+        configurations = self.tool.configurations()['Recovery']
         for fault, first in (('no-epoch', 'RecoveryEpoch'), ('fall-back', 'RecoveryCrashes'),
                              ('no-lease', 'Recovery')):
-            self.assertEqual(first, self.tool.likeliest_first(found, fault)[0].stem)
+            self.assertEqual(first, self.tool.likeliest_first(configurations, fault)[0].stem)
             self.assertIn(fault, self.tool.faults('Recovery'))
 
     def test_verdict_of_a_model_that_holds_is_read(self) -> None:

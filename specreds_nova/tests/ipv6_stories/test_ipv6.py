@@ -28,6 +28,8 @@ class TestIpv6(life.LifeTestCase):
 
     def setUp(self) -> None:
         super().setUp()
+        if not self.cloud.settings.box_ipv6:
+            self.skipTest('bring the cloud up with --box-ipv6')
         self.packets = self.scratch() / 'packets'
 
     def make(self, kind: str, **values: Any) -> dict[str, Any]:
