@@ -13,11 +13,11 @@ import dataclasses
 import rados
 
 from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import omap
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import trace
 
 _OBJECT = 'specreds.dropped'
-_BATCH = 100
 
 
 class Dropped:
@@ -41,20 +41,10 @@ class Dropped:
 
         :raises ClusterError: one is unreadable, or of a newer format
         """
-        listed: dict[str, bytes] = {}
         with self._cluster.ioctx(home.pool, home.namespace) as io, \
                 ceph.answering(f'read the dropped superpositions of {home}'):
-            while True:
-                with rados.ReadOpCtx() as op:
-                    page, _status = io.get_omap_vals(op, max(listed, default=''), '', _BATCH)
-                    try:
-                        io.operate_read_op(op, _OBJECT)
-                    except rados.ObjectNotFound:
-                        return []
-                    values = dict(page)
-                listed.update(values)
-                if len(values) < _BATCH:
-                    return [records.Record.load(value, 0) for value in listed.values()]
+            return [records.Record.load(value, 0) for page in omap.pages(io, _OBJECT)
+                    for value in page.values()]
 
     def remove(self, record: records.Record) -> None:
         """Remove a superposition from the list."""

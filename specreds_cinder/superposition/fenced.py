@@ -16,11 +16,11 @@ import jsonschema
 import rados
 
 from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import omap
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import trace
 
 _OBJECT = 'specreds.fenced'
-_BATCH = 1000
 _CHANGED = (errno.ERANGE, errno.EOVERFLOW)
 _TEXT = {'type': 'string'}
 _VALIDATOR = jsonschema.Draft202012Validator({
@@ -81,20 +81,13 @@ class FencedClients:
         version = 0
         with self._cluster.ioctx(home.pool, home.namespace) as io, \
                 ceph.answering(f'read the fenced clients of {home}'):
-            while True:
-                with rados.ReadOpCtx() as op:
-                    page, _status = io.get_omap_vals(op, max(entries, default=''), '', _BATCH)
-                    try:
-                        io.operate_read_op(op, _OBJECT)
-                    except rados.ObjectNotFound:
-                        return Listing({}, 0)
-                    # That of the first page: a change after it counts as one.
-                    version = version or io.get_last_version()
-                    values = {client: Entry(**records.parse(value, _VALIDATOR, 'fenced client'))
-                              for client, value in page}
-                entries.update(values)
-                if len(values) < _BATCH:
-                    return Listing(entries, version)
+            for page in omap.pages(io, _OBJECT):
+                # That of the first page: a change after it counts as one.
+                version = version or io.get_last_version()
+                entries.update({
+                    client: Entry(**records.parse(value, _VALIDATOR, 'fenced client'))
+                    for client, value in page.items()})
+        return Listing(entries, version)
 
     def remove(self, home: records.Home, clients: Collection[str], listing: Listing) -> bool:
         """Remove clients from the list of a home, unless the list has changed since it was read.

@@ -23,6 +23,7 @@ import rados
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fence
+from specreds_cinder.superposition import omap
 from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import trace
@@ -35,7 +36,6 @@ _TRASHED = 'id_'
 # The name of an entry of the trash follows an envelope and the source (TrashImageSpec).
 _NAME_OFFSET = 7
 _LENGTH = struct.Struct('<I')
-_BATCH = 1000
 
 Progress = Callable[[int, int], None]
 
@@ -78,21 +78,9 @@ def _image_id(io: 'rados.Ioctx', name: str) -> str | None:
         return _decoded(io.read(f'rbd_id.{name}'))
     with contextlib.suppress(rados.ObjectNotFound):
         return _decoded(io.execute(_DIRECTORY, 'rbd', 'dir_get_id', _encoded(name))[1])
-    after = ''
-    while True:
-        with rados.ReadOpCtx() as op:
-            entries, _status = io.get_omap_vals(op, after, _TRASHED, _BATCH)
-            try:
-                io.operate_read_op(op, _TRASH)
-            except rados.ObjectNotFound:
-                return None
-            page: dict[str, bytes] = dict(entries)
-        for key, value in page.items():
-            if _decoded(value, _NAME_OFFSET) == name:
-                return key.removeprefix(_TRASHED)
-        if len(page) < _BATCH:
-            return None
-        after = max(page)
+    return next((key.removeprefix(_TRASHED)
+                 for page in omap.pages(io, _TRASH, _TRASHED) for key, value in page.items()
+                 if _decoded(value, _NAME_OFFSET) == name), None)
 
 
 def _users(cluster: ceph.Cluster, ref: records.VolumeRef, image_id: str) -> frozenset[str]:

@@ -26,12 +26,12 @@ import rados
 
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import omap
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import trace
 
 _INDEX = 'specreds.index'
 _LARGEST = 64 << 20
-_BATCH = 1000
 _CHANGED = (errno.ERANGE, errno.EOVERFLOW)
 
 
@@ -140,19 +140,9 @@ class Store:
         """Return the superpositions with volumes in a home, by id."""
         index: dict[str, Entry] = {}
         with self._ioctx(home, f'list the superpositions of {home}') as io:
-            after = ''
-            while True:
-                with rados.ReadOpCtx() as op:
-                    entries, _status = io.get_omap_vals(op, after, '', _BATCH)
-                    try:
-                        io.operate_read_op(op, _INDEX)
-                    except rados.ObjectNotFound:
-                        return index
-                    page = {key: _entry(value) for key, value in entries}
-                index.update(page)
-                if len(page) < _BATCH:
-                    return index
-                after = max(page)
+            for page in omap.pages(io, _INDEX):
+                index.update({key: _entry(value) for key, value in page.items()})
+        return index
 
     def claim(self, volume: records.Volume, superposition: str, home: records.Home) -> None:
         """Claim a volume for a superposition. A second claim for the same one is no error.

@@ -15,6 +15,7 @@ import rados
 import testtools
 
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import omap
 from specreds_cinder.superposition import record
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import store
@@ -150,7 +151,7 @@ class StoreTest(testtools.TestCase):
         self.io.omap = {f'{number:02}': f'volumes/tenant {made:.0f}'.encode()
                         for number in range(10)}
         for size in (3, 5, 10, 11):
-            with mock.patch.object(store, '_BATCH', size):
+            with mock.patch.object(omap, '_BATCH', size):
                 index = self.store.index(record.Home('volumes'))
             self.assertEqual(sorted(self.io.omap), list(index))
             self.assertEqual(record.Home('volumes', 'tenant'), index['00'].home)
