@@ -124,6 +124,8 @@ BARS = (
     Bar('scale.rack.started_cpu_s',
         '  processor time of the engine until the last backup is to start (s)', at_most=60),
     Bar('scale.rack.threads', '  threads of the engine', at_most=64),
+    Bar('scale.short_wait_p99_darc_over_fifo',
+        'one server in five is long: p99 wait of the short, darc ÷ fifo', at_most=0.1),
     Bar('scale.takeover_s', 'until another engine works on what a killed one has left (s)',
         at_most=1.0),
     Bar('scale.memory_mib', '  memory of the engine (MiB)',

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole engine as a process, with services and hosts that are other processes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 import contextlib
 import dataclasses
 import json
@@ -109,11 +109,13 @@ class Stage:
 
 
 @contextlib.contextmanager
-def stage(inventory: inventories.Inventory, interval: float, port: int) -> Iterator[Stage]:
+def stage(inventory: inventories.Inventory, interval: float, port: int,
+          options: Mapping[str, str] | None = None) -> Iterator[Stage]:
     """Run an engine that hears all hosts.
 
     :param interval: seconds between two beats of a host
     :param port: first of the ports of a cloud
+    :param options: further options of the group ``[engine]``
     :raises CloudError: the engine ends, or does not hear hosts in time
     """
     with contextlib.ExitStack() as stack:
@@ -128,8 +130,8 @@ def stage(inventory: inventories.Inventory, interval: float, port: int) -> Itera
         hosts = Hosts(stack.enter_context(_hosts(broker, inventory, interval,
                                                 place / 'hosts.out')))
         conf = place / 'engine.conf'
-        private.write(conf, private.ini(_configuration(broker, database, etcd, web, metrics,
-                                                         place)))
+        configured = _configuration(broker, database, etcd, web, metrics, place)
+        private.write(conf, private.ini(private.merged(configured, {'engine': options or {}})))
         tables = db_connection.connect(engine.configuration(database, etcd))
         migration.sync(tables)
         log = place / 'engine.out'

@@ -16,6 +16,7 @@ from bench import detector
 from bench import progress
 from bench import stats
 from bench.scale import engine
+from bench.scale import mix
 from bench.scale import process
 from bench.scale import takeover
 from bench.scale.simulated import inventory as inventories
@@ -47,7 +48,7 @@ def run(tell: progress.Progress, quick: bool, port: int,
     """
     until = time.monotonic() + _LONGEST
     dead, servers = (_QUICK_DEAD, _QUICK_SERVERS) if quick else (_DEAD, _SERVERS)
-    tell.section(NAME, 4)
+    tell.section(NAME, 4 if quick else 5)
     figures: dict[str, float] = {}
 
     def part(text: str, measure: Callable[[], dict[str, float]]) -> None:
@@ -71,6 +72,8 @@ def run(tell: progress.Progress, quick: bool, port: int,
                  lambda: fail(stage, until, tell.say, figures.get(_BEATING, 0.0)))
     except _FAILURES as exc:
         tell.say(f'not measured: hosts that beat, and hosts that fail: {exc}')
+    if not quick:
+        part('short recoveries beside long ones, by policy', lambda: mix.run(port))
     return figures
 
 

@@ -3,9 +3,12 @@
 
 import json
 from typing import Any
+from unittest import mock
 
 import testtools
 
+from bench.scale import mix
+from bench.scale import process
 from bench.scale.simulated import beats
 from bench.scale.simulated import hosts
 from bench.scale.simulated import inventory
@@ -70,6 +73,11 @@ class OpenStackTest(testtools.TestCase):
         self.assertEqual({'dead0', 'dead1'}, {
             self.inventory.failed[member]['OS-EXT-SRV-ATTR:host'] for member in group['members']})
 
+    def test_one_server_in_five_is_long(self) -> None:
+        mixed = inventory.Inventory.of(str(inventory.Inventory(5, 2, 10, 0.5, 90.0)))
+        self.assertEqual([90.0, 0.5, 0.5, 0.5, 0.5] * 4, list(map(mixed.ready, mixed.failed)))
+        self.assertEqual({5.0}, set(map(self.inventory.ready, self.inventory.failed)))
+
     def test_request_may_come_in_pieces(self) -> None:
         request = b'POST /a?b=c HTTP/1.1\r\nContent-Length: 7\r\n\r\n{"d":1}'
         self.assertEqual(7, web._length(request.partition(b'\r\n\r\n')[0]))
@@ -77,11 +85,38 @@ class OpenStackTest(testtools.TestCase):
                          web._request(*request.split(b'\r\n\r\n')))
 
 
+class MixTest(testtools.TestCase):
+    """Short recoveries beside long ones."""
+
+    def test_engine_knows_the_time_of_each_flavor(self) -> None:
+        learned: dict[str, float] = {}
+        mix.teach(mix.MIX.inventory, learned.__setitem__)
+        self.assertEqual([0.5, 90.0], sorted(learned.values()))
+
+    def test_engine_has_the_options_of_the_part(self) -> None:
+        engine = mock.Mock()
+        engine.hosts.say.return_value = {
+            server: 10.0 if mix.MIX.inventory.is_long(server) else 12.0
+            for server in mix.MIX.inventory.failed}
+        with mock.patch.object(process, 'stage') as stage, \
+                mock.patch.object(mix, '_WARM_UP', 0.0):
+            stage.return_value.__enter__.return_value = engine
+            waits = mix.waits_of(mix.MIX, 'darc', 1)
+        self.assertEqual({'dispatch_policy': 'darc', 'slots': '10'}, stage.call_args.args[3])
+        self.assertEqual([2.0] * 80, waits)
+
+    def test_waits_are_compared(self) -> None:
+        figures = mix.figures_of({'fifo': [0.0, 100.0, 200.0], 'darc': [0.0, 5.0, 10.0]})
+        self.assertEqual((100.0, 0.05), (figures['scale.mix.fifo.short_wait_s_p50'],
+                                         figures['scale.short_wait_p99_darc_over_fifo']))
+
+
 class HostsTest(testtools.TestCase):
     """Backups that are calls, and beats that are bytes."""
 
     def test_backup_is_ready_some_time_after_its_start(self) -> None:
-        backups, call = hosts.Backups(), {'backup_id': 'b', 'instance_uuid': 's'}
+        backups = hosts.Backups(inventory.Inventory(5, 1, 2))
+        call = {'backup_id': 'b', 'instance_uuid': 's'}
         self.assertIsInstance(backups.call('status', 'h', call)[2], backup_errors.BackupNotFound)
         seconds, status, _ = backups.call('start', 'h', call)
         self.assertEqual(('running', False), (status['phase'], status['ready']))

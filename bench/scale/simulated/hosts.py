@@ -2,7 +2,7 @@
 """The process that answers for nova-compute on all hosts, without running any guests.
 
 Each line of its input is a command: ``die`` ends the hosts that have servers, ``report`` prints a
-line of JSON about the backups.
+line of JSON about the backups, ``asked`` one with the times at which they were requested.
 """
 
 import heapq
@@ -22,8 +22,6 @@ from bench.scale.simulated import beats
 from bench.scale.simulated import inventory as inventories
 from specreds_nova import exception as backup_errors
 
-# Seconds from the start of a guest until its backup is ready.
-READY = 5.0
 _EXCHANGE, _TOPIC, _EVERYBODY = 'nova', 'compute', 'compute.*'
 # Calls that this process takes from the broker before it has answered them.
 _WAITING = 1000
@@ -32,7 +30,10 @@ _WAITING = 1000
 class Backups:
     """The backups of all hosts, by id."""
 
-    def __init__(self) -> None:
+    def __init__(self, inventory: inventories.Inventory) -> None:
+        self._inventory = inventory
+        # Guests that are ready sooner start sooner.
+        self._pace = inventory.short / inventories.READY
         self._random = random.Random(2)
         # By backup: its server, when it runs, and when it is ready.
         self._runs: dict[str, tuple[str, float, float]] = {}
@@ -61,10 +62,11 @@ class Backups:
     def _start(self, host: str, backup: str, server: str) -> tuple[float, Any, None]:
         now = time.monotonic()
         if backup not in self._runs:
-            runs = now + self._random.uniform(*latency.START)
+            runs = now + self._pace * self._random.uniform(*latency.START)
+            ready = runs + self._inventory.ready(server)
             self.asked.setdefault(server, now)
-            self._runs[backup] = server, runs, runs + READY
-            beats.READY_AT.append((runs + READY, host, backup))
+            self._runs[backup] = server, runs, ready
+            beats.READY_AT.append((ready, host, backup))
         left = max(0.0, self._runs[backup][1] - now)
         return left + self._random.uniform(*latency.RPC), self._status(backup, left), None
 
@@ -142,13 +144,17 @@ def main() -> None:
     The seconds are those between two beats of a host.
     """
     address, user, password, inventory, interval = sys.argv[1:]
-    backups, hosts = Backups(), inventories.Inventory.of(inventory)
+    hosts = inventories.Inventory.of(inventory)
+    backups = Backups(hosts)
     Rpc(address, user, password, backups).start()
     sender = beats.Sender(address, user, password, hosts, float(interval))
     threading.Thread(target=sender.run, daemon=True).start()
     for line in sys.stdin:
         if line.strip() == 'die':
             sender.die()
+        elif line.strip() == 'asked':
+            print(json.dumps(dict(backups.asked)), flush=True)
+            continue
         print(json.dumps({
             'now': time.monotonic(), 'beats': sender.sent,
             'started': len(backups.asked), 'served': len(backups.served),
