@@ -86,8 +86,8 @@ class Writer:
         self._backends = backends
         self._virt_type = virt_type
 
-    def write(self) -> None:
-        """Write all files.
+    def write(self) -> bool:
+        """Write all files, and return whether `nova.conf` has changed.
 
         :raises CloudError: the key of a back end's Ceph user cannot be read
         """
@@ -96,7 +96,7 @@ class Writer:
                      files.instances, files.state / 'nova' / 'lock',
                      files.state / 'neutron' / 'lock'):
             path.mkdir(parents=True, exist_ok=True)
-        private.write(files.nova_conf, private.ini(self.nova()))
+        changed = private.write(files.nova_conf, private.ini(self.nova()))
         private.write(files.neutron_conf, private.ini(self.neutron()))
         self._write_libvirt()
         self._write_ceph()
@@ -104,6 +104,7 @@ class Writer:
         private.write(files.supervisor_conf, processes.configuration(
             hosts_layout.RUN, files.log, services.programs(files)))
         private.write(files.init_conf, json.dumps(self.init(), indent=1) + '\n')
+        return changed
 
     def nova(self) -> private.Conf:
         """Everything in `nova.conf`."""
@@ -150,6 +151,7 @@ class Writer:
         """Return the options of the plug-in that are off by default."""
         return {name: 'true' for name, wanted in (
             ('box_ipv6', self._settings.box_ipv6),
+            ('second_opinion', self._settings.second_opinion),
             ('server_disk_backups', self._settings.disks == layout.RBD_BACKUPS)) if wanted}
 
     def _disks(self) -> dict[str, private.Value]:

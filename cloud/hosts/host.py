@@ -171,6 +171,8 @@ class Host:
     def boot(self, progress: commands.Progress = commands.silent) -> list[str]:
         """Start the host if it is off, and the services that do not run.
 
+        Services that read `nova.conf` are restarted if it has changed.
+
         :return: the services that were started, which may need seconds until they work
         :raises CloudError: it did not come up; the message says what to read
         """
@@ -179,9 +181,9 @@ class Host:
             return self._boot(progress)
 
     def _boot(self, progress: commands.Progress) -> list[str]:
-        self._writer().write()
         if self.state == HUNG:
             raise commands.CloudError(f'{self.name} is hung: resume it, or kill it first')
+        changed = self._writer().write()
         if self.state == OFF:
             progress(f'starting {self.name}')
             self._power_on()
@@ -189,6 +191,8 @@ class Host:
         ready = {services.OVS_DATABASE: self._database_ready, services.OVS: self._switch_ready,
                  services.LIBVIRT: self._libvirt_ready}
         supervisor = self._supervisor
+        if changed:
+            supervisor.stop_daemons(services.CONFIGURED)
         missing = [name for name in services.programs(self.files)
                    if not supervisor.process(name).pid]
         for name in missing:

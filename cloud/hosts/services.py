@@ -19,6 +19,8 @@ ROUTERS = 'l3-agent'
 COMPUTE = 'nova-compute'
 SENTINEL = 'sentinel'
 TAPS = 'taps'
+# Those that read `nova.conf`.
+CONFIGURED = (COMPUTE, SENTINEL)
 
 DATABASE_FILE = 'conf.db'
 # Inside the host.

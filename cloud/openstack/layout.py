@@ -99,10 +99,10 @@ class Settings:
     :param firewall: the firewall driver of Neutron's agents on the hosts
     :param network: what connects servers: Neutron's agents of Open vSwitch, those with distributed
         routers and networks on VXLAN with l2population, or OVN
-    :param disks: where Nova keeps the disks of servers that are no volumes: in files of each host,
-        or in a pool of the first back end's Ceph
+    :param disks: where Nova keeps disks that are no volumes: in files, or in the first Ceph
     :param cachemodes: Nova's `disk_cachemodes` on the hosts; empty for Nova's default
     :param box_ipv6: whether the boxes of backups answer over IPv6
+    :param second_opinion: whether sentinels answer which servers run
     :param secret_uuid: from which those of the back ends' keys are made
     """
 
@@ -118,6 +118,7 @@ class Settings:
     disks: str = FILES
     cachemodes: str = ''
     box_ipv6: bool = False
+    second_opinion: bool = False
     secret_uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 
     def check(self, own: Iterable[Backend]) -> None:

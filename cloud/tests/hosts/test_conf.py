@@ -94,6 +94,16 @@ class ConfTest(base.HostsTestCase):
         self.write(layout.Settings(hosts=3, box_ipv6=True))
         self.assertEqual('true', self.read(self.files.nova_conf)['specreds']['box_ipv6'])
 
+    def test_sentinels_may_give_a_second_opinion(self) -> None:
+        self.write(layout.Settings(hosts=3, second_opinion=True))
+        self.assertEqual('true', self.read(self.files.nova_conf)['specreds']['second_opinion'])
+
+    def test_change_of_novas_configuration_is_reported(self) -> None:
+        writer = self.write()
+        self.assertFalse(writer.write())
+        self.files.nova_conf.write_text('')
+        self.assertTrue(writer.write())
+
     def test_unknown_cache_modes_are_refused(self) -> None:
         layout.Settings(cachemodes='file=directsync,network=writeback').check(())
         for modes in ('writeback', 'network=fast', 'network=unsafe', 'network=none,'):

@@ -2,8 +2,10 @@
 """Compute hosts: what is theirs alone, and what an operator sees of them."""
 
 import json
+from unittest import mock
 
 from cloud import commands
+from cloud.hosts import host as one_host
 from cloud.hosts import hosts
 from cloud.hosts import layout as hosts_layout
 from cloud.hosts import services
@@ -54,6 +56,23 @@ class HostTest(base.HostsTestCase):
         host.files.root.mkdir(parents=True)
         host.files.record.write_text(json.dumps({'pid': 1, 'started': 'long ago'}))
         self.assertEqual(0, host.pid)
+
+    def booted(self, *, changed: bool) -> mock.Mock:
+        """Boot a host that runs, with all of its services, and return its supervisor."""
+        writer, supervisor = mock.Mock(), mock.Mock()
+        writer.return_value.write.return_value = changed
+        host = one_host.Host(self.files, mock.Mock(), writer)
+        with (mock.patch.object(one_host.Host, 'state', one_host.RUNNING),
+              mock.patch.object(one_host.Host, '_supervisor', supervisor)):
+            host.boot()
+        return supervisor
+
+    def test_services_with_another_configuration_are_restarted(self) -> None:
+        self.booted(changed=True).stop_daemons.assert_called_once_with(
+            (services.COMPUTE, services.SENTINEL))
+
+    def test_services_with_the_same_configuration_go_on(self) -> None:
+        self.booted(changed=False).stop_daemons.assert_not_called()
 
     def test_each_program_of_a_host_has_a_log(self) -> None:
         log = self.hosts.logs['cn3/nova-compute']

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts without nova-compute, whose guests are alive and write nothing."""
+
+from cloud.demo import recoveries
+from cloud.hosts import services
+from specreds_nova.tests.cloud import base as cloud_base
+from specreds_nova.tests.engine import base
+
+
+class TestSecondOpinion(base.EngineTestCase):
+    """The primary stays if the sentinel of its host answers."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        if not self.cloud.settings.second_opinion:
+            self.skipTest('bring the cloud up with --second-opinion')
+        self.server = self.boot()
+        self.name = self.guest_name(self.server)
+        self.primary = self.host(cloud_base.PRIMARY)
+
+    def fenced(self) -> set[str]:
+        """Return the clients of the primary's host that are on the blocklist."""
+        addresses = self.primary.run(['hostname', '-I']).split()
+        return {client for client in self.cloud.ceph.blocklist()
+                if client.rpartition(':')[0] in addresses}
+
+    def test_idle_primary_is_spared_by_its_sentinel(self) -> None:
+        before = self.fenced()
+        self.primary.kill_program(services.COMPUTE)
+        recovery = self.ended(self.server, recoveries.PRIMARY)
+        self.assertIn(f'the sentinel of {self.primary.name} reports that it runs',
+                      [step.why for step in recovery.steps])
+        self.assertEqual(before, self.fenced())
+        self.assertUnnoticed(self.server, self.name)
+        self.primary.boot()
+        self.trusted()
+        self.assertUnnoticed(self.server, self.name)
+
+    def test_idle_primary_without_a_sentinel_is_recovered(self) -> None:
+        before = self.fenced()
+        self.primary.kill_program(services.SENTINEL)
+        self.primary.kill_program(services.COMPUTE)
+        self.ended(self.server, recoveries.RECOVERED)
+        self.assertTrue(self.fenced() - before)
+        # The guest of the primary has lost its volumes, and runs until its host returns.
+        self.primary.boot()
+        self.trusted()
+        self.wait('the guest of the primary to be ended', lambda: not self.primary.domains())
+        self.assertRecovered(self.server)
+        self.assertNotEqual(self.name, self.guest_name(self.server))
