@@ -21,6 +21,7 @@ from bench import fio
 from bench import hostile
 from bench import merge
 from bench import nova
+from bench import opinion
 from bench import progress
 from bench import replay
 from bench import report
@@ -46,8 +47,8 @@ _NOVA = 'nova'
 _HOSTS = 2
 _FAILOVER = 'failover'
 _FAULTS = 'faults'
-_NAMES = (*_ON_CEPH, _CINDER, _NOVA, _FAILOVER, _FAULTS, dispatch.NAME, hostile.NAME, rack.NAME,
-          simulation.NAME)
+_NAMES = (*_ON_CEPH, _CINDER, _NOVA, _FAILOVER, _FAULTS, opinion.NAME, dispatch.NAME, hostile.NAME,
+          rack.NAME, simulation.NAME)
 _FAILURES = (commands.CloudError, exports.ExportFailed, fio.FioFailed, trace.BadTrace,
              errors.SuperError, keystone_exceptions.ClientException, RuntimeError)
 Figures = dict[str, str | float]
@@ -99,6 +100,10 @@ def _parser() -> argparse.ArgumentParser:
         command = commands_.add_parser(name, parents=[shared])
         if name in ('soak', 'all'):
             soak.add_arguments(command)
+        if name == opinion.NAME:
+            command.add_argument('--drills', type=int, default=opinion.DRILLS, metavar='N',
+                                 help='how often nova-compute is killed while the sentinel '
+                                      'answers (default: %(default)s)')
         if name == _FAILOVER:
             command.add_argument('--peer', choices=['masakari'],
                                  help='measure only how long the database is not served if the '
@@ -159,6 +164,9 @@ def _run(args: argparse.Namespace) -> int:
     if _FAULTS in names:
         with cloud_with_engines() as cloud:
             keep(_FAULTS, failover.run_faults(cloud, tell))
+    if opinion.NAME in names:
+        with cloud_with_engines() as cloud:
+            keep(opinion.NAME, opinion.run(cloud, tell, args.drills))
     if _FAILOVER in names:
         with cloud_with_engines() as cloud:
             keep(_FAILOVER, failover.run_peer(cloud, tell) if args.peer

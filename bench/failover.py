@@ -58,7 +58,7 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, quick: bool) -> d
     :param quick: kill fewer hosts; inject all faults
     """
     rounds = _QUICK_ROUNDS if quick else _FULL_ROUNDS
-    with _stage(cloud) as stage:
+    with staged(cloud) as stage:
         tell.section('failover', 3 * rounds + 5)
         measured = _deaths(stage, tell, rounds) | _suspicions(stage, tell) | _faults(stage, tell)
         # The engines of the cloud must not hear the thousand simulated hosts.
@@ -68,14 +68,14 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, quick: bool) -> d
 
 def run_faults(cloud: openstack_cloud.Cloud, tell: progress.Progress) -> dict[str, float]:
     """Inject all faults on a cloud with compute hosts and engines, and measure nothing else."""
-    with _stage(cloud) as stage:
+    with staged(cloud) as stage:
         tell.section('faults', 2)
         return _faults(stage, tell)
 
 
 def run_peer(cloud: openstack_cloud.Cloud, tell: progress.Progress) -> dict[str, float]:
     """Measure Masakari on a cloud with compute hosts and engines, and the engine beside it."""
-    with _stage(cloud) as stage:
+    with staged(cloud) as stage:
         tell.section('failover', 2 + len(peers.ACCIDENTS))
         tell.step('a death, and the engine')
         outcomes = [_right(tell, scenarios.speculative(stage, _BEFORE))]
@@ -89,7 +89,7 @@ def run_peer(cloud: openstack_cloud.Cloud, tell: progress.Progress) -> dict[str,
 
 
 @contextlib.contextmanager
-def _stage(cloud: openstack_cloud.Cloud) -> Iterator[stages.Stage]:
+def staged(cloud: openstack_cloud.Cloud) -> Iterator[stages.Stage]:
     """Yield the stage of a cloud whose hosts are all trusted."""
     with tempfile.TemporaryDirectory(prefix='specreds-bench-') as scratch, contextlib.closing(
             stages.Stage(cloud, pathlib.Path(scratch), screens.Screen(sys.stderr))) as stage:

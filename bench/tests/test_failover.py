@@ -23,7 +23,7 @@ class FiguresTest(testtools.TestCase):
     def test_faults_are_measured_alone(self) -> None:
         tally = faults.Faults(count=16, right=15, longest_s=40.0, wrong=['an engine is killed'])
         tell = mock.Mock()
-        with (mock.patch.object(failover, '_stage'),
+        with (mock.patch.object(failover, 'staged'),
               mock.patch.object(faults, 'run', return_value=tally),
               mock.patch.object(faults, 'broker_outage', return_value=0)):
             figures = failover.run_faults(mock.Mock(), tell)

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kill nova-compute under idle guests, with a second opinion on them and without one.
+
+A guest that writes nothing cannot be told from a dead one by its volumes. In each drill the
+nova-compute of a host with several such guests is killed, and all of them are recovered:
+
+*without*
+    no sentinel is asked: each guest is replaced by its backup, although it is alive.
+*silent*
+    the sentinel is asked, and was killed as well: the same, for the time that asking costs.
+*answered*
+    the sentinel answers, and each guest has to stay as it is. Any other end of a recovery is a
+    false promotion.
+"""
+
+from collections.abc import Collection, Sequence
+import contextlib
+import dataclasses
+
+from keystoneauth1 import exceptions as keystone_exceptions
+
+from bench import failover
+from bench import progress
+from bench import stats
+from cloud import cloud as openstack_cloud
+from cloud import drill as drills
+from cloud.demo import recoveries
+from cloud.demo import stage as stages
+from cloud.hosts import services
+
+NAME = 'opinion'
+DRILLS = 10
+# Drills that replace the guests, of each kind, and the servers of each drill.
+_REPLACED = 2
+_SERVERS = 4
+# Longest time until a recovery has ended, in seconds.
+_TIMEOUT = 300.0
+
+
+@dataclasses.dataclass(frozen=True)
+class End:
+    """The end of one recovery of an idle guest that was alive.
+
+    :ivar seconds: from the suspicion of the host to the end of the recovery
+    :ivar outcome: that of the recovery
+    :ivar same: the guest is the same as before, on the same host
+    :ivar why: why the race ended, and the error of the recovery
+    """
+
+    seconds: float
+    outcome: str
+    same: bool
+    why: str = ''
+
+    @property
+    def spared(self) -> bool:
+        """Return whether the guest was left as it was."""
+        return self.same and self.outcome == recoveries.PRIMARY
+
+
+class Drills:
+    """Performs drills with the idle servers of one host.
+
+    :param servers: number of servers in each drill
+    """
+
+    def __init__(self, stage: stages.Stage, servers: int = _SERVERS) -> None:
+        self._stage = stage
+        self._count = servers
+        self._number = 0
+        self._servers: list[drills.Server] = []
+
+    def once(self, killed: Collection[str]) -> list[End]:
+        """Kill services of the host, and return how the recoveries of its servers end.
+
+        :param killed: names of services
+        """
+        stage = self._stage
+        with stage.screen.busy('idle servers boot'):
+            self._fill()
+            known = {server.id: set(stage.engine.ids(server.id)) for server in self._servers}
+            guests = {server.id: stage.get(server, '/who') for server in self._servers}
+        with stage.screen.busy(f'{" and ".join(killed)} killed, {self._count} servers alive'):
+            for name in killed:
+                stage.home.kill_program(name)
+            ended = [(server, self._ended(server, known[server.id]))
+                     for server in self._servers]
+        with stage.screen.busy('the host returns'):
+            stage.home.boot()
+            stage.cloud.wait_ready()
+            stage.trusted()
+            return [self._end(server, recovery, guests[server.id])
+                    for server, recovery in ended]
+
+    def close(self) -> None:
+        """Delete the servers."""
+        self._stage.mend()
+        while self._servers:
+            self._stage.drill.delete(self._servers.pop().id)
+
+    def _fill(self) -> None:
+        """Have the full number of servers on the host, without those that have left it."""
+        here = [server for server in self._servers
+                if self._stage.drill.active(server.id).host == stages.HOME]
+        for server in self._servers:
+            if server not in here:
+                self._stage.drill.delete(server.id)
+        self._servers = here
+        made = []
+        for _ in range(self._count - len(here)):
+            self._number += 1
+            made.append(self._stage.drill.boot_later(
+                f'idle-{self._number}', stages.HOME, metadata=drills.READY['g1']))
+        self._servers += map(self._stage.drill.active, made)
+        for server in self._servers:
+            self._stage.answers(server)
+
+    def _ended(self, server: drills.Server, known: set[str]) -> recoveries.Recovery:
+        """Wait until the new recovery of a server has ended, and return it."""
+        engine = self._stage.engine
+
+        def over() -> recoveries.Recovery | None:
+            try:
+                fresh = [engine.recovery(recovery) for recovery in engine.ids(server.id)
+                         if recovery not in known]
+            except keystone_exceptions.ClientException:
+                return None
+            return next((recovery for recovery in fresh if recovery.over), None)
+        ended: recoveries.Recovery = self._stage.drill.wait(
+            f'the recovery of {server.name} to end', over, _TIMEOUT)
+        return ended
+
+    def _end(self, server: drills.Server, recovery: recoveries.Recovery, guest: str) -> End:
+        """Return the end of a recovery.
+
+        :param guest: the name of the guest before
+        """
+        assert recovery.ended is not None
+        self._stage.answers(server)
+        same = (self._stage.get(server, '/who') == guest
+                and self._stage.drill.running(server) == [server.host])
+        why = [step.why for step in recovery.steps if step.why] + [recovery.error or '']
+        return End(recovery.ended - recovery.suspected, str(recovery.outcome), same,
+                   '; '.join(filter(None, why)))
+
+
+def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, count: int) -> dict[str, float]:
+    """Perform all drills, and return the figures by their keys.
+
+    :param cloud: with compute hosts and engines; the second opinion is on afterwards
+    :param count: number of drills in which the sentinel answers
+    """
+    tell.section(NAME, 2 * _REPLACED + count)
+    without = _drills(cloud, tell, _REPLACED, wanted=False)
+    silent = _drills(cloud, tell, _REPLACED, (services.SENTINEL,))
+    return figures(without, silent, _drills(cloud, tell, count), count)
+
+
+def _drills(cloud: openstack_cloud.Cloud, tell: progress.Progress, count: int,
+            killed: Sequence[str] = (), *, wanted: bool = True) -> list[End]:
+    """Perform drills of one kind, and return how their recoveries end.
+
+    :param killed: names of services that are killed beside nova-compute
+    :param wanted: whether sentinels are asked
+    """
+    same = openstack_cloud.Cloud(cloud.files.root, second_opinion=wanted)
+    same.up()
+    ends = []
+    with failover.staged(same) as stage, contextlib.closing(Drills(stage)) as drill:
+        for _ in range(count):
+            tell.step('nova-compute is killed, ' + (
+                f'and so is {" and ".join(killed)}' if killed else
+                'and the sentinel answers' if wanted else 'and nobody asks the sentinel'))
+            ended = drill.once((*killed, services.COMPUTE))
+            tell.say(', '.join(f'{end.outcome} after {end.seconds:.1f} s' for end in ended))
+            for end in ended:
+                if wanted and not killed and not end.spared:
+                    tell.say(f'WRONG: {end}')
+            ends += ended
+    return ends
+
+
+def figures(without: Sequence[End], silent: Sequence[End], answered: Sequence[End], count: int
+            ) -> dict[str, float]:
+    """Return the figures of the recoveries of all drills, by the kind of drill.
+
+    :param count: number of drills in which the sentinel answers
+    """
+    measured: dict[str, float] = {
+        'opinion.drills': count, 'opinion.recoveries': len(answered),
+        'opinion.false_promotions': sum(not end.spared for end in answered),
+        'opinion.without.recoveries': len(without),
+        'opinion.without.false_promotions': sum(not end.spared for end in without)}
+    medians = {}
+    for key, ends in (('without', without), ('silent', silent), ('answered', answered)):
+        summary = stats.summary([end.seconds for end in ends])
+        measured |= summary.entries(f'opinion.{key}_s')
+        medians[key] = summary.median
+    return measured | {'opinion.answered_over_without': medians['answered'] / medians['without'],
+                       'opinion.silent_over_without': medians['silent'] / medians['without']}
