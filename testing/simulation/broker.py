@@ -59,6 +59,10 @@ class Broker:
         self._echo = echo
         # By process of an engine and host: numbers of the host's boots that it has heard of.
         self.kernels: dict[tuple[str, str], set[int]] = {}
+        # By process and host: when it has received the latest beat, and the latest one with the
+        # host's boot.
+        self.heard: dict[tuple[str, str], float] = {}
+        self.told: dict[tuple[str, str], float] = {}
         # By process and server: when it heard last that the server has crashed.
         self.crashes: dict[tuple[str, str], float] = {}
         self._ears: dict[str, Ear] = {}
@@ -66,7 +70,8 @@ class Broker:
         self._numbers: dict[str, int] = {}
         self._sent: dict[str, dict[int, float]] = {}
         self._last: dict[str, tuple[int, frozenset[str]]] = {}
-        self._leaving: dict[str, str] = {}
+        # By host: the node that it has named last in a beat.
+        self._named: dict[str, str] = {}
 
     # Clients
 
@@ -153,14 +158,22 @@ class Broker:
         if self._hub.frozen(ear.owner):
             ear.waiting.append((method, argument))
             return
-        if method == 'heard' and argument.leaving:
-            self._world.farewells.setdefault(argument.host, self._hub.now())
+        if method == 'heard':
+            self._note(ear.owner, argument)
         before, self._hub.running = self._hub.running, ear.reader
         try:
             receiver = ear if method == 'colleague' else ear.monitor
             getattr(receiver, method)(ear.now() if argument is None else argument)
         finally:
             self._hub.running = before
+
+    def _note(self, owner: str, beat: message.Beat) -> None:
+        now = self._hub.now()
+        if beat.leaving:
+            self._world.farewells.setdefault(beat.host, now)
+        self.heard[owner, beat.host] = now
+        if beat.uptime is not None:
+            self.told[owner, beat.host] = now
 
     def _echoes(self, ear: Ear) -> None:
         if not self._hub.alive(ear.owner):
@@ -189,6 +202,7 @@ class Broker:
         now = self._hub.now()
         sent = self._sent[name]
         sent[number] = now
+        home = self._homes[name]
         if len(sent) > 30:
             del sent[min(sent)]
         beat = message.Beat(
@@ -197,15 +211,22 @@ class Broker:
             ended=self._world.ended(name),
             ready=tuple(backup.id for backup in host.backups.values() if self._ready(backup)),
             leaving=bool(goodbye), goodbye=goodbye, kernel=f'{name}-{host.kernel}',
-            running='+'.join(sorted(running)) or 'none', broker=self._homes[name],
-            domains=tuple(sorted(running)) if listed else None)
-        home = self._homes[name]
+            running='+'.join(sorted(running)) or 'none', broker=home,
+            domains=tuple(sorted(running)) if listed else None,
+            uptime=self._uptime(host, home, listed) if self._world.places else None)
         for ear in self._ears.values():
             if (ear.name, name) not in self.deaf and self._hears(ear, home):
                 self._deliver(ear, 'heard', beat)
                 self.kernels.setdefault((ear.owner, name), set()).add(host.kernel)
                 for server in beat.ended:
                     self.crashes[ear.owner, server] = now
+
+    def _uptime(self, host: parts.Host, home: str, listed: bool) -> float | None:
+        """Return the seconds since the boot of a host, in the beats that name its broker node."""
+        if self._named.get(host.name) == home and not listed:
+            return None
+        self._named[host.name] = home
+        return self._hub.now() - host.booted
 
     def _ready(self, backup: parts.Backup) -> bool:
         server = self._world.servers.get(backup.server)

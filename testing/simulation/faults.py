@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each kind of fault does to a cloud, and how it is mended."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+import dataclasses
+import functools
 from typing import Any
 
 from specreds_nova.engine import model
@@ -9,6 +11,9 @@ from specreds_nova.heartbeat import message
 from testing.simulation import process as processes
 from testing.simulation import schedule as schedules
 from testing.simulation import wire as wires
+
+# Kinds of faults that cut a host off from the control plane for as long as they last.
+_CONTROL = ('control', 'isolated', 'all_links', 'switch')
 
 _Act = Callable[[schedules.Fault], Any]
 
@@ -27,7 +32,7 @@ class Faults:
         # The faults that last, as several of them may concern the same part.
         self._lasting: list[schedules.Fault] = []
         world, broker, hub = cloud.world, cloud.broker, cloud.hub
-        self._begin: dict[str, _Act] = {
+        self._begin: Mapping[str, _Act] = {
             'power': lambda fault: world.power_off(fault.target),
             'reboot': self._reboot,
             'service': self._stop_service,
@@ -62,8 +67,9 @@ class Faults:
             'clear': lambda fault: self._say(fault.target, word=model.CLEAR, word_reason=''),
             'abort': self._abort,
             'maintenance': lambda fault: self._maintain(fault, 'a test'),
+            'site': self._power_off_all, 'switch': self._cut_zone, 'flapping': self._break_link,
         } | dict.fromkeys(('slow', 'lost', 'late', 'twice', 'refused'), self._trouble)
-        self._end: dict[str, _Act] = {
+        self._end: Mapping[str, _Act] = {
             'power': self._boot, 'reboot': self._boot,
             'service': self._start_compute, 'crash_compute': self._start_compute,
             'drill': self._start_compute,
@@ -90,6 +96,8 @@ class Faults:
             'suspect': lambda fault: self._say(fault.target, word=None, word_reason=None),
             'clear': lambda fault: self._say(fault.target, word=None, word_reason=None),
             'maintenance': lambda fault: self._maintain(fault, None),
+            'site': self._boot_all, 'switch': self._mend_zone,
+            'flapping': self._mend_link,
         } | dict.fromkeys(('slow', 'lost', 'late', 'twice', 'refused'), self._untrouble)
 
     def begin(self, fault: schedules.Fault) -> None:
@@ -145,21 +153,64 @@ class Faults:
         self._cloud.world.stop_compute(fault.target)
 
     def _boot(self, fault: schedules.Fault) -> None:
-        if not self._lasts(fault.target, 'power', 'reboot'):
+        if not self._lasts(fault.target, 'power', 'reboot', 'site'):
             self._cloud.world.power_on(fault.target)
 
+    def _power_off_all(self, fault: schedules.Fault) -> None:
+        del fault
+        for host in self._cloud.world.hosts:
+            self._cloud.world.power_off(host)
+
+    def _boot_all(self, fault: schedules.Fault) -> None:
+        """Boot all hosts one after the other, the one with the servers last."""
+        for number, host in enumerate(reversed(self._cloud.world.hosts)):
+            self._cloud.hub.call(number * float(fault.detail), functools.partial(
+                self._boot, dataclasses.replace(fault, target=host)))
+
     def _start_compute(self, fault: schedules.Fault) -> None:
-        if not self._lasts(fault.target, 'service', 'crash_compute', 'drill', 'power', 'reboot'):
+        if not self._lasts(fault.target, 'service', 'crash_compute', 'drill', 'power', 'reboot',
+                           'site'):
             self._cloud.world.start_compute(fault.target)
 
     def _mend(self, fault: schedules.Fault, *links: str) -> None:
-        cuts = {'control': ('control', 'isolated', 'all_links'),
+        cuts = {'control': _CONTROL,
                 'storage': ('storage', 'isolated', 'all_links'), 'tenant': ('tenant', 'all_links')}
         self._cloud.world.mend(fault.target, *(
             link for link in links if not self._lasts(fault.target, *cuts[link])))
 
+    def _cut_zone(self, fault: schedules.Fault) -> None:
+        for host in self._zone(fault.target):
+            self._cloud.world.cut(host, 'control')
+
+    def _mend_zone(self, fault: schedules.Fault) -> None:
+        for host in self._zone(fault.target):
+            self._mend(dataclasses.replace(fault, target=host), 'control')
+
+    def _zone(self, zone: str) -> list[str]:
+        return [host for host, places in self._cloud.world.places.items()
+                if places[0].endswith(f' {zone}')]
+
+    def _break_link(self, fault: schedules.Fault) -> None:
+        """Cut a host off from the control plane, and do so again and again."""
+        if fault in self._lasting:
+            self._cloud.world.cut(fault.target, 'control')
+            self._cloud.hub.call(schedules.BROKEN, lambda: self._mend_link(fault))
+            self._cloud.hub.call(schedules.BROKEN + schedules.WORKS,
+                                 lambda: self._break_link(fault))
+
+    def _mend_link(self, fault: schedules.Fault) -> None:
+        if not self._lasts(fault.target, *_CONTROL):
+            self._cloud.world.mend(fault.target, 'control')
+
     def _lasts(self, target: str, *kinds: str) -> bool:
-        return any(fault.target == target and fault.kind in kinds for fault in self._lasting)
+        return any(target in self._concerned(fault) and fault.kind in kinds
+                   for fault in self._lasting)
+
+    def _concerned(self, fault: schedules.Fault) -> Collection[str]:
+        """Return the hosts that a fault concerns, beside its target."""
+        if fault.kind == schedules.SITE:
+            return self._cloud.world.hosts
+        return self._zone(fault.target) if fault.kind == schedules.SWITCH else (fault.target,)
 
     # Engines
 
@@ -173,7 +224,9 @@ class Faults:
             (fault.target, service) for service in _SERVICES)
 
     def _thaw(self, fault: schedules.Fault) -> None:
-        self._cloud.hub.thaw(self._engines[fault.target].owner)
+        process = self._engines[fault.target]
+        self._cloud.hub.thaw(process.owner)
+        process.thawed = self._cloud.hub.now()
         self._cloud.broker.thaw(fault.target)
 
     def _set_clock(self, engine: str, ahead: float | None) -> None:

@@ -95,6 +95,11 @@ def _answer_all(self: answering.Answers) -> None:
             self._answer([(name, (host.beat.boot, host.beat.number))])
 
 
+def _force_down(self: evacuation._Evacuation) -> bool:
+    """Force a host down without a look at the recovery or the host."""
+    return self._run.context.compute.force_down(self._source, True)
+
+
 def _keep_slot(self: conductor.Conductor, recovery_id: str) -> list[jobs.Posted]:
     """Forget a recovery, but not its slot."""
     held = recovery_id in self._racing
@@ -132,6 +137,21 @@ MUTATIONS = _by_name((
              answering.Answers, '_answer_all', _answer_all, 14),
     Mutation('h6-no-votes', 'what the other engines hear does not count', votes.Votes, 'hearing',
              _nothing(()), 24, ('engine_deaf', 'engine_deaf', 'engine_deaf', 'late_write')),
+    Mutation('too-many-silent', 'the servers of most hosts are recovered when all of these hosts '
+             'fall silent together', gates.TooMany, 'reason', _nothing(), 1, ('switch',)),
+    Mutation('correlated-silence', 'the hosts of a zone that fall silent together have no time to '
+             'be heard again', gates.Correlated, 'reason', _nothing(), 8, ('switch',)),
+    Mutation('power-up', 'servers are moved from a host that boots later than the others',
+             gates.PowerUp, 'reason', _nothing(), 4, ('site',)),
+    Mutation('flapping', 'the servers of a host are recovered as often as its link fails',
+             gates.Flapping, 'reason', _nothing(), 0, ('flapping',)),
+    Mutation('force-down-unchecked', 'an engine forces a host down without a look at whether it '
+             'still has the recovery, and the host is not trusted',
+             evacuation._Evacuation, '_force_down', _force_down, 101,
+             ('engine_frozen', 'engine_frozen', 'power', 'power', 'slow:nova')),
+    Mutation('late-force-down', 'a host stays down in Nova that a late request has forced down',
+             janitor.Janitor, '_lift', _nothing(), 61,
+             ('twice:nova', 'late:nova', 'power', 'control')),
     Mutation('second-opinion', 'the sentinel of a silent host is not asked which servers run',
              runs.Run, 'second_opinion', _nothing(), 2, ('drill',)),
     Mutation('spared', 'no last question before the decision whether the host is well',

@@ -40,6 +40,7 @@ from testing.simulation import broker as brokers
 from testing.simulation import clients
 from testing.simulation import concurrency
 from testing.simulation import hub as hubs
+from testing.simulation import silence
 from testing.simulation import store as stores
 from testing.simulation import truth
 from testing.simulation import wire as wires
@@ -58,6 +59,8 @@ _GRACE = 10.0
 # Seconds after the stop of a server by its owner in which an engine may still decide against its
 # host: it asks Nova before, for a while.
 _ASKED = 20.0
+# Seconds from the look of an engine at its recovery until it has forced down a host.
+_MOMENT = 0.3
 # Seconds until a restart has ended after the suspicion of its host, or after an operator's wish.
 _HEEDED = 20.0
 # Seconds after an answer of the database that was missing until an engine has voted again.
@@ -129,7 +132,8 @@ class _Clients:
     def __init__(self, conf: Any) -> None:
         process = conf.process
         wire, hub, world = process.wire, process.hub, process.world
-        self.compute = wires.Compute(wire, world, process.check_reboot)
+        self.compute = wires.Compute(wire, world, process.check_reboot,
+                                     process.check_force_down)
         self.volumes = clients.Volumes(wire, hub, world, process.check_decision)
         self.backups = backups.Backups(wire, hub, world)
 
@@ -204,8 +208,13 @@ class Cloud:
         self.etcd = wires.Etcd()
         self.engines: dict[str, Process] = {}
         self.truth = truth.Truth(hub, world, lambda: self.store, self.engines)
+        self._silence = silence.Silence(hub, world, broker, services, self.engines, options)
         self.store = stores.Store(lambda: hub.now() + hub.clock().ahead, self._trusted,
-                                  self.truth.check_creation)
+                                  self._check_creation)
+
+    def _check_creation(self, recovery: model.Recovery) -> None:
+        self.truth.check_creation(recovery)
+        self._silence.check_creation(recovery)
 
     def _trusted(self, host: model.Host) -> None:
         """Record a host that is trusted, but was not cleaned since servers have left it."""
@@ -228,7 +237,9 @@ class Process:
         self.owner = f'{name}#{number}'
         self.hub, self.world, self.broker = cloud.hub, cloud.world, cloud.broker
         self.engine: service.Engine | None = None
-        self._truth = cloud.truth
+        # When the process went on last after it had stood still.
+        self.thawed = 0.0
+        self._truth, self._services = cloud.truth, cloud.services
         self._clocks, self._ahead = cloud.clocks, cloud.ahead
         self.wire = wires.Wire(self.hub, self.world, name, cloud.services)
         self.store = clients.Store(self.wire, cloud.store)
@@ -322,6 +333,12 @@ class Process:
                 self.world.fail(f'{server} is rebooted on {host.name}, which is {host.state}')
             if now - self.world.aborted.get(recovery.id, now) > _HEEDED:
                 self.world.fail(f'{server} is rebooted though an operator has ended its recovery')
+
+    def check_force_down(self, host: str) -> None:
+        """Record a host that is forced down for a recovery that another engine has."""
+        if (self.hub.now() - max(self.thawed, self.wire.unanswered.get('store', 0.0)) > _MOMENT
+                and not self._services.troubled('store')):
+            self._truth.check_force_down(self.name, host)
 
     def occupied(self) -> list[str]:
         """Return what the engine still holds for recoveries."""

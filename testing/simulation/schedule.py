@@ -31,6 +31,13 @@ REFUSED, SENTINEL = 'refused_volumes', 'sentinel'
 CLOCK = 'clock_jump'
 # The nova-compute of a host dies, whose servers are idle and whose sentinel answers.
 DRILL = 'drill'
+# All hosts lose power at once, and boot one after the other; the hosts of an availability zone
+# lose their links to the control plane at once; a host loses that link again and again. Schedules
+# with them have zones, and beats with the uptime and the broker node of their host.
+SITE, SWITCH, FLAPPING = 'site', 'switch', 'flapping'
+MANY = (SITE, SWITCH, FLAPPING)
+# Seconds within which a link that flaps works, and does not.
+WORKS, BROKEN = 5.0, 8.0
 # Seconds by which a system clock is ahead of the time at most: engines take the clocks of two of
 # them to be less than 5 s apart.
 _AHEAD = 2.0
@@ -65,6 +72,7 @@ class Schedule:
     :ivar clocks: by engine: rate of its clock, and by how much its system clock is ahead
     :ivar rates: by host: rate of its clock
     :ivar second_opinion: sentinels answer through Ceph which servers run
+    :ivar zones: by host: its availability zone; with zones, beats have the uptime of their host
     :ivar options: options of engines that differ from those of :mod:`play`
     """
 
@@ -78,6 +86,7 @@ class Schedule:
     faults: tuple[Fault, ...]
     rates: dict[str, float] = dataclasses.field(default_factory=dict)
     second_opinion: bool = False
+    zones: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def with_faults(self, faults: Sequence[Fault]) -> 'Schedule':
         """Return the schedule with other faults."""
@@ -126,9 +135,13 @@ def generate(seed: int, mix: Sequence[str] = ()) -> Schedule:
     if DRILL in mix:
         opinion = True
         servers = {name: (host, 0.0, boot) for name, (host, _, boot) in servers.items()}
+    zones = {}
+    if any(kind in MANY for kind in mix):
+        size = random.Random(f'zones {seed}').choice((2, len(hosts) - 1))
+        zones = {host: 'z1' if number < size else 'z2' for number, host in enumerate(hosts)}
     faults.sort(key=lambda fault: (fault.at, fault.kind, fault.target))
     return Schedule(seed, hosts, engines, nodes, servers, clocks, options, tuple(faults),
-                    rates, opinion)
+                    rates, opinion, zones)
 
 
 def _fault(source: random.Random, kind: str, hosts: Sequence[str], engines: Sequence[str],
@@ -158,6 +171,14 @@ def _fault(source: random.Random, kind: str, hosts: Sequence[str], engines: Sequ
         detail = f'b{source.randint(1, nodes)}' if kind == 'split' else ''
     elif kind in SERVER or kind in ('abort', REFUSED):
         target = source.choice(servers)
+    elif kind == SITE:
+        # The hosts boot so many seconds one after the other.
+        target, detail = 'all', f'{source.uniform(0.5, 12.0):.1f}'
+        lasts = max(lasts, _BOOT)
+    elif kind == SWITCH:
+        target = source.choice(('z1', 'z1', 'z2'))
     else:
         target = source.choice(hosts[:2])
+        if kind == FLAPPING:
+            at, lasts = BEGIN + at / 10.0, END
     return Fault(at, kind, wanted or target, min(lasts, END - at), detail)

@@ -11,6 +11,7 @@ from testing.simulation import clients
 from testing.simulation import cloud as clouds
 from testing.simulation import hub as hubs
 from testing.simulation import parts
+from testing.simulation import world as worlds
 
 _T = TypeVar('_T')
 _TIMEOUT = 2.0
@@ -47,6 +48,12 @@ class Services:
     def __init__(self) -> None:
         self.away: set[str | tuple[str, str]] = set()
         self.troubles: dict[str, list[Trouble]] = {}
+
+    def troubled(self, *services: str) -> bool:
+        """Return whether services do not always answer at once; without names, any of them."""
+        away = {entry if isinstance(entry, str) else entry[1] for entry in self.away}
+        away.update(service for service, troubles in self.troubles.items() if troubles)
+        return bool(away.intersection(services) if services else away)
 
     def trouble(self, service: str) -> Trouble | None:
         """Return the latest trouble of a service."""
@@ -140,11 +147,21 @@ class Compute(clients.Compute):
     """Nova and Placement.
 
     :param check: receives the server of each reboot, when Nova takes it
+    :param check_force_down: receives the host of each request to force one down, when it is made
     """
 
-    def __init__(self, line: Wire, cloud: clouds.Cloud, check: Callable[[str], None]) -> None:
+    def __init__(self, line: Wire, cloud: worlds.World, check: Callable[[str], None],
+                 check_force_down: Callable[[str], None]) -> None:
         super().__init__(line, cloud)
         self._check = check
+        self._check_force_down = check_force_down
+        self._places = cloud.places
+
+    def force_down(self, host: str, down: bool) -> bool:
+        """Force a host down or up, and return whether that was allowed."""
+        if down:
+            self._check_force_down(host)
+        return super().force_down(host, down)
 
     def _reboot(self, server: parts.Server) -> None:
         self._check(server.name)
@@ -158,9 +175,8 @@ class Compute(clients.Compute):
             for host in self._cloud.hosts.values()})
 
     def places(self, host: str) -> tuple[str, ...]:
-        """Return that no two hosts share an availability zone or an aggregate."""
-        del host
-        return ()
+        """Return what a host has in common with others, in words."""
+        return self._places.get(host, ())
 
     def forecast(self, server: model.Server) -> None:
         """Find nothing beforehand."""

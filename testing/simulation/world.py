@@ -65,6 +65,8 @@ class World(clouds.Cloud):
         self.maintained: dict[str, float] = {}
         # By recovery: when an operator has asked for its end.
         self.aborted: dict[str, float] = {}
+        # By host: what it shares with others, in words; with that, beats have the uptime.
+        self.places: dict[str, tuple[str, ...]] = {}
         # By host: when its link to Ceph was mended.
         self.mended: dict[str, float] = {}
         # By host that asks and host that is asked: when the first answer comes, until when

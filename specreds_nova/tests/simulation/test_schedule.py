@@ -40,6 +40,15 @@ class ScheduleTest(testtools.TestCase):
             self.assertTrue(schedule.second_opinion)
             self.assertEqual({0.0}, {period for _, period, _ in schedule.servers.values()})
 
+    def test_zones_are_those_of_mixes_that_need_them(self) -> None:
+        for seed in range(_SEEDS):
+            for mix in ((), ('power', 'node'), (schedules.DRILL,)):
+                self.assertEqual({}, schedules.generate(seed, mix).zones)
+            for kind in schedules.MANY:
+                schedule = schedules.generate(seed, ('power', kind))
+                self.assertEqual(set(schedule.hosts), set(schedule.zones))
+                self.assertEqual({'z1', 'z2'}, set(schedule.zones.values()))
+
     def test_clock_is_set_and_set_back(self) -> None:
         faults = (schedules.Fault(10.0, schedules.CLOCK, 'e1', 10.0, '+1.5'),
                   schedules.Fault(12.0, 'engine_killed', 'e1', 2.0))
