@@ -132,6 +132,7 @@ class Play:
             cloud.broker.add_host(name)
         for name, (host, period, boot) in schedule.servers.items():
             cloud.world.add_server(name, host, period=period, boot=boot)
+            cloud.world.servers[name].metadata.update(schedule.metadata.get(name, {}))
         for name in schedule.engines:
             self._start_engine(name)
         faults = all_faults.Faults(cloud, self._engines, self._start_engine)

@@ -72,6 +72,7 @@ class Schedule:
     :ivar clocks: by engine: rate of its clock, and by how much its system clock is ahead
     :ivar rates: by host: rate of its clock
     :ivar second_opinion: sentinels answer through Ceph which servers run
+    :ivar metadata: of servers
     :ivar zones: by host: its availability zone; with zones, beats have the uptime of their host
     :ivar options: options of engines that differ from those of :mod:`play`
     """
@@ -87,6 +88,7 @@ class Schedule:
     rates: dict[str, float] = dataclasses.field(default_factory=dict)
     second_opinion: bool = False
     zones: dict[str, str] = dataclasses.field(default_factory=dict)
+    metadata: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
 
     def with_faults(self, faults: Sequence[Fault]) -> 'Schedule':
         """Return the schedule with other faults."""
