@@ -145,8 +145,8 @@ class Base:
 
     def _each(self, work: Callable[[_T], _R], items: Sequence[_T]) -> 'builtins.list[_R]':
         """Call a function for several items at a time; all calls end before an error is raised."""
-        if len(items) == 1:
-            return [work(items[0])]
+        if len(items) < 2:
+            return [work(item) for item in items]
         with futures.ThreadPoolExecutor(min(self.settings.workers, len(items))) as executor:
             pending = [executor.submit(work, item) for item in items]
         return [future.result() for future in pending]

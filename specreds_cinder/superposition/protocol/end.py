@@ -81,8 +81,11 @@ class Ending(clients.Clients):
         removed = super().tidy(home, older_s)
         if dropped := self.dropped.read(home):
             blocklist = frozenset(self.fence.remaining())
+            pools = {pool.name for pool in self.cluster.pools().values()}
             for record in dropped:
-                self._tidy_dropped(record, blocklist)
+                # Nothing is left to do for a volume whose pool was removed.
+                self._tidy_dropped(dataclasses.replace(record, volumes=tuple(
+                    volume for volume in record.volumes if volume.ref.pool in pools)), blocklist)
         return removed
 
     def _tidy_dropped(self, record: records.Record, blocklist: frozenset[str]) -> None:

@@ -25,13 +25,19 @@ from specreds_cinder.tests.functional import protocol_base
 OBJECT = 4 * base.MIB
 
 
-class FenceTest(protocol_base.ProtocolTestCase):
+class FenceTestCase(protocol_base.ProtocolTestCase):
+    """A test with a superposed volume and its primary."""
 
     def setUp(self) -> None:
         super().setUp()
+        # First, because only later connections may use them.
+        self.make_pools()
         self.volume = self.make_volume()
         self.primary = self.make_primary(self.volume)
         self.record = self.superpose(self.volume)
+
+    def make_pools(self) -> None:
+        """Create the pools that the test needs, beside the usual one."""
 
     def promote(self) -> None:
         """Promote the backup of a silent primary."""
@@ -54,6 +60,9 @@ class FenceTest(protocol_base.ProtocolTestCase):
         image = rbd.Image(io, self.volume.image)
         self.addCleanup(image.close)
         return str(client.get_addrs())
+
+
+class FenceTest(FenceTestCase):
 
     def test_fence_covers_exactly_the_primary(self) -> None:
         other = self.make_volume()
@@ -271,6 +280,36 @@ class FenceTest(protocol_base.ProtocolTestCase):
             self.assertEqual('dirty', self.protocol.resume(record))
         self.assertEqual(set(), self.primary.clients & self.fenced())
 
+    def test_unfence_of_an_overtaken_controller_spares_a_later_fence(self) -> None:
+        record = self.collapse_cut_off('fence.add', 'before')
+        with sp.trace.observe(self.at('overlay.remove', 'before', protocol_base.cut)):
+            self.assertRaises(protocol_base.Cut, self.protocol.abort, record)
+        overtaken = self.protocol.reload(record)
+        self.protocol.abort(overtaken)
+        later = self.superpose(self.volume)
+        self.assertEqual('promoted', self.protocol.collapse(later).outcome)
+        self.protocol._unfence(overtaken)
+        self.assertTrue(self.primary.clients <= self.fenced())
+
+    def test_late_dirty_decision_of_another_controller_keeps_the_fence(self) -> None:
+        rival = sp.Protocol(self.cluster, self.settings)
+
+        def drop() -> None:
+            self.assertEqual('late-dirty', rival.resume(rival.reload(self.record)))
+        with sp.trace.observe(self.at('fence', 'before', lambda: self.primary.write(0, 0x4c))), \
+                sp.trace.observe(self.at('fence', 'after', drop)):
+            self.assertRaises((sp.Conflict, sp.NotSuperposed), self.protocol.collapse,
+                              self.record)
+        self.assertTrue(self.primary.clients <= self.fenced())
+
+
+class LateFenceTest(FenceTestCase):
+    """Blocklist entries that come after a decision for the primary."""
+
+    def make_pools(self) -> None:
+        """Create a second pool."""
+        self.second = self.make_pool('second', pg_num=1)
+
     def dropped_while_a_fence_was_under_way(self) -> None:
         """Decide for the primary after a controller has died whose fence comes late."""
         record = self.collapse_cut_off('fence.add', 'before')
@@ -312,31 +351,22 @@ class FenceTest(protocol_base.ProtocolTestCase):
             self.protocol.tidy(self.record.home)
         self.assertNotIn(self.record.id, self.dropped())
 
+    def test_late_fence_is_lifted_though_the_pool_of_a_volume_was_removed(self) -> None:
+        self.protocol.abort(self.record)
+        gone = sp.VolumeRef(self.second, '', 'gone')
+        with self.open_pool(gone.pool) as io:
+            rbd.RBD().create(io, gone.image, protocol_base.SIZE, old_format=False)
+        self.record = self.superpose(self.volume, gone)
+        self.dropped_while_a_fence_was_under_way()
+        self.ceph.delete_pool(gone.pool)
+        with mock.patch.object(end, '_LATE_S', 0):
+            self.protocol.tidy(self.record.home)
+        self.assertEqual(set(), self.primary.clients & self.fenced())
+        self.assertNotIn(self.record.id, self.dropped())
+
     def dropped(self) -> set[str]:
         """Return the superpositions whose late fences are looked for."""
         return {record.id for record in self.protocol.dropped.read(self.record.home)}
-
-    def test_unfence_of_an_overtaken_controller_spares_a_later_fence(self) -> None:
-        record = self.collapse_cut_off('fence.add', 'before')
-        with sp.trace.observe(self.at('overlay.remove', 'before', protocol_base.cut)):
-            self.assertRaises(protocol_base.Cut, self.protocol.abort, record)
-        overtaken = self.protocol.reload(record)
-        self.protocol.abort(overtaken)
-        later = self.superpose(self.volume)
-        self.assertEqual('promoted', self.protocol.collapse(later).outcome)
-        self.protocol._unfence(overtaken)
-        self.assertTrue(self.primary.clients <= self.fenced())
-
-    def test_late_dirty_decision_of_another_controller_keeps_the_fence(self) -> None:
-        rival = sp.Protocol(self.cluster, self.settings)
-
-        def drop() -> None:
-            self.assertEqual('late-dirty', rival.resume(rival.reload(self.record)))
-        with sp.trace.observe(self.at('fence', 'before', lambda: self.primary.write(0, 0x4c))), \
-                sp.trace.observe(self.at('fence', 'after', drop)):
-            self.assertRaises((sp.Conflict, sp.NotSuperposed), self.protocol.collapse,
-                              self.record)
-        self.assertTrue(self.primary.clients <= self.fenced())
 
 
 class Ipv6Test(protocol_base.ProtocolTestCase):
