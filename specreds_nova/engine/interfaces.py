@@ -206,6 +206,9 @@ class Suspects(Protocol):
     def is_well(self, host: str) -> bool:
         """Return whether a host is heard and reports no problems, whatever an operator says."""
 
+    def well_to_all(self, host: str) -> bool:
+        """Return whether every engine hears a host, and this one no problems of it."""
+
     def heard_after(self, host: str, at: float) -> bool:
         """Return whether this engine has heard a beat that a host sent after a time.
 

@@ -168,7 +168,8 @@ class Janitor:
         if host.word == model.CLEAR and well:
             # The word has had its effect.
             outdated.update(word=None, word_reason=None)
-        if host.held and well:
+        # An engine that does not hear the host would record its reasons again and again.
+        if host.held and self._context.suspects.well_to_all(host.name):
             outdated['held'] = ()
         since = self._context.clock.now() - host.since
         if host.flaps and since >= self._context.options.flap_period:

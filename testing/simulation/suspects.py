@@ -73,6 +73,10 @@ class Suspects:
         return ('broker' not in self._cloud.unreachable and host.beats and host.storage
                 and self._hub.now() - max(host.since, self._since) >= _CLEARED)
 
+    def well_to_all(self, name: str) -> bool:
+        """Return whether a host is well: all engines have the same view."""
+        return self.is_well(name)
+
     def boot(self, name: str) -> str | None:
         """Return the number of the start of a host's nova-compute."""
         return str(self._cloud.hosts[name].service)

@@ -26,6 +26,9 @@ class Peers(Protocol):
     def hearing(self, host: str) -> tuple[str, ...]:
         """Return the other engines that hear a host."""
 
+    def missing(self, host: str) -> tuple[str, ...]:
+        """Return the other engines that do not hear a host."""
+
     def running(self, host: str, server: str) -> bool | None:
         """Return whether a server runs on a host that they hear; None if that is unknown."""
 
@@ -63,6 +66,10 @@ class Suspects:
         A report to another engine is as good: this one may have lost its link to the host.
         """
         return self._heard(host) or bool(self._peers.hearing(host))
+
+    def well_to_all(self, host: str) -> bool:
+        """Return whether a host reports to every engine, and to this one that all is well."""
+        return self._heard(host) and not self._peers.missing(host)
 
     def heard_after(self, host: str, at: float) -> bool:
         """Return whether this engine has heard a beat that was sent after a time.

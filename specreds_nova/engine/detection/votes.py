@@ -117,6 +117,11 @@ class Votes(pulse.Pulse):
         return tuple(vote.engine for vote in self._fresh()
                      if not vote.deaf and host not in vote.silent)
 
+    def missing(self, host: str) -> tuple[str, ...]:
+        """Return the other engines that do not hear a host."""
+        return tuple(vote.engine for vote in self._fresh()
+                     if not vote.deaf and host in vote.silent)
+
     def running(self, host: str, server: str) -> bool | None:
         """Return whether the other engines hear that a server runs on a host; None if unknown."""
         reports = [servers for vote in self._fresh()

@@ -26,7 +26,7 @@ class JanitorTest(base.RecoveryTest):
 
     def _return_host(self) -> None:
         self.suspects.suspected.return_value = False
-        self.suspects.is_well.return_value = True
+        self.suspects.is_well.return_value = self.suspects.well_to_all.return_value = True
 
     def _state(self) -> str:
         return self.store.host('h1').state
@@ -57,6 +57,16 @@ class JanitorTest(base.RecoveryTest):
         self.assertEqual(model.TRUSTED, self.store.host('h1').shown)
         self.janitor.look()
         self.observer.host.assert_called_once_with('release', self.store.host('h1'))
+
+    def test_hold_lasts_while_another_engine_does_not_hear_the_host(self) -> None:
+        self.store.change_host(self.store.host('h1'), held=('e2 hears h1',))
+        self._return_host()
+        self.suspects.well_to_all.return_value = False
+        self.janitor.look()
+        self.assertEqual(model.HELD, self.store.host('h1').shown)
+        self.suspects.well_to_all.return_value = True
+        self.janitor.look()
+        self.assertEqual(model.TRUSTED, self.store.host('h1').shown)
 
     def test_flaps_are_recorded_and_forgotten(self) -> None:
         self.suspect()

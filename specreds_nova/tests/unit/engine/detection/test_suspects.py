@@ -22,7 +22,8 @@ _SAID = ({'kind': 'operator'},)
 
 def _suspects(monitor: Any) -> suspects.Suspects:
     """Return the hosts as an engine sees them that has no peers."""
-    return suspects.Suspects(monitor, mock.Mock(), mock.Mock(hearing=lambda host: ()))
+    return suspects.Suspects(monitor, mock.Mock(), mock.Mock(
+        hearing=lambda host: (), missing=lambda host: ()))
 
 
 @ddt.ddt
@@ -42,6 +43,17 @@ class SuspectsTest(testtools.TestCase):
         monitor: Any = mock.Mock()
         monitor.look.return_value = dataclasses.replace(_WELL, **values)
         self.assertEqual(well, _suspects(monitor).is_well('h1'))
+
+    @ddt.data(({}, (), True), ({}, ('e2',), False), ({'heard': None}, (), False))
+    @ddt.unpack
+    def test_host_is_well_to_all_if_every_engine_hears_it(
+            self, values: dict[str, Any], missing: tuple[str, ...], well: bool) -> None:
+        monitor: Any = mock.Mock()
+        monitor.look.return_value = dataclasses.replace(_WELL, **values)
+        peers = mock.Mock(hearing=lambda host: ('e3',), missing=lambda host: missing)
+        seen = suspects.Suspects(monitor, mock.Mock(), peers)
+        self.assertTrue(seen.is_well('h1'))
+        self.assertEqual(well, seen.well_to_all('h1'))
 
     @ddt.data((999.8, True), (999.9, True), (999.95, False), (1001.0, False))
     @ddt.unpack

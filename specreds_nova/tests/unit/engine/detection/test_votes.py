@@ -189,6 +189,12 @@ class EnginesTest(testtools.TestCase):
         self.run_for(1.0)
         self.assertEqual(('ctl1', 'ctl2'), self.engines[0].votes.hearing('cn1'))
 
+    def test_engines_that_do_not_hear_a_host_are_listed(self) -> None:
+        self.engines[1].cut = frozenset({'cn1'})
+        self.run_for(2.0)
+        self.assertEqual((('ctl1',), ()), (self.engines[0].votes.missing('cn1'),
+                                           self.engines[0].votes.missing('cn2')))
+
     def test_other_engine_reports_which_servers_run(self) -> None:
         digest = message.digest(['s1'])
         self.nodes['cn1'].more = {'kernel': 'k1', 'running': digest, 'domains': ('s1',)}

@@ -37,7 +37,7 @@ class RecoveryTest(testtools.TestCase):
         self.backups.promote.return_value = {'timings_ms': {'box_open': 40, 'box_settled': 940}}
         self.suspects = mock.Mock()
         self.suspects.suspected.return_value = True
-        self.suspects.is_well.return_value = False
+        self.suspects.is_well.return_value = self.suspects.well_to_all.return_value = False
         self.suspects.running.return_value = True
         self.suspects.flaps.return_value = 0
         self.suspects.healthy.return_value = ['h2', 'h3']
