@@ -265,6 +265,8 @@ class Faults:
 
     def _say(self, host: str, **values: Any) -> None:
         store = self._cloud.store
+        if 'word' in values:
+            self._cloud.world.spoken[host] = self._cloud.hub.now()
         store.change_host(store.host(host), **values)
 
     def _maintain(self, fault: schedules.Fault, reason: str | None) -> None:

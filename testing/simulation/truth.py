@@ -115,9 +115,10 @@ class Truth:
     def check_creation(self, recovery: model.Recovery) -> None:
         """Record a recovery that is created for a host in maintenance, without an order."""
         host = self._store().host(recovery.host)
-        since = self._world.maintained.get(host.name, 0.0)
-        if (host.maintenance is not None and self._hub.now() - since > _HEEDED
-                and not _ordered(recovery)):
+        since = max(self._world.maintained.get(host.name, 0.0),
+                    self._world.spoken.get(host.name, 0.0))
+        if (host.maintenance is not None and host.word != model.SUSPECT
+                and self._hub.now() - since > _HEEDED and not _ordered(recovery)):
             self._world.fail(f'a recovery of {recovery.server} is created while {host.name} is '
                              f'in maintenance')
 

@@ -60,6 +60,8 @@ class World(opinions.Cloud):
         self.unheard = 0.0
         # By host: when an operator was last at work on it.
         self.maintained: dict[str, float] = {}
+        # By host: when an operator last gave a word on it, or took it back.
+        self.spoken: dict[str, float] = {}
         # By recovery: when an operator has asked for its end.
         self.aborted: dict[str, float] = {}
         # By host: what it shares with others, in words; with that, beats have the uptime.
