@@ -8,6 +8,7 @@ from typing import Any
 
 from oslo_config import cfg
 from oslo_db import exception as db_exception
+from oslo_log import log as logging
 import sqlalchemy as sa
 
 from specreds_nova.engine import exception
@@ -22,6 +23,8 @@ from specreds_nova.engine.db import samples
 from specreds_nova.engine.db import shared
 from specreds_nova.engine.db import steps
 from specreds_nova.engine.db import votes
+
+LOG = logging.getLogger(__name__)
 
 _IN_ONE_QUERY = 500
 
@@ -258,7 +261,11 @@ class Store:
 
     def expected(self, servers: Iterable[str]) -> dict[str, model.Expectation]:
         """Return what earlier backups let expect of the next one, by server."""
-        self._samples.flush()
+        try:
+            self._samples.flush()
+        except (exception.Unreachable, db_exception.DBError) as exc:
+            # Without them the forecast is a little worse.
+            LOG.warning('durations of backups are written later: %s', exc)
         wanted = list(servers)
 
         def read(connection: sa.Connection) -> dict[str, model.Expectation]:

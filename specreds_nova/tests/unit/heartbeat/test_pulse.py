@@ -22,12 +22,13 @@ class _Failing(pulse.Pulse):
         super().__init__('played', 0.001)
         self.failures = failures
         self.times = 0
-        self.well = threading.Event()
+        self.begun, self.well = threading.Event(), threading.Event()
         self.ended = threading.Event()
 
     def beat(self) -> None:
         """Fail, at first."""
         self.times += 1
+        self.begun.set()
         if self.times <= self.failures:
             raise ValueError('played')
         self.well.set()
@@ -58,6 +59,7 @@ class PulseTest(testtools.TestCase):
 
     def test_pulse_without_a_beat_that_succeeds_is_a_problem(self) -> None:
         made = self.start(10 ** 9)
+        self.assertTrue(made.begun.wait(_TIMEOUT))
         made._progress._monotonic = lambda: time.monotonic() + 601.0
         self.assertIn('thread played has made no progress', str(made.problems()))
 

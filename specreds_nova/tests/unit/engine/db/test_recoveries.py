@@ -288,6 +288,8 @@ class StatementsTest(base.StoreTest):
         self.assertEqual([1, 2, 3], [step.attempt for step in stored.steps])
 
     def test_samples_of_a_kind_are_written_together(self) -> None:
+        # Written by this test only.
+        self.patch(samples, '_PAUSE', 3600.0)
         for _ in range(2):
             with self.statements() as executed:
                 for seconds in (10.0, 20.0, 5.0):
