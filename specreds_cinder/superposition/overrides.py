@@ -11,6 +11,8 @@ from specreds_cinder.superposition import record as records
 
 _LOCK = 'rbd_blocklist_on_break_lock'
 _COPY = 'rbd_clone_copy_on_read'
+# Ceph's ways to write false; it stores what was typed.
+_OFF = ('false', 'no', 'off', '0')
 
 
 def of_pool(cluster: ceph.Cluster, home: records.Home) -> list[str]:
@@ -38,7 +40,8 @@ def _harmful(options: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     for some of them.
     """
     return [option for option in options if option['source'] != rbd.RBD_CONFIG_SOURCE_CONFIG
-            and (option['name'] == _LOCK or (option['name'], option['value']) == (_COPY, 'true'))]
+            and (option['name'] == _LOCK
+                 or (option['name'] == _COPY and option['value'].lower() not in _OFF))]
 
 
 def _reason(option: Mapping[str, Any], remove: str) -> str:

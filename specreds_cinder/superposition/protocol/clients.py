@@ -61,8 +61,15 @@ class Clients(base.Base):
                   backup: frozenset[str]) -> None:
         """Enter the clients of a volume into its ledger, unless they are in it.
 
-        A fenced client was entered before, and is not entered again after it has left.
+        A fenced client was entered before, and is not entered again after it has left. One of
+        which an earlier look could not tell whether it was the backup's is entered as such, as
+        soon as a look can.
         """
+        clear = {client for client in ((seen.image | seen.overlay) & backup) - set(record.fenced)
+                 if seen.ledger.get(client) == ledgers.Entry(ledgers.PRIMARY, record.id)}
+        if clear:
+            self.ledger.enter(volume, clear, ledgers.Entry(ledgers.BACKUP, record.id),
+                              replace=True)
         new = (seen.image | seen.overlay) - seen.ledger.keys() - set(record.fenced)
         for role, clients in ((ledgers.BACKUP, new & backup), (ledgers.PRIMARY, new - backup)):
             if clients:

@@ -80,18 +80,26 @@ class Ending(clients.Clients):
         """
         removed = super().tidy(home, older_s)
         if dropped := self.dropped.read(home):
-            blocklist = frozenset(self.fence.remaining())
+            # An entry that is shorter has another author: librbd as it breaks a lock, or an
+            # operator. Another host may rely on it.
+            blocklist = frozenset(client for client, left in self.fence.remaining().items()
+                                  if left > self.settings.fence_expiry_s / 2)
             pools = {pool.name for pool in self.cluster.pools().values()}
             for record in dropped:
-                # Nothing is left to do for a volume whose pool was removed.
-                self._tidy_dropped(dataclasses.replace(record, volumes=tuple(
-                    volume for volume in record.volumes if volume.ref.pool in pools)), blocklist)
+                try:
+                    # Nothing is left to do for a volume whose pool was removed.
+                    self._tidy_dropped(dataclasses.replace(record, volumes=tuple(
+                        volume for volume in record.volumes
+                        if volume.ref.pool in pools)), blocklist)
+                except errors.ClusterError as exc:
+                    LOG.warning('cannot look for late entries of the fence of superposition %s, '
+                                'trying again: %s', record.id, exc)
         return removed
 
     def _tidy_dropped(self, record: records.Record, blocklist: frozenset[str]) -> None:
         """Remove late entries of the fence of a primary that lives; after an hour, forget it.
 
-        :param blocklist: the clients that are on the blocklist
+        :param blocklist: the clients on the blocklist that a superposition has fenced
         """
         if self._claims(record):
             return

@@ -76,10 +76,18 @@ class HungTest(LedgerTestCase):
         self.assert_nothing_left(record)
         backup.kill()
 
+    @tenacity.retry(retry=tenacity.retry_if_result(bool), wait=tenacity.wait_fixed(0.1),
+                    stop=tenacity.stop_after_delay(60))
+    def wait_for_the_look(self, worker: operations.Operations, record: sp.Record) -> bool:
+        """Wait until a worker no longer looks for the clients of a connection."""
+        return record.id in worker._hand_outs
+
     def test_server_that_hangs_as_soon_as_it_is_started_again_is_fenced(self) -> None:
         record, backup = self.promoted()
         backup.end()
         worker = operations.Operations(self.protocol, record.home, watching=False)
+        # Before the connection to the cluster is closed.
+        self.addCleanup(self.wait_for_the_look, worker, record)
         worker.hand_out(record.id)
         again = self.make_backup(record, speculative=False)
         # QEMU keeps the tables of the overlay, and needs none of the images to write again.
@@ -264,6 +272,17 @@ class EntriesTest(LedgerTestCase):
         self.assertIn(came, str(error))
         self.protocol.merge(record)
         self.assertIn(came, self.fenced())
+
+    def test_backup_is_promoted_after_a_stranger_has_closed_its_volume(self) -> None:
+        record = self.superpose(self.volume)
+        backup = self.make_backup(record)
+        stranger = self.connect(self.ceph.conf, 'client.cinder')
+        with stranger.open_ioctx(self.pool) as io, rbd.Image(io, self.volume.image):
+            self.assertRaises(sp.OverlayBusy, self.protocol.collapse, record,
+                              backup=backup.hook)
+        self.assertEqual('promoted',
+                         self.protocol.collapse(record, backup=backup.hook).outcome)
+        backup.disks[0].pwrite(b'\x61' * BLOCK, 0)
 
     def test_promotion_waits_until_every_client_of_the_ledger_is_fenced(self) -> None:
         record = self.superpose(self.volume)
