@@ -141,7 +141,7 @@ MUTATIONS = (
              'test_fence_during_a_dirty_decision_is_lifted'),
     Mutation('late-fence-of-a-living-primary-stays', f'{_SUPERPOSITION}/protocol/end.py',
              'self.dropped.enter(record)', 'pass',
-             f'{_FUNCTIONAL}.test_fence.LateFenceTest.'
+             f'{_FUNCTIONAL}.test_late_fence.LateFenceTest.'
              'test_fence_that_comes_after_its_controller_has_died_is_lifted'),
     Mutation('fence-of-a-later-superposition-lifted', f'{_SUPERPOSITION}/protocol/end.py',
              '\n                and self._claims(record) <= {record.id}', '',
