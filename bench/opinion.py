@@ -5,9 +5,10 @@ A guest that writes nothing cannot be told from a dead one by its volumes. In ea
 nova-compute of a host with several such guests is killed, and all of them are recovered:
 
 *without*
-    no sentinel is asked: each guest is replaced by its backup, although it is alive.
+    the second opinion is off: each guest is replaced by its backup, although it is alive.
 *silent*
-    the sentinel is asked, and was killed as well: the same, for the time that asking costs.
+    the second opinion is on, but the sentinel was killed as well: each guest is replaced, and the
+    time until then shows what the question costs.
 *answered*
     the sentinel answers, and each guest has to stay as it is. Any other end of a recovery is a
     false promotion.
@@ -161,7 +162,7 @@ def _drills(cloud: openstack_cloud.Cloud, tell: progress.Progress, count: int,
     """Perform drills of one kind, and return how their recoveries end.
 
     :param killed: names of services that are killed beside nova-compute
-    :param wanted: whether sentinels are asked
+    :param wanted: whether the second opinion is on
     """
     same = openstack_cloud.Cloud(cloud.files.root, second_opinion=wanted)
     same.up()
@@ -170,7 +171,7 @@ def _drills(cloud: openstack_cloud.Cloud, tell: progress.Progress, count: int,
         for _ in range(count):
             tell.step('nova-compute is killed, ' + (
                 f'and so is {" and ".join(killed)}' if killed else
-                'and the sentinel answers' if wanted else 'and nobody asks the sentinel'))
+                'and the sentinel answers' if wanted else 'without a second opinion'))
             ended = drill.once((*killed, services.COMPUTE))
             tell.say(', '.join(f'{end.outcome} after {end.seconds:.1f} s' for end in ended))
             for end in ended:
