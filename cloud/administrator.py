@@ -233,7 +233,8 @@ class Administrator:
         """
         def up() -> bool:
             # Not the API's time: that is the last change of the service's row, whatever made it.
-            [(seen,)] = database.rows(self.cloud.files, 'nova', _SEEN, host)
+            [(seen,)] = database.rows(self.cloud.files, self.cloud.settings.nova_database(host),
+                                      _SEEN, host)
             if not self._heard(host, services.COMPUTE, seen):
                 return False
             if self.compute_up(host):

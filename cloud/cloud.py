@@ -49,6 +49,7 @@ class Cloud:
     :param port: first of the 200 ports that it uses (100 for OpenStack, 100 for Ceph)
     :param backends: number of back ends on the cloud's own Ceph
     :param hosts: number of compute hosts; with none (the default), there is only block storage
+    :param cells: number of Nova's cells, 1 (the default) or 2
     :param firewall: the firewall driver of Neutron's agents on the hosts
     :param network: what connects servers: `ovs` (the default), `dvr` or `ovn`
     :param disks: where Nova keeps disks that are no volumes: `files` (the default), `rbd`, or
@@ -71,11 +72,12 @@ class Cloud:
                  hosts: int | None = None, engines: int | None = None,
                  firewall: str | None = None, network: str | None = None,
                  disks: str | None = None, cachemodes: str | None = None,
-                 box_ipv6: bool | None = None, second_opinion: bool | None = None) -> None:
+                 box_ipv6: bool | None = None, second_opinion: bool | None = None,
+                 cells: int | None = None) -> None:
         self.files = layout.Layout(pathlib.Path(data_dir))
         fixed: dict[str, Any] = {name: value for name, value in (
-            ('port', port), ('backends', backends), ('hosts', hosts), ('firewall', firewall),
-            ('network', network), ('disks', disks),
+            ('port', port), ('backends', backends), ('hosts', hosts), ('cells', cells),
+            ('firewall', firewall), ('network', network), ('disks', disks),
             ('cachemodes', cachemodes), ('box_ipv6', box_ipv6)) if value is not None}
         free: dict[str, Any] = {name: value for name, value in (
             ('extra_backends', extra_backends and tuple(extra_backends)),

@@ -28,6 +28,9 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
     up.add_argument('--hosts', type=int, metavar='N',
                     help='number of simulated compute hosts; with 0 there is only block storage '
                          f'(default: {layout.DEFAULT_HOSTS})')
+    up.add_argument('--cells', type=int, metavar='N',
+                    help="number of Nova's cells, each with a broker and a conductor of its own; "
+                         'with 2, the last host is alone in the first cell (default: 1)')
     up.add_argument('--firewall', choices=layout.FIREWALLS,
                     help="firewall driver of Neutron's agents on the hosts (default: "
                          f'{layout.FIREWALLS[0]})')
@@ -108,7 +111,7 @@ def _up(args: argparse.Namespace, progress: commands.Progress) -> int:
                                   firewall=args.firewall, network=args.network,
                                   disks=args.disks, cachemodes=args.cachemodes,
                                   box_ipv6=args.box_ipv6,
-                                  second_opinion=args.second_opinion)
+                                  second_opinion=args.second_opinion, cells=args.cells)
     cloud.up(progress)
     progress(f'the cloud is up; to use it, type: . {cloud.openrc()}')
     print(f'openrc: {cloud.openrc()}', flush=True)

@@ -68,6 +68,10 @@ OPTIONS: list[cfg.Opt] = [
     cfg.FloatOpt('heartbeat_interval', default=0.2, min=0.0, max=60.0,
                  help='Seconds between two heartbeats that nova-compute sends to the engines; 0 '
                       'for none: then its servers are not recovered when it fails.'),
+    cfg.StrOpt('heartbeat_transport_url', secret=True,
+               help='Broker of the engines, to which heartbeats are sent, if it is another one '
+                    "than that of [DEFAULT] transport_url: where Nova's cells have brokers of "
+                    'their own.'),
     cfg.FloatOpt('heartbeat_probe_interval', default=1.0, min=0.1, max=60.0,
                  help='Seconds between two looks whether libvirt, and the pools that the clients '
                       'of sentinel_clients may read, still answer.'),

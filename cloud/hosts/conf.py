@@ -12,6 +12,7 @@ from cloud import layout as ceph_layout
 from cloud import processes
 from cloud.hosts import layout as hosts_layout
 from cloud.hosts import services
+from cloud.openstack import broker
 from cloud.openstack import files as private
 from cloud.openstack import layout
 from cloud.openstack import neutron
@@ -144,15 +145,26 @@ class Writer:
                 },
             },
             _privsep(_NOVA_PRIVSEP, files.nova_conf),
+            self._cell(),
             {} if settings.plain else deployment.compute(),
             {} if settings.plain or not self._options() else {'specreds': self._options()})
 
+    def _cell(self) -> private.Conf:
+        """Return the broker of the host's cell, unless it is that of the whole cloud."""
+        if not self._settings.in_second_cell(self._files.name):
+            return {}
+        return {'DEFAULT': {'transport_url': broker.url(
+            self._settings, self._passwords, layout.SECOND_CELL)}}
+
     def _options(self) -> dict[str, private.Value]:
-        """Return the options of the plug-in that are off by default."""
-        return {name: 'true' for name, wanted in (
+        """Return the options of the plug-in that have no default, or are off by default."""
+        options: dict[str, private.Value] = {name: 'true' for name, wanted in (
             ('box_ipv6', self._settings.box_ipv6),
             ('second_opinion', self._settings.second_opinion),
             ('server_disk_backups', self._settings.disks == layout.RBD_BACKUPS)) if wanted}
+        if self._settings.in_second_cell(self._files.name):
+            options['heartbeat_transport_url'] = broker.url(self._settings, self._passwords)
+        return options
 
     def _disks(self) -> dict[str, private.Value]:
         """Return where Nova keeps disks that are no volumes."""

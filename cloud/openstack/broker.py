@@ -15,6 +15,7 @@ from cloud.openstack import files as private
 from cloud.openstack import layout
 
 _USER = 'openstack'
+_VHOSTS = ('/', layout.SECOND_CELL)
 # The package's /usr/sbin/rabbitmq-server changes the user first; this one does not.
 _SERVER = '/usr/lib/rabbitmq/bin/rabbitmq-server'
 _TIMEOUT = 90.0
@@ -31,9 +32,13 @@ log.file = false
 """
 
 
-def url(settings: layout.Settings, passwords: Mapping[str, str]) -> str:
-    """oslo.messaging's URL of the broker; it has a password in it."""
-    return f'rabbit://{_USER}:{passwords["rabbitmq"]}@{settings.host}:{settings.broker_port}/'
+def url(settings: layout.Settings, passwords: Mapping[str, str], vhost: str = '') -> str:
+    """oslo.messaging's URL of the broker; it has a password in it.
+
+    :param vhost: virtual host, by default that of all services but those of the second cell
+    """
+    return (f'rabbit://{_USER}:{passwords["rabbitmq"]}@{settings.host}:{settings.broker_port}/'
+            f'{vhost}')
 
 
 def prepare(files: layout.Layout, settings: layout.Settings,
@@ -55,13 +60,13 @@ def _definitions(password: str) -> dict[str, object]:
         'users': [{'name': _USER, 'tags': '',
                    'password_hash': base64.b64encode(salt + digest).decode(),
                    'hashing_algorithm': 'rabbit_password_hashing_sha256'}],
-        'vhosts': [{'name': '/'}],
-        'permissions': [{'user': _USER, 'vhost': '/', 'configure': '.*', 'write': '.*',
-                         'read': '.*'}],
+        'vhosts': [{'name': vhost} for vhost in _VHOSTS],
+        'permissions': [{'user': _USER, 'vhost': vhost, 'configure': '.*', 'write': '.*',
+                         'read': '.*'} for vhost in _VHOSTS],
         # A queue may have no consumer, and memory is limited.
-        'policies': [{'vhost': '/', 'name': 'notifications', 'apply-to': 'queues', 'priority': 0,
-                      'pattern': r'^(versioned_)?notifications\.',
-                      'definition': {'max-length': _MAX_NOTIFICATIONS}}],
+        'policies': [{'vhost': vhost, 'name': 'notifications', 'apply-to': 'queues',
+                      'priority': 0, 'pattern': r'^(versioned_)?notifications\.',
+                      'definition': {'max-length': _MAX_NOTIFICATIONS}} for vhost in _VHOSTS],
     }
 
 

@@ -23,7 +23,7 @@ def tables(settings: layout.Settings
     """Return, for each service, what makes its tables and the programs that use them."""
     return {
         'neutron': (neutron.prepare, services.neutron(settings)),
-        'nova': (nova.prepare, services.NOVA),
+        'nova': (nova.prepare, services.nova(settings)),
         'glance': (glance.prepare, (services.GLANCE,)),
         'placement': (placement.prepare, (services.PLACEMENT,)),
     }
@@ -38,11 +38,14 @@ def write(files: layout.Layout, settings: layout.Settings,
     changed: list[str] = []
     for path, conf, names in (
             (files.placement_conf, placement.conf, (services.PLACEMENT,)),
-            (files.nova_conf, nova.conf, services.NOVA),
+            (files.nova_conf, nova.conf, services.nova(settings)),
             (files.glance_conf, glance.conf, (services.GLANCE,)),
             (files.neutron_conf, neutron.conf, services.neutron(settings))):
         if private.write(path, private.ini(conf(files, settings, passwords))):
             changed += names
+    if settings.cells > 1 and private.write(
+            files.second_cell_conf, private.ini(nova.second_cell(settings, passwords))):
+        changed.append(services.SECOND_CONDUCTOR)
     return changed
 
 

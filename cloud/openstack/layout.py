@@ -29,6 +29,9 @@ DEFAULT_HOSTS = 3
 MAX_HOSTS = 8
 DEFAULT_ENGINES = 1
 MAX_ENGINES = 4
+MAX_CELLS = 2
+# Name of the second cell of Nova, and of its virtual host at the broker.
+SECOND_CELL = 'cell2'
 # The longest path that is made below the data directory is that of a socket of Ceph.
 MAX_PATH = ceph_layout.MAX_PATH - len('/ceph')
 # The programs of the virtual environment that this runs in.
@@ -87,11 +90,12 @@ _CACHEMODES = re.compile(r'(^|,)(file|block|network)=(none|writethrough|writebac
 class Settings:
     """The choices for a cloud.
 
-    `port`, `backends`, `hosts`, `firewall`, `network`, `disks`, `cachemodes`, `box_ipv6` and
-    `secret_uuid` are made once.
+    `port`, `backends`, `hosts`, `cells`, `firewall`, `network`, `disks`, `cachemodes`, `box_ipv6`
+    and `secret_uuid` are made once.
 
     :param backends: number of back ends on the cloud's own Ceph
     :param hosts: number of simulated compute hosts; with none, there is only block storage
+    :param cells: number of Nova's cells; with two, the last host is in the first one, alone
     :param extra_backends: back ends elsewhere
     :param clustered: one more back end on the cloud's own Ceph, with two volume services
     :param plain: Cinder and Nova without the plug-in
@@ -109,6 +113,7 @@ class Settings:
     port: int = DEFAULT_PORT
     backends: int = 2
     hosts: int = 0
+    cells: int = 1
     extra_backends: tuple[Backend, ...] = ()
     clustered: bool = False
     plain: bool = False
@@ -135,6 +140,10 @@ class Settings:
             raise commands.CloudError(f'{self.hosts} hosts: choose 0 to {MAX_HOSTS}')
         if not 0 <= self.engines <= MAX_ENGINES:
             raise commands.CloudError(f'{self.engines} engines: choose 0 to {MAX_ENGINES}')
+        if not 1 <= self.cells <= MAX_CELLS:
+            raise commands.CloudError(f'{self.cells} cells: choose 1 to {MAX_CELLS}')
+        if self.cells > max(1, self.hosts):
+            raise commands.CloudError(f'{self.cells} cells: there are {self.hosts} hosts')
         if self.firewall not in FIREWALLS:
             raise commands.CloudError(
                 f'firewall {self.firewall}: choose {" or ".join(FIREWALLS)}')
@@ -168,6 +177,14 @@ class Settings:
     def host_names(self) -> list[str]:
         """What the compute hosts are called."""
         return [f'cn{number}' for number in range(1, self.hosts + 1)]
+
+    def in_second_cell(self, host: str) -> bool:
+        """Return whether a compute host is in the second cell."""
+        return self.cells > 1 and host != self.host_names[-1]
+
+    def nova_database(self, host: str) -> str:
+        """Return the name of the database of a compute host's cell."""
+        return f'nova_{SECOND_CELL}' if self.in_second_cell(host) else 'nova'
 
     @property
     def engine_numbers(self) -> range:
@@ -354,6 +371,11 @@ class Layout:
     def instance_conf(self, instance: str) -> pathlib.Path:
         """What one process of cinder-volume reads after `cinder.conf`."""
         return self.cinder_conf.with_name(f'{instance}.conf')
+
+    @property
+    def second_cell_conf(self) -> pathlib.Path:
+        """What the conductor of the second cell reads after `nova.conf`."""
+        return self.nova_conf.with_name(f'{SECOND_CELL}.conf')
 
     def one_engine_conf(self, number: int) -> pathlib.Path:
         """What one engine reads after what all of them do."""

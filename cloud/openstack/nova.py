@@ -84,6 +84,13 @@ def conf(files: layout.Layout, settings: layout.Settings,
     })
 
 
+def second_cell(settings: layout.Settings, passwords: Mapping[str, str]) -> private.Conf:
+    """What the conductor of the second cell has instead of the controller's `nova.conf`."""
+    return {'DEFAULT': {'transport_url': broker.url(settings, passwords, layout.SECOND_CELL)},
+            'database': {'connection': database.url(settings, 'nova', passwords,
+                                                    f'nova_{layout.SECOND_CELL}')}}
+
+
 def prepare(files: layout.Layout) -> None:
     """Make or update the tables, and the cells: `cell0` and the one with the hosts.
 
@@ -96,6 +103,14 @@ def prepare(files: layout.Layout) -> None:
     if not files.done('nova').exists():
         _manage(files, 'cell_v2', 'create_cell', '--name', 'cell1')
     _manage(files, 'db', 'sync')
+    if files.second_cell_conf.exists():
+        if not files.done('nova').exists():
+            # Without passwords: Nova takes those of its configuration.
+            server = '{scheme}://{username}:{password}@{hostname}:{port}/'
+            _manage(files, 'cell_v2', 'create_cell', '--name', layout.SECOND_CELL,
+                    '--transport-url', f'{server}{layout.SECOND_CELL}',
+                    '--database_connection', f'{server}nova_{layout.SECOND_CELL}?{{query}}')
+        _manage(files, '--config-file', str(files.second_cell_conf), 'db', 'sync')
 
 
 def _manage(files: layout.Layout, *words: str) -> None:

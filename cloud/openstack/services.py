@@ -21,6 +21,7 @@ PLACEMENT = 'placement'
 NOVA_API = 'nova-api'
 NOVA_SCHEDULER = 'nova-scheduler'
 NOVA_CONDUCTOR = 'nova-conductor'
+SECOND_CONDUCTOR = f'nova-conductor-{layout.SECOND_CELL}'
 GLANCE = 'glance'
 NEUTRON_API = 'neutron-api'
 NEUTRON_RPC = 'neutron-rpc-server'
@@ -29,13 +30,17 @@ NEUTRON_OVN = 'neutron-ovn-maintenance-worker'
 ETCD = 'etcd'
 ENGINE_API = 'specreds-api'
 
-# By what changes when a configuration does.
-NOVA = (NOVA_API, NOVA_SCHEDULER, NOVA_CONDUCTOR)
 
 # Seconds from TERM to KILL: some services take their time, and nothing here needs it.
 _STOP = 8
 # Bytes that services send Glance in one chunk at most: Cinder's driver of RBD reads 4 MiB at once.
 _CHUNK = 16 << 20
+
+
+def nova(settings: layout.Settings) -> tuple[str, ...]:
+    """Return the names of Nova's services."""
+    return (NOVA_API, NOVA_SCHEDULER, NOVA_CONDUCTOR,
+            *((SECOND_CONDUCTOR,) if settings.cells > 1 else ()))
 
 
 def neutron(settings: layout.Settings) -> tuple[str, ...]:
@@ -101,6 +106,8 @@ def _compute(files: layout.Layout,
         GLANCE: wsgi('glance.wsgi.api', settings, settings.glance_port, [],
                      {'OS_GLANCE_CONFIG_DIR': str(files.glance_conf.parent)}),
         NOVA_CONDUCTOR: service('nova-conductor', files.nova_conf),
+        **({SECOND_CONDUCTOR: service('nova-conductor', files.nova_conf, files.second_cell_conf)}
+           if settings.cells > 1 else {}),
         NOVA_SCHEDULER: service('nova-scheduler', files.nova_conf),
         NOVA_API: wsgi('nova.wsgi.osapi_compute', settings, settings.nova_port, [],
                        # The first of them is taken for the pipeline.

@@ -16,6 +16,7 @@ from cloud import caps
 from cloud import cloud
 from cloud import commands
 from cloud.openstack import accounts
+from cloud.openstack import broker
 from cloud.openstack import cinder
 from cloud.openstack import compute
 from cloud.openstack import contents
@@ -30,6 +31,7 @@ from cloud.openstack import neutron
 from cloud.openstack import nova
 from cloud.openstack import readiness
 from cloud.openstack import reported
+from cloud.openstack import services
 from specreds_nova import deployment
 
 
@@ -52,6 +54,24 @@ class ConfTest(_Base):
         conf.register_opts([cfg.StrOpt(name) for name in names], section)
         conf(args=[], default_config_files=[str(path)])
         return dict(conf[section])
+
+    def test_second_cell_has_a_broker_and_a_database_of_its_own(self) -> None:
+        settings = layout.Settings(hosts=3, cells=2)
+        self.assertIn(services.SECOND_CONDUCTOR,
+                      compute.write(self.files, settings, self.passwords))
+        url = self.parse(self.files.second_cell_conf, 'DEFAULT', 'transport_url')['transport_url']
+        self.assertEqual(f'{broker.url(settings, self.passwords)}cell2', url)
+        connection = self.parse(self.files.second_cell_conf, 'database', 'connection')
+        self.assertIn('/nova_cell2?', connection['connection'])
+        self.assertEqual([True, True, False],
+                         [settings.in_second_cell(name) for name in settings.host_names])
+        run = self.useFixture(fixtures.MockPatch('cloud.commands.run')).mock
+        nova.prepare(self.files)
+        made = [call.args[0] for call in run.call_args_list if 'create_cell' in call.args[0]]
+        self.assertEqual(['cell1', 'cell2'],
+                         [argv[argv.index('--name') + 1] for argv in made])
+        for password in self.passwords.values():
+            self.assertNotIn(password, str(run.call_args_list))
 
     def test_only_changed_services_are_restarted(self) -> None:
         everything = [name for _, names in compute.tables(self.settings).values()

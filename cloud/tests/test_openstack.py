@@ -286,6 +286,17 @@ class ServicesTest(_Base):
         alone = services.programs(self.files, layout.Settings(network='ovn'), self.backends)
         self.assertFalse(set(alone) & {*ovn.PROGRAMS, services.NEUTRON_OVN})
 
+    def test_conductor_of_the_second_cell_reads_what_differs(self) -> None:
+        settings = layout.Settings(hosts=2, cells=2)
+        program = services.programs(self.files, settings, self.backends)[services.SECOND_CONDUCTOR]
+        self.assertEqual(str(self.files.second_cell_conf), program.argv[-1])
+        self.assertIn(services.SECOND_CONDUCTOR, services.nova(settings))
+
+    def test_each_cell_needs_a_host(self) -> None:
+        layout.Settings(hosts=2, cells=2).check([])
+        self.assertRaises(commands.CloudError, layout.Settings(hosts=1, cells=2).check, [])
+        self.assertRaises(commands.CloudError, layout.Settings(hosts=3, cells=3).check, [])
+
     def test_ovn_has_a_firewall_of_its_own(self) -> None:
         settings = layout.Settings(hosts=1, network='ovn', firewall='iptables_hybrid')
         with self.assertRaisesRegex(commands.CloudError, 'OVN has its own'):

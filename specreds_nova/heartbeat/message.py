@@ -147,20 +147,22 @@ def unwrap(body: bytes) -> tuple[str, Mapping[str, Any]]:
     return call['method'], call['args']
 
 
-def transport(conf: Any) -> messaging.Transport:
+def transport(conf: Any, broker: str | None = None) -> messaging.Transport:
     """Return a transport for beats alone, by the options of oslo.messaging.
 
     :param conf: the global configuration, as oslo.messaging knows all of its options only there
+    :param broker: URL of the broker; by default that of ``[DEFAULT] transport_url``
     """
-    return messaging.get_rpc_transport(conf)
+    return messaging.get_rpc_transport(conf, url=broker)
 
 
-def rabbit_url(conf: Any) -> messaging.TransportURL | None:
+def rabbit_url(conf: Any, broker: str | None = None) -> messaging.TransportURL | None:
     """Return the URL of the configured broker, None unless it is RabbitMQ.
 
     :param conf: the global configuration
+    :param broker: as in :func:`transport`
     """
     # Makes the options known; nothing is connected.
-    transport(conf).cleanup()
-    url = messaging.TransportURL.parse(conf)
+    transport(conf, broker).cleanup()
+    url = messaging.TransportURL.parse(conf, broker)
     return url if url.transport in ('rabbit', 'kombu', 'kombu+rabbit') else None

@@ -32,11 +32,14 @@ class Sender:
 
     :param conf: the global configuration, as oslo.messaging knows all of its options only there
     :param subscription: what is heard beside, from RabbitMQ only
+    :param broker: URL of the broker; by default that of ``[DEFAULT] transport_url``
     """
 
-    def __init__(self, conf: Any, subscription: rabbit.Subscription | None = None) -> None:
+    def __init__(self, conf: Any, subscription: rabbit.Subscription | None = None,
+                 broker: str | None = None) -> None:
         self._conf = conf
         self._subscription = subscription
+        self._url = broker
         self._bus: Bus | None = None
         self._again = 0.0
         self._error: Exception | None = None
@@ -47,7 +50,7 @@ class Sender:
         if self._error is not None and now < self._again:
             return self._error
         try:
-            self._bus = self._bus or of(self._conf, self._subscription)
+            self._bus = self._bus or of(self._conf, self._subscription, self._url)
             self._bus.cast(method, arguments)
         except Exception as exc:
             # Whatever it is that an outage brings up in the libraries beneath. It may be no more
@@ -74,8 +77,8 @@ class _Oslo:
 
     broker = ''
 
-    def __init__(self, conf: Any) -> None:
-        self._transport = message.transport(conf)
+    def __init__(self, conf: Any, broker: str | None) -> None:
+        self._transport = message.transport(conf, broker)
         target = messaging.Target(exchange=message.EXCHANGE, topic=message.TOPIC,
                                   namespace=message.NAMESPACE, version=message.VERSION,
                                   fanout=True)
@@ -91,9 +94,10 @@ class _Oslo:
         self._transport.cleanup()
 
 
-def of(conf: Any, subscription: rabbit.Subscription | None = None) -> Bus:
+def of(conf: Any, subscription: rabbit.Subscription | None = None,
+       broker: str | None = None) -> Bus:
     """Return the bus of the configured broker; nothing is sent yet."""
-    url = message.rabbit_url(conf)
+    url = message.rabbit_url(conf, broker)
     if url is None:
-        return _Oslo(conf)
+        return _Oslo(conf, broker)
     return rabbit.Publisher(rabbit.Brokers(conf, url), subscription)

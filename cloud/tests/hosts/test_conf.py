@@ -98,6 +98,16 @@ class ConfTest(base.HostsTestCase):
         self.write(layout.Settings(hosts=3, second_opinion=True))
         self.assertEqual('true', self.read(self.files.nova_conf)['specreds']['second_opinion'])
 
+    def test_host_in_the_second_cell_has_a_broker_of_its_own(self) -> None:
+        self.write(layout.Settings(hosts=3, cells=2))
+        nova_conf = self.read(self.files.nova_conf)
+        heartbeats = nova_conf['specreds']['heartbeat_transport_url']
+        self.assertEqual(f'{heartbeats}cell2', nova_conf['DEFAULT']['transport_url'])
+
+    def test_host_sends_heartbeats_to_the_broker_of_the_only_cell(self) -> None:
+        self.write()
+        self.assertNotIn('specreds', self.read(self.files.nova_conf))
+
     def test_change_of_novas_configuration_is_reported(self) -> None:
         writer = self.write()
         self.assertFalse(writer.write())

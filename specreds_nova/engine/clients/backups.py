@@ -21,78 +21,76 @@ class _OlderHost(backup_errors.ServerNotEligible):
 class Backups:
     """RPC calls to the hosts. May be used by several threads.
 
-    :param transport: transport made with ``rpcapi.ALLOWED_EXMODS``
-    :param timeout: seconds that a host may take to answer
+    :param hosts: returns the client of a host, or raises ``exception.Unreachable``
     """
 
-    def __init__(self, transport: messaging.Transport, timeout: float) -> None:
-        self._hosts: Any = rpcapi.BackupsAPI(transport, timeout=timeout)
+    def __init__(self, hosts: Callable[[str], rpcapi.BackupsAPI]) -> None:
+        self._hosts = hosts
 
     def check(self, host: str, server_id: str) -> Mapping[str, Any]:
         """Return whether a host could run a server's backup, and why not."""
-        return self._ask(host, self._hosts.check, server_id)
+        return self._ask(host, 'check', server_id)
 
     def start(self, host: str, backup_id: str, server_id: str, superposition_id: str,
               expected_marker: str | None = None) -> Mapping[str, Any]:
         """Start a backup; it runs when this returns."""
         what = (backup_id, server_id, superposition_id)
         try:
-            return self._ask(host, self._hosts.start, *what, expected_marker)
+            return self._ask(host, 'start', *what, expected_marker)
         except _OlderHost:
             if expected_marker is None:
                 raise
-            return self._ask(host, self._hosts.start, *what)
+            return self._ask(host, 'start', *what)
 
     def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str,
               expected_marker: str | None = None) -> None:
         """Have a host start a backup, without waiting for it."""
-        self._ask(host, self._hosts.begin, backup_id, server_id, superposition_id,
-                  expected_marker)
+        self._ask(host, 'begin', backup_id, server_id, superposition_id, expected_marker)
 
     def status(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Return the status of a backup."""
-        return self._ask(host, self._hosts.status, backup_id)
+        return self._ask(host, 'status', backup_id)
 
     def harden(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Make what a backup has written durable."""
-        return self._ask(host, self._hosts.harden, backup_id)
+        return self._ask(host, 'harden', backup_id)
 
     def promote(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Let a backup out; its claim is kept until :meth:`release`."""
         try:
-            return self._ask(host, self._hosts.promote, backup_id, True)
+            return self._ask(host, 'promote', backup_id, True)
         except _OlderHost:
             # An older plug-in, which releases the claim at once.
-            return self._ask(host, self._hosts.promote, backup_id)
+            return self._ask(host, 'promote', backup_id)
 
     def release(self, host: str, backup_id: str) -> None:
         """Release the claim of a promoted backup; an older plug-in has done so."""
         try:
-            self._ask(host, self._hosts.release, backup_id)
+            self._ask(host, 'release', backup_id)
         except _OlderHost:
             return
 
     def abort(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Remove a backup."""
-        return self._ask(host, self._hosts.abort, backup_id)
+        return self._ask(host, 'abort', backup_id)
 
     def returned(self, host: str) -> Mapping[str, Any]:
         """Have a returned host remove its copies of servers that were evacuated."""
-        return self._ask(host, self._hosts.returned)
+        return self._ask(host, 'returned')
 
     def boot(self, host: str) -> Mapping[str, Any]:
         """Return which boot of a host runs, for how long, and the addresses of the host.
 
         Also for how long its nova-compute runs, if the host is not an older one.
         """
-        return self._ask(host, self._hosts.boot)
+        return self._ask(host, 'boot')
 
-    @staticmethod
-    def _ask(host: str, method: Callable[..., Mapping[str, Any]],
-             *arguments: Any) -> Mapping[str, Any]:
+    def _ask(self, host: str, method: str, *arguments: Any) -> Mapping[str, Any]:
+        """Return the answer of a method of ``rpcapi.BackupsAPI``."""
         try:
-            return method({}, host, *arguments)
-        except backup_errors.BackupError:
+            answer: Mapping[str, Any] = getattr(self._hosts(host), method)({}, host, *arguments)
+            return answer
+        except (backup_errors.BackupError, exception.Unreachable):
             raise
         except messaging.MessagingTimeout as exc:
             raise exception.Unreachable(f'host {host} does not answer: {exc}') from exc

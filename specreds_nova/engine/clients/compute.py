@@ -48,10 +48,13 @@ class Compute:
     """Nova and Placement. May be used by several threads.
 
     :param scheduler: Nova's scheduler; None to choose destinations by Placement alone
+    :param beside: returns those of several hosts that are in the cell of a host
     """
 
     def __init__(self, session: sessions.Session, conf: cfg.ConfigOpts,
-                 scheduler: destinations.Scheduler | None = None) -> None:
+                 scheduler: destinations.Scheduler | None = None,
+                 beside: Callable[[str, list[str]], list[str]] = lambda host, hosts: hosts
+                 ) -> None:
         self._nova = rest.Service(session, conf, 'Nova', 'compute', _VERSION)
         self._disks_in_rbd = conf.engine.server_disks_in_rbd
         self._disk_backups = conf.engine.server_disk_backups
@@ -63,7 +66,7 @@ class Compute:
         self._groups = groups.Groups(self._facts.hosts_of)
         self._destinations = destinations.Destinations(
             scheduler, self._candidates, self._facts, self._groups,
-            forecast_seconds=_FORECASTS * conf.engine.forecast_interval)
+            forecast_seconds=_FORECASTS * conf.engine.forecast_interval, beside=beside)
 
     def warm_up(self) -> None:
         """Get a token, find the services, and read the facts that all recoveries need."""

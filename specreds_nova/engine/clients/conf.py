@@ -27,13 +27,15 @@ RPC: list[cfg.Opt] = [
                       'superposition.'),
     cfg.StrOpt('scheduler_transport_url', secret=True,
                help="Broker of Nova's scheduler, and of conductors with access to Nova's API "
-                    'database. Unless it is set, [DEFAULT] transport_url, which leads to '
-                    'nova-compute; the two differ where cells have brokers of their own.'),
+                    'database. Unless it is set, [DEFAULT] transport_url. The two differ where '
+                    'cells have brokers of their own: [DEFAULT] transport_url is then the broker '
+                    'of the heartbeats, and conductors name those of the cells.'),
     cfg.FloatOpt('scheduler_timeout', default=2.0, min=0.0,
                  help="Seconds that Nova's scheduler and its conductor may take to select a "
                       'destination before Placement is asked instead, for this recovery and for '
                       'those of the next 30 s. 0 uses Placement alone, which does not know of all '
-                      "filters of Nova's scheduler."),
+                      "filters of Nova's scheduler, and calls all hosts through [DEFAULT] "
+                      'transport_url, whatever their cells.'),
     cfg.FloatOpt('forecast_interval', default=300.0, min=10.0,
                  help="Seconds between two requests to Nova's scheduler for the destinations of "
                       'protected servers whose hosts are well. Recoveries use the last answers, '

@@ -9,6 +9,7 @@ import oslo_messaging as messaging
 
 from specreds_nova.engine import exception
 from specreds_nova.engine.clients import backups
+from specreds_nova.engine.clients import cells
 from specreds_nova.engine.clients import compute
 from specreds_nova.engine.clients import destinations
 from specreds_nova.engine.clients import rest
@@ -27,21 +28,24 @@ class Clients:
 
     def __init__(self, conf: cfg.ConfigOpts, *, scheduled: bool = True) -> None:
         session = rest.session(conf)
-        self.transport = messaging.get_rpc_transport(
-            conf, allowed_remote_exmods=rpcapi.ALLOWED_EXMODS)
-        self._to_scheduler = messaging.get_rpc_transport(
-            conf, url=conf.engine.scheduler_transport_url,
-            allowed_remote_exmods=rpcapi.ALLOWED_EXMODS)
+        self.transport = _transport(conf)
+        self._to_scheduler = _transport(conf, conf.engine.scheduler_transport_url)
         timeout = conf.engine.scheduler_timeout if scheduled else 0.0
+        self._cells = cells.Cells(
+            rpcapi.BackupsAPI(self.transport, timeout=conf.engine.rpc_timeout),
+            self._to_scheduler if conf.engine.scheduler_timeout else None,
+            conf.engine.scheduler_timeout, lambda url: _transport(conf, url),
+            conf.engine.rpc_timeout)
         self.compute = compute.Compute(
             session, conf,
-            _scheduler(self._to_scheduler, timeout) if timeout else None)
+            _scheduler(self._to_scheduler, timeout) if timeout else None, self._cells.beside)
         self.volumes = volumes.Volumes(session, conf)
-        self.backups = backups.Backups(self.transport, conf.engine.rpc_timeout)
+        self.backups = backups.Backups(self._cells.hosts)
 
     def warm_up(self) -> None:
         """Connect to the services that answer; the others are connected when they are needed."""
-        warm: tuple[Callable[[], None], ...] = (self.compute.warm_up, self.volumes.warm_up)
+        warm: tuple[Callable[[], None], ...] = (
+            self.compute.warm_up, self.volumes.warm_up, self._cells.look)
         for connect in warm:
             try:
                 connect()
@@ -50,8 +54,14 @@ class Clients:
 
     def close(self) -> None:
         """Disconnect."""
+        self._cells.close()
         self.transport.cleanup()
         self._to_scheduler.cleanup()
+
+
+def _transport(conf: cfg.ConfigOpts, url: str | None = None) -> messaging.Transport:
+    """Return a transport to a broker, by default the one of ``[DEFAULT] transport_url``."""
+    return messaging.get_rpc_transport(conf, url=url, allowed_remote_exmods=rpcapi.ALLOWED_EXMODS)
 
 
 def _scheduler(transport: messaging.Transport, timeout: float) -> destinations.Scheduler:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hosts for a backup: by Nova's scheduler, or by Placement if that does not answer."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 import threading
 import time
 from typing import Any, Protocol
@@ -41,16 +41,21 @@ class Destinations:
 
     :param scheduler: None to choose by Placement alone
     :param forecast_seconds: validity of an answer that was requested by :meth:`forecast`
+    :param beside: returns those of several hosts that are in the cell of a host; Placement knows
+        nothing of cells
     """
 
     def __init__(self, scheduler: Scheduler | None, candidates: placement.Candidates,
                  facts: cloud_facts.Facts, server_groups: groups.Groups,
-                 forecast_seconds: float) -> None:
+                 forecast_seconds: float,
+                 beside: Callable[[str, list[str]], list[str]] = lambda host, hosts: hosts
+                 ) -> None:
         self._scheduler = scheduler
         self._candidates = candidates
         self._facts = facts
         self._groups = server_groups
         self._forecast_seconds = forecast_seconds
+        self._beside = beside
         self._lock = threading.Lock()
         # By request: the end of its validity, its spec, and the hosts. The key has the id of the
         # spec, which stays unique while the spec is referenced here.
@@ -67,7 +72,7 @@ class Destinations:
         try:
             hosts = self._scheduled(server, others, avoid)
         except exception.Unreachable:
-            hosts = self._candidates.hosts(server)
+            hosts = self._beside(server.host, self._candidates.hosts(server))
         hosts = [host for host in self._serving(server, hosts) if host not in avoid]
         return groups.ordered(server, hosts, others)
 

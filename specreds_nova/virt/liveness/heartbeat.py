@@ -55,8 +55,9 @@ class Heartbeat(pulse.Pulse):
         self._domains = _Domains(domains)
         self._ended, self._ready = _RecentEvents(), _RecentEvents()
         self._answered = _Answered(self._boot, conf)
-        self._sender = sender.Sender(conf, rabbit.Subscription(
-            message.ANSWERS + host, self._answered.hear))
+        self._sender = sender.Sender(
+            conf, rabbit.Subscription(message.ANSWERS + host, self._answered.hear),
+            conf.specreds.heartbeat_transport_url)
         self._failing = False
         self._goodbye = message.SERVICE
         # The broker node of the latest beat that named it, and when that was.

@@ -29,6 +29,10 @@ class SenderTest(testtools.TestCase):
         self.useFixture(fixtures.MonkeyPatch('time.monotonic', lambda: self.now))
         self.sender = senders.Sender(None)
 
+    def test_bus_is_that_of_the_named_broker(self) -> None:
+        senders.Sender(None, None, 'rabbit://other/').send('beat', beat={})
+        self.made.assert_called_once_with(None, None, 'rabbit://other/')
+
     def test_message_is_cast_on_the_bus(self) -> None:
         self.assertIsNone(self.sender.send('beat', beat={}))
         self.bus.cast.assert_called_once_with('beat', {'beat': {}})
@@ -96,6 +100,10 @@ class RabbitTest(testtools.TestCase):
             self.connections[-1].collect.assert_called_once_with()
         first, second = ('amqp://us%40er:se%2Fcret@b1:5673/here', 'amqp://guest:guest@b2:5672/here')
         self.assertEqual([first, second, first], self.addresses())
+
+    def test_another_broker_takes_the_place_of_all_brokers_of_nova(self) -> None:
+        senders.of(cfg.CONF, None, 'rabbit://host:secret@b3/there').cast('beat', {'beat': {}})
+        self.assertEqual(['amqp://host:secret@b3:5672/there'], self.addresses())
 
     def test_broker_node_is_known_while_it_is_connected(self) -> None:
         bus = senders.of(cfg.CONF)

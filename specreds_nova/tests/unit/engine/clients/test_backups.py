@@ -21,10 +21,15 @@ class BackupsTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        patched = mock.patch.object(rpcapi, 'BackupsAPI')
-        self.api: Any = patched.start().return_value
-        self.addCleanup(patched.stop)
-        self.backups = backups.Backups(mock.Mock(), 10.0)
+        self.api: Any = mock.create_autospec(rpcapi.BackupsAPI, instance=True)
+        self.hosts = mock.Mock(return_value=self.api)
+        self.backups = backups.Backups(self.hosts)
+
+    def test_host_of_an_unknown_cell_is_unreachable(self) -> None:
+        self.hosts.side_effect = exception.Unreachable('the cell is not known')
+        error = self.assertRaises(exception.Unreachable, self.backups.status, 'h2', 'r')
+        self.hosts.assert_called_once_with('h2')
+        self.assertEqual('the cell is not known', str(error))
 
     def test_arguments_are_passed_on(self) -> None:
         self.api.start.return_value = {'phase': 'running'}

@@ -61,11 +61,13 @@ class DestinationsTest(testtools.TestCase):
         self.facts.services.return_value = {
             f'h{number}': {'state': 'up', 'status': 'enabled'} for number in range(1, 10)}
         self.where: dict[str, str] = {}
+        # Hosts in other cells.
+        self.elsewhere: set[str] = set()
         self.now = 1000.0
         self.useFixture(fixtures.MockPatch('time.monotonic', lambda: self.now))
         self.destinations = destinations.Destinations(
             self.scheduler, self.candidates, self.facts, groups.Groups(lambda _: self.where),
-            600.0)
+            600.0, lambda host, hosts: [other for other in hosts if other not in self.elsewhere])
         self.server = base.make_server('a')
 
     def hosts(self, server: model.Server | None = None, **placed: str) -> list[str]:
@@ -86,6 +88,11 @@ class DestinationsTest(testtools.TestCase):
     def test_placement_answers_if_the_scheduler_does_not(self) -> None:
         self.scheduler.away = True
         self.assertEqual(['h9', 'h2'], self.hosts())
+
+    def test_hosts_of_other_cells_that_placement_names_are_left_out(self) -> None:
+        self.scheduler.away = True
+        self.elsewhere = {'h9'}
+        self.assertEqual(['h2'], self.hosts())
 
     def test_hosts_that_are_down_are_left_out(self) -> None:
         self.facts.services.return_value['h2']['state'] = 'down'

@@ -26,8 +26,9 @@ _PATIENCE = 30.0
 class Bus:
     """A fake bus that may fail."""
 
-    def __init__(self, conf: Any, subscription: rabbit.Subscription) -> None:
+    def __init__(self, conf: Any, subscription: rabbit.Subscription, broker: str | None) -> None:
         del conf
+        self.url = broker
         Bus.made = self
         self.subscription = subscription
         self.beats: list[dict[str, Any]] = []
@@ -184,6 +185,13 @@ class HeartbeatTest(testtools.TestCase):
         beating.start()
         beating.stop()
         probe.start.assert_not_called()
+
+    def test_beats_are_sent_to_the_broker_of_the_engines(self) -> None:
+        self.beating()
+        self.assertIsNone(Bus.made.url)
+        self.conf.config(heartbeat_transport_url='rabbit://other/', group='specreds')
+        self.beating()
+        self.assertEqual('rabbit://other/', Bus.made.url)
 
     def test_hanging_probe_does_not_delay_the_beats(self) -> None:
         hanging = Hanging()
