@@ -32,6 +32,12 @@ OPTIONS: list[cfg.Opt] = [
                       'its volumes while it runs, for each disk; 0 for no limit. Raised by half '
                       'as often as a merge gets no nearer to its end for 10 s, as its guest '
                       'writes as fast.'),
+    cfg.IntOpt('merge_host_bytes_per_second', default=64 << 20, min=0,
+               help='Bytes per second at which all disks of all adopted servers of this host are '
+                    'merged together; 0 for no limit. All servers are merged at the same time. '
+                    'The disks share this rate equally, and none is slower than 256 KiB per '
+                    'second. A rate that was raised because its guest writes as fast is not '
+                    'lowered.'),
     cfg.IntOpt('settle_timeout', default=300, min=1,
                help='Seconds for which a server that is to be started on another host, rescued '
                     'or deleted waits until Cinder has merged what its backup had written. A '

@@ -26,6 +26,8 @@ class Approach:
 
     def __init__(self, rate: int) -> None:
         self.rate = rate
+        # Whether the limit was raised because the guest keeps up with it.
+        self._raised = False
         self._least = UNKNOWN
         self._since: float | None = None
 
@@ -46,6 +48,20 @@ class Approach:
             self._least, self._since = left, now
         return now - self._since > _PATIENCE
 
+    def follow(self, share: int) -> bool:
+        """Take another limit, and return whether that changed the limit.
+
+        A limit that was raised is never lowered: the copy would not end.
+
+        :param share: in bytes per second, 0 for none
+        """
+        higher = bool(self.rate) and (not share or share > self.rate)
+        if share == self.rate or (self._raised and not higher):
+            return False
+        self.rate = share
+        self._since = None
+        return True
+
     def hurry(self, left: int, now: float) -> None:
         """Raise the limit of a copy that is stuck.
 
@@ -56,11 +72,13 @@ class Approach:
         growth = (left - self._least) / (now - self._since)
         raised = int(max(_FACTOR * self.rate, self.rate + growth))
         self.rate = raised if self.rate < _HIGHEST else 0
+        self._raised = True
         self._since = None
 
 
 def approach(name: str, rate: int, enough: int, left: Callable[[], int],
-             limit: Callable[[int], None], wait: Callable[[int, int], None]) -> None:
+             limit: Callable[[int], None], wait: Callable[[int, int], None],
+             share: Callable[[], int] | None = None) -> None:
     """Wait until so little is left to copy that the guest can be stopped for the rest.
 
     While the guest writes as fast as the copy runs, the limit is raised. If no limit helps, this
@@ -72,6 +90,7 @@ def approach(name: str, rate: int, enough: int, left: Callable[[], int],
     :param left: returns the bytes that are left, :data:`UNKNOWN` at first
     :param limit: sets another limit
     :param wait: called between two looks, with the bytes that are left and the limit
+    :param share: returns the limit that other merges leave to this one; None if it does not change
     """
     convergence = Approach(rate)
     while (rest := left()) > enough:
@@ -84,5 +103,7 @@ def approach(name: str, rate: int, enough: int, left: Callable[[], int],
             convergence.hurry(rest, now)
             LOG.info('merge of %s: the guest writes faster than the merge, raising the limit '
                      'to %s', name, convergence)
+            limit(convergence.rate)
+        elif share is not None and convergence.follow(share()):
             limit(convergence.rate)
         wait(rest, convergence.rate)

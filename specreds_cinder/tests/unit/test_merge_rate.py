@@ -75,3 +75,23 @@ class ApproachTest(testtools.TestCase):
 
     def test_limit_is_dropped_at_last(self) -> None:
         self.assertEqual([8, 2000, 0], self.rates(8, 2000))
+
+    def test_limit_follows_the_share_until_it_is_raised(self) -> None:
+        approach = merge_rate.Approach(8 * self.MIB)
+        self.assertFalse(approach.follow(8 * self.MIB))
+        self.assertTrue(approach.follow(2 * self.MIB))
+        self.assertEqual([False] * 11 + [True],
+                         [approach.stuck(200 * self.MIB, float(second)) for second in range(12)])
+        approach.hurry(200 * self.MIB, 12.0)
+        self.assertEqual(3 * self.MIB, approach.rate)
+        self.assertFalse(approach.follow(2 * self.MIB))
+        self.assertTrue(approach.follow(8 * self.MIB))
+        self.assertTrue(approach.follow(0))
+        self.assertFalse(approach.follow(8 * self.MIB))
+
+    def test_progress_counts_anew_at_another_limit(self) -> None:
+        approach = merge_rate.Approach(self.MIB)
+        for second in range(10):
+            self.assertFalse(approach.stuck(200 * self.MIB, float(second)))
+        approach.follow(8 * self.MIB)
+        self.assertFalse(approach.stuck(200 * self.MIB, 15.0))

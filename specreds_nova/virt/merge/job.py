@@ -20,6 +20,7 @@ from specreds_cinder.superposition import states
 from specreds_nova.virt.disks import durable
 from specreds_nova.virt.disks import nodes as disk_nodes
 from specreds_nova.virt.disks import qmp
+from specreds_nova.virt.merge import bandwidth
 from specreds_nova.virt.merge import errors
 from specreds_nova.virt.merge import pivot
 
@@ -28,6 +29,8 @@ LOG = logging.getLogger(__name__)
 # How often the progress is read: after half of the time that the merge still takes at its limit,
 # within these bounds. Each look takes time from libvirt and QEMU.
 _POLL_S = (0.1, 1.0)
+# The shortest time between two looks grows with the number of disks that the host merges.
+_POLL_PER_DISK_S = 0.02
 # An adoption has just ended, perhaps of many servers at once, and the merge must not compete with
 # the next ones.
 _QUIET_S = 3.0
@@ -62,20 +65,20 @@ class MergeJob:
     :param find: returns the domain, each time anew, as libvirt may have been restarted; raises
         :class:`errors.Gone` or :class:`errors.Unavailable`
     :param owned: returns whether the server is this host's; called every few seconds
-    :param rate: limit in bytes per second and disk, 0 for none
+    :param shared: limits the rate of each disk
     :param tell: called with the progress whenever it has changed
     :param stop: set when this process is about to end
     """
 
     def __init__(self, find: Callable[[], qmp.Domain], superposition_id: str,
-                 record: pivot.Record, owned: Callable[[], bool], rate: int,
+                 record: pivot.Record, owned: Callable[[], bool], shared: bandwidth.Bandwidth,
                  tell: Callable[[Progress], None], stop: threading.Event) -> None:
         self._find = find
         self._superposition_id = superposition_id
         self._record = record
         self._owned = owned
         self._checked = 0.0
-        self._rate = rate
+        self._bandwidth = shared
         self._tell = tell
         self._stop = stop
         self.progress = Progress()
@@ -176,16 +179,17 @@ class MergeJob:
     def _converge(self, domain: qmp.Domain) -> None:
         """Copy while the guest runs, until the rest can be copied while it is suspended."""
         began = time.monotonic()
-        pivot.commit(domain, self._rate)
-        merge_rate.approach(f'domain {domain.name()}', self._rate, _ENOUGH,
-                      lambda: self._left(domain),
-                      lambda raised: pivot.commit(domain, raised),
-                      self._next)
+        with self._bandwidth.copying(len(disk_nodes.chained(domain))):
+            rate = self._bandwidth.share()
+            pivot.commit(domain, rate)
+            merge_rate.approach(
+                f'domain {domain.name()}', rate, _ENOUGH, lambda: self._left(domain),
+                lambda other: pivot.commit(domain, other), self._next, self._bandwidth.share)
         self._took('copy', began)
 
     def _next(self, left: int, rate: int) -> None:
         """Wait until the progress is to be read again."""
-        self._wait(_pause(left, rate))
+        self._wait(_pause(left, rate, self._bandwidth.disks))
         if time.monotonic() >= self._checked + _CHECK_S:
             self._check()
 
@@ -232,8 +236,9 @@ class MergeJob:
         return total - done if counted else merge_rate.UNKNOWN
 
     def _switch(self, domain: qmp.Domain, noted: pivot.Note | None) -> None:
-        switch = pivot.Pivot(domain, self._superposition_id, self._record, self._rate,
-                              lambda error: self._report(error=error), self._wait)
+        switch = pivot.Pivot(domain, self._superposition_id, self._record,
+                             self._bandwidth.share(), lambda error: self._report(error=error),
+                             self._wait)
         if disk_nodes.chained(domain):
             self._check()
         state = switch.prepare(noted)
@@ -257,8 +262,9 @@ class MergeJob:
         self._tell(self.progress)
 
 
-def _pause(left: int, rate: int) -> float:
+def _pause(left: int, rate: int, disks: int) -> float:
     shortest, longest = _POLL_S
+    shortest = min(longest, max(shortest, disks * _POLL_PER_DISK_S))
     if not rate or left == merge_rate.UNKNOWN:
         return shortest
     return min(longest, max(shortest, (left - _ENOUGH) / rate / 2))

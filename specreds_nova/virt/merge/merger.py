@@ -27,6 +27,7 @@ from specreds_nova import exception
 from specreds_nova.virt.backup import marks
 from specreds_nova.virt.disks import connections
 from specreds_nova.virt.disks import nodes as disk_nodes
+from specreds_nova.virt.merge import bandwidth
 from specreds_nova.virt.merge import errors as merge_errors
 from specreds_nova.virt.merge import job as merge_job
 from specreds_nova.virt.merge import pivot
@@ -38,7 +39,8 @@ LOG = logging.getLogger(__name__)
 # Takes the ids of server and superposition, and the progress.
 Report = Callable[[str, str, dict[str, Any]], None]
 
-_AT_A_TIME = 4
+# Merges at a time, each of which has a thread. They share the bandwidth of the host.
+_AT_A_TIME = 64
 _NOT_NOW = (nova_exception.InternalError, nova_exception.HypervisorUnavailable)
 
 
@@ -86,6 +88,8 @@ class Merger:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._running: dict[str, merge_job.MergeJob] = {}
+        self._bandwidth = bandwidth.Bandwidth(
+            CONF.specreds.merge_bytes_per_second, CONF.specreds.merge_host_bytes_per_second)
         self._executor = futures.ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix='merge')
 
     def ensure(self, instance_uuid: str, superposition_id: str) -> None:
@@ -95,7 +99,7 @@ class Merger:
             functools.partial(self._find, instance_uuid), superposition_id,
             _Record(self._cinder, superposition_id),
             functools.partial(self._owned, instance_uuid),
-            CONF.specreds.merge_bytes_per_second, tell, self._stop)
+            self._bandwidth, tell, self._stop)
         with self._lock:
             if self._stop.is_set() or instance_uuid in self._running:
                 return

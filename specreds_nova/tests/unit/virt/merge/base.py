@@ -8,6 +8,7 @@ import testtools
 from specreds_cinder.superposition import merge_rate
 from specreds_nova.tests.unit.virt.merge import fakes
 from specreds_nova.virt.disks import qmp
+from specreds_nova.virt.merge import bandwidth
 from specreds_nova.virt.merge import job as merge_job
 from specreds_nova.virt.merge import pivot
 
@@ -28,6 +29,7 @@ class MergingTestCase(testtools.TestCase):
         self.domain = fakes.Domain()
         self.record = fakes.Record(self.domain)
         self.stop = fakes.Stop(self.domain)
+        self.bandwidth = bandwidth.Bandwidth(8 * MIB, 64 * MIB)
         self.owned = True
         self.told: list[tuple[str, str | None]] = []
         self.patch(qmp, 'run', self.domain.qmp)
@@ -40,7 +42,7 @@ class MergingTestCase(testtools.TestCase):
     def merge(self) -> merge_job.MergeJob:
         """Run the merge as one process does."""
         work = merge_job.MergeJob(lambda: self.domain, 'super-1', self.record,
-                               lambda: self.owned, 8 * MIB,
+                               lambda: self.owned, self.bandwidth,
                                lambda progress: self.told.append(
                                    (progress.state, progress.error)),
                                self.stop)  # type: ignore[arg-type]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A live merge: its steps, and when it must not run."""
 
+import fixtures
 import libvirt
 
 from specreds_nova.tests.unit.virt.merge import base
@@ -38,6 +39,27 @@ class WholeTest(base.MergingTestCase):
         work = self.merge()
         # 32 MiB for each disk, at 8 MiB/s.
         self.assertGreaterEqual(work.progress.timings_ms['copy'], 2000.0)
+
+    def test_rate_follows_what_other_merges_leave(self) -> None:
+        others = self.useFixture(fixtures.MockPatchObject(
+            self.bandwidth, 'share', side_effect=self._share)).mock
+        speeds: list[int] = []
+        tick = self.domain.tick
+
+        def watch() -> None:
+            speeds.append(self.domain.disks[0].speed)
+            tick()
+        self.domain.tick = watch  # type: ignore[method-assign]
+        self.merge()
+        self.assert_merged()
+        self.assertTrue(others.called)
+        self.assertEqual([4 * base.MIB, 2 * base.MIB, 8 * base.MIB],
+                         [speed for speed in dict.fromkeys(speeds) if speed > 0])
+
+    def _share(self) -> int:
+        """Return a rate that falls at first, and rises later."""
+        clock = self.stop.clock
+        return base.MIB * (4 if clock < 5.0 else 2 if clock < 8.0 else 8)
 
     def test_merge_waits_for_an_earlier_job(self) -> None:
         began = self.moments()

@@ -140,7 +140,11 @@ class EnsureTest(MergerTestCase):
 
     def test_bandwidth_is_limited(self) -> None:
         self.merger.ensure(SERVER, SUPER)
-        self.assertEqual(8 << 20, self.work.call_args.args[4])
+        shared = self.work.call_args.args[4]
+        with shared.copying(1):
+            self.assertEqual(8 << 20, shared.share())
+        with shared.copying(16):
+            self.assertEqual(4 << 20, shared.share())
 
     def test_server_that_is_not_this_hosts_is_not_owned(self) -> None:
         self.merger.ensure(SERVER, SUPER)
