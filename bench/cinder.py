@@ -25,6 +25,7 @@ from cloud import cloud as openstack_cloud
 from specreds_cinder import superposition as sp
 
 _SIZE_GIB = 10
+_LARGE_GIB = 1024
 _VOLUMES = 60
 _BASE = '/os-superpositions'
 _POLL_S = 0.2
@@ -55,10 +56,10 @@ class Api:
         # The first request also logs in, finds the endpoint and connects.
         self._rest.get(_BASE)
 
-    def volumes(self, count: int, volume_type: str) -> list[str]:
+    def volumes(self, count: int, volume_type: str, size_gib: int = _SIZE_GIB) -> list[str]:
         """Create volumes on one back end, and return their ids."""
         ids = [self._rest.post('/volumes', json={'volume': {
-            'size': _SIZE_GIB, 'name': f'bench-{number}', 'volume_type': volume_type,
+            'size': size_gib, 'name': f'bench-{number}', 'volume_type': volume_type,
         }}).json()['volume']['id'] for number in range(count)]
         for volume_id in ids:
             self._wait(functools.partial(self._available, f'/volumes/{volume_id}'),
@@ -140,10 +141,11 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, rounds: int,
         alone is superposed twice as often
     """
     single = 2 * rounds
-    tell.section('cinder', 1 + single + rounds)
+    tell.section('cinder', 1 + single + 2 * rounds)
     tell.step(f'making {_VOLUMES} volumes')
     backend = cloud.backends[0]
     supers, collapses, many = [], [], []
+    large: dict[int, list[float]] = {_SIZE_GIB: [], _LARGE_GIB: []}
     with environment.connected(cloud.ceph) as cluster:
         api = Api(cloud)
         ids = api.volumes(_VOLUMES, backend.name)
@@ -155,6 +157,14 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, rounds: int,
                 superposition_id, took = api.create(ids[:1])
                 supers.append(took)
                 collapses.append(api.promote(superposition_id))
+        [large_id] = api.volumes(1, backend.name, _LARGE_GIB)
+        for number in range(rounds):
+            tell.step(f'volumes of {_SIZE_GIB} and {_LARGE_GIB} GiB, round {number + 1} of '
+                      f'{rounds}')
+            for size, volume_id in ((_SIZE_GIB, ids[0]), (_LARGE_GIB, large_id)):
+                ref = sp.VolumeRef(backend.pool, '', f'volume-{volume_id}')
+                with primary.attached(cluster, [ref]):
+                    large[size].append(api.promote(api.create([volume_id])[0]).total)
         with primary.attached(cluster, refs):
             for number in range(rounds):
                 tell.step(f'{_VOLUMES} volumes, round {number + 1} of {rounds}')
@@ -166,6 +176,10 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, rounds: int,
         _draw(figures, {'super': supers, 'collapse --promote': collapses,
                         f'super of {_VOLUMES} volumes': many})
     return (_figures('cinder.super', supers) | _figures('cinder.collapse', collapses)
+            | stats.summary([took * 1e3 for took in large[_LARGE_GIB]]).entries(
+                'cinder.collapse_1tib_ms')
+            | stats.ratios(large[_LARGE_GIB], large[_SIZE_GIB]).entries(
+                'cinder.collapse_1tib_over_10gib')
             | stats.summary([took.total for took in many]).entries('cinder.sixty_volumes_s')
             | {f'cinder.sixty_volumes_{part}_s': _median(many, part) for part in _PARTS})
 

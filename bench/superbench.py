@@ -7,6 +7,7 @@ import dataclasses
 import random
 import time
 
+from bench import deadosd
 from bench import environment
 from bench import images
 from bench import plots
@@ -24,6 +25,7 @@ _OBJECTS = (1024, 6400, 25600)
 _GROUPS = (8, 32, 128, 256)
 _MANY_GROUPS = 4096
 _VOLUMES = 60
+_DEATHS = 3
 _COLOUR = '#c44e52'
 # A superposition takes a tenth of a second, so more rounds than elsewhere fit.
 _MORE_ROUNDS = 2
@@ -32,7 +34,7 @@ Times = dict[int, list[float]]
 
 def run(env: environment.Environment) -> dict[str, float]:
     """Measure, and return the figures by their keys."""
-    env.progress.section('super', 4)
+    env.progress.section('super', 5)
     rounds = env.rounds * _MORE_ROUNDS
     env.progress.step(f'by size, {rounds} rounds')
     by_size = _by_size(env, rounds)
@@ -42,6 +44,9 @@ def run(env: environment.Environment) -> dict[str, float]:
     by_groups, cut = _by_groups(env, rounds)
     env.progress.step(f'{_VOLUMES} volumes at once, {env.rounds} rounds')
     many = _many(env)
+    deaths = 1 if env.quick else _DEATHS
+    env.progress.step(f'an OSD is dead, {deaths} rounds')
+    dead_osd = deadosd.run(env, deaths)
     if env.figures is not None:
         _draw(env, by_size, by_objects, by_groups, rounds)
     figures = stats.ratios(by_size[_SIZES[-1]], by_size[_SIZES[0]]).entries(
@@ -49,7 +54,7 @@ def run(env: environment.Environment) -> dict[str, float]:
     figures |= stats.summary([seconds * 1e3 for seconds in by_groups[32]]).entries(
         'super.latency_ms')
     figures |= stats.summary(many).entries('super.sixty_volumes_s')
-    figures |= cut
+    figures |= cut | dead_osd
     figures |= _record(env.rounds).entries('super.record_4096_pgs_ms')
     figures |= _medians(by_size, lambda size: f'super.by_size.{size // _GIB}gib_ms')
     figures |= _medians(by_objects, lambda objects: f'super.by_objects.{objects}_ms')
