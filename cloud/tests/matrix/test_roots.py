@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``./run matrix``: archives, commands, results, and what may be removed."""
+"""Platforms, suites, results and roots of ``./run matrix``."""
 
-import argparse
 import dataclasses
-import io
 import os
 import pathlib
 import subprocess
@@ -15,50 +13,32 @@ import fixtures
 import testtools
 
 from cloud import commands
-from cloud.matrix import cli
 from cloud.matrix import jail
 from cloud.matrix import platforms
 from cloud.matrix import results
 from cloud.matrix import root as roots
 from cloud.matrix import suites
-
-_DEBIAN = platforms.PLATFORMS['debian-13']
-_UBUNTU = platforms.PLATFORMS['ubuntu-24.04']
-_LISTING = """\
-ceph-common 18.2.7+ds-1+deb13u1
-libvirt-daemon 11.3.0-3+deb13u2
-openvswitch-switch 3.5.0-1+b1
-python3 3.13.5-1
-qemu-system-x86 1:10.0.8+ds-0+deb13u1+b2
-removed
-"""
+from cloud.tests.matrix import base
 
 
-class _Base(testtools.TestCase):
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.data = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-
-
-class PlatformTest(_Base):
+class PlatformTest(base.MatrixTest):
 
     def test_main_archive_is_chosen(self) -> None:
-        self.assertEqual('http://a.example/', platforms.choose(_DEBIAN, [
+        self.assertEqual('http://a.example/', platforms.choose(base.DEBIAN, [
             'http://s.example/|Debian|Debian-Security', 'http://o.example/|Other|Other',
             'http://a.example/|Debian|Debian']))
 
     def test_no_archive_of_that_distribution(self) -> None:
-        error = self.assertRaises(platforms.Unreachable, platforms.choose, _UBUNTU,
+        error = self.assertRaises(platforms.Unreachable, platforms.choose, base.UBUNTU,
                                   ['http://a.example/|Debian|Debian'])
         self.assertIn('ubuntu-24.04', str(error))
         self.assertIn('--mirror', str(error))
 
     def test_missing_keyring_names_its_package(self) -> None:
-        error = self.assertRaises(platforms.Unreachable, _UBUNTU.signed_by, self.data)
+        error = self.assertRaises(platforms.Unreachable, base.UBUNTU.signed_by, self.data)
         self.assertIn('ubuntu-keyring', str(error))
-        (self.data / _UBUNTU.keyring).touch()
-        self.assertEqual(self.data / _UBUNTU.keyring, _UBUNTU.signed_by(self.data))
+        (self.data / base.UBUNTU.keyring).touch()
+        self.assertEqual(self.data / base.UBUNTU.keyring, base.UBUNTU.signed_by(self.data))
 
 
 class SuiteTest(testtools.TestCase):
@@ -92,11 +72,11 @@ class SuiteTest(testtools.TestCase):
 
 
 @ddt.ddt
-class ResultTest(_Base):
+class ResultTest(base.MatrixTest):
 
     def result(self, commit: str = 'abc', date: str = '2026-11-24', platform: str = 'debian-13',
                **outcomes: suites.Outcome) -> results.Result:
-        return results.Result(platform, results.versions(_LISTING), {
+        return results.Result(platform, results.versions(base.LISTING), {
             name: results.Measurement(outcome, commit, date)
             for name, outcome in outcomes.items()})
 
@@ -109,7 +89,7 @@ class ResultTest(_Base):
     def test_versions(self) -> None:
         self.assertEqual({'Ceph': '18.2.7', 'QEMU': '10.0.8', 'libvirt': '11.3.0',
                           'Open vSwitch': '3.5.0', 'Python': '3.13.5'},
-                         results.versions(_LISTING))
+                         results.versions(base.LISTING))
 
     def test_suites_are_collected_each_with_its_commit(self) -> None:
         path = self.data / 'results.json'
@@ -130,7 +110,7 @@ class ResultTest(_Base):
         [kept] = results.save([earlier], path)
         self.assertEqual(good, kept.measurements['cloud'].outcome)
         self.assertEqual('older', kept.measurements['demo'].commit)
-        self.assertEqual(results.versions(_LISTING), kept.versions)
+        self.assertEqual(results.versions(base.LISTING), kept.versions)
 
     def test_record_keeps_platforms_that_were_not_measured_here(self) -> None:
         path = self.data / 'platforms.json'
@@ -160,7 +140,7 @@ class ResultTest(_Base):
         self.assertIn(results.NOT_RUN, line)
 
 
-class JailTest(_Base):
+class JailTest(base.MatrixTest):
 
     def test_environment(self) -> None:
         made = jail.environment({'PATH': '/mine', 'PIP_CERT': '/c', 'SECRET': 'x'})
@@ -197,7 +177,7 @@ sys.exit(3 if time.monotonic() < limit else 4)
 """
 
 
-class NamespaceTest(_Base):
+class NamespaceTest(base.MatrixTest):
     """In namespaces of its own, with all of this machine's files as a root."""
 
     def setUp(self) -> None:
@@ -222,10 +202,10 @@ class NamespaceTest(_Base):
 
 
 @ddt.ddt
-class RootTest(_Base):
+class RootTest(base.MatrixTest):
 
     def test_root_in_use_is_not_removed(self) -> None:
-        root = roots.Root(self.data, _DEBIAN)
+        root = roots.Root(self.data, base.DEBIAN)
         root.path.mkdir(parents=True)
         with mock.patch.object(jail, 'inhabitants', return_value=[7]):
             self.assertRaises(commands.CloudError, root.wipe, False)
@@ -236,7 +216,7 @@ class RootTest(_Base):
         self.assertFalse(root.exists)
 
     def test_wipe_keeps_the_tarball_unless_told(self) -> None:
-        root = roots.Root(self.data, _DEBIAN)
+        root = roots.Root(self.data, base.DEBIAN)
         root.tarball.parent.mkdir(parents=True)
         root.tarball.touch()
         root.wipe(False)
@@ -246,11 +226,11 @@ class RootTest(_Base):
 
     def test_only_root_makes_one(self) -> None:
         with mock.patch.object(os, 'geteuid', return_value=1000):
-            self.assertRaises(commands.CloudError, roots.Root(self.data, _DEBIAN).make, None,
+            self.assertRaises(commands.CloudError, roots.Root(self.data, base.DEBIAN).make, None,
                               commands.silent)
 
     def test_root_that_was_made_is_cached(self) -> None:
-        root = roots.Root(self.data, _DEBIAN)
+        root = roots.Root(self.data, base.DEBIAN)
         made = root.path.with_suffix('.new') / 'etc/dpkg/dpkg.cfg.d'
         run = commands.run
 
@@ -272,7 +252,7 @@ class RootTest(_Base):
         self.assertEqual('kept\n', (root.path / 'etc/dpkg/dpkg.cfg.d/other').read_text())
 
     def test_mounts_of_debootstrap_end_with_it(self) -> None:
-        root = roots.Root(self.data, _DEBIAN)
+        root = roots.Root(self.data, base.DEBIAN)
         failed = commands.CloudError('no packages')
         with mock.patch.object(commands, 'run', side_effect=failed) as run, \
                 mock.patch.object(platforms.Platform, 'signed_by'), \
@@ -288,7 +268,7 @@ class RootTest(_Base):
     @ddt.unpack
     def test_archive_that_does_not_answer_is_unreachable(
             self, message: str, error: type[commands.CloudError]) -> None:
-        root = roots.Root(self.data, _DEBIAN)
+        root = roots.Root(self.data, base.DEBIAN)
         with mock.patch.object(commands, 'run', side_effect=commands.CloudError(message)), \
                 mock.patch.object(platforms.Platform, 'signed_by'), \
                 mock.patch.object(os, 'geteuid', return_value=0):
@@ -298,7 +278,7 @@ class RootTest(_Base):
         self.assertIn(message, str(caught))
 
     def test_failed_installation_is_quoted(self) -> None:
-        root = roots.Root(self.data, _DEBIAN)
+        root = roots.Root(self.data, base.DEBIAN)
         root.logs.mkdir(parents=True)
 
         def run(_root: pathlib.Path, _argv: list[str], log: pathlib.Path) -> int:
@@ -310,7 +290,7 @@ class RootTest(_Base):
         self.assertIn('no such package', str(error))
 
     def test_packages_of_a_snapshot_are_installed_without_waiting_for_the_disk(self) -> None:
-        root = roots.Root(self.data, _DEBIAN)
+        root = roots.Root(self.data, base.DEBIAN)
         root.tarball.parent.mkdir(parents=True)
         with tarfile.open(root.tarball, 'w:gz') as tarball:
             for name in ('etc', 'etc/apt', 'etc/apt/apt.conf.d', 'etc/dpkg',
@@ -325,89 +305,3 @@ class RootTest(_Base):
         self.assertIn('force-unsafe-io', settings)
         self.assertIn('Check-Valid-Until "false"',
                       (root.path / 'etc/apt/apt.conf.d/90specreds').read_text())
-
-
-class CommandLineTest(_Base):
-
-    def run_cli(self, *words: str) -> int:
-        return cli.run(self.parse(*words), commands.silent)
-
-    def parse(self, *words: str) -> argparse.Namespace:
-        return cli.parser(str(self.data)).parse_args(words)
-
-    def test_platform_or_all(self) -> None:
-        for words in (['test'], ['test', '--all', 'debian-12']):
-            error = self.assertRaises(commands.CloudError, self.run_cli, *words)
-            self.assertIn('--all', str(error))
-
-    def test_unknown_suite(self) -> None:
-        for words in (['debian-12', 'x'], ['--all', 'x']):
-            error = self.assertRaises(commands.CloudError, self.run_cli, 'test', *words)
-            self.assertIn('functional', str(error))
-
-    def test_unknown_platform(self) -> None:
-        error = self.assertRaises(commands.CloudError, self.run_cli, 'test', 'functional')
-        self.assertIn('no platform: functional; there are debian-12', str(error))
-
-    def test_shell_needs_a_root(self) -> None:
-        error = self.assertRaises(commands.CloudError, self.run_cli, 'shell', 'debian-12')
-        self.assertIn('./run matrix up', str(error))
-
-    def test_setup_on_demand(self) -> None:
-        for name in ('make', 'check_out'):
-            self.useFixture(fixtures.MonkeyPatch(f'cloud.matrix.root.Root.{name}',
-                                                 lambda *_: 'abc'))
-        with mock.patch.object(roots.Root, 'install') as install:
-            self.run_cli('up', 'debian-13')
-            install.assert_not_called()
-            self.run_cli('up', '--setup', 'debian-13')
-            install.assert_called_once()
-
-    def test_end_of_a_failed_suite_is_shown(self) -> None:
-        output = 'early\n' + 'x\n' * 100 + 'FAILED functional tests\n'
-        self.assertTrue(suites.ending(output).endswith('x\nFAILED functional tests'))
-        self.assertNotIn('early', suites.ending(output))
-
-    def play(self, unreachable: set[str], failing: str = '') -> None:
-        """Play platforms of which some cannot be made, and one fails its tests."""
-        def make(root: roots.Root, *_: object) -> None:
-            if root.platform.name in unreachable:
-                raise platforms.Unreachable('no archive')
-            root.logs.mkdir(parents=True, exist_ok=True)
-            root.results.parent.mkdir(parents=True, exist_ok=True)
-
-        def run(root: pathlib.Path, _argv: list[str], log: pathlib.Path) -> int:
-            log.write_text('2 passed, 0 failed, 0 skipped\n')
-            return 1 if root.name == failing else 0
-
-        for place, new in (('root.Root.make', make), ('jail.run', run),
-                           ('root.Root.check_out', lambda *_: 'abc'),
-                           ('jail.read', lambda *_: _LISTING)):
-            self.useFixture(fixtures.MonkeyPatch(f'cloud.matrix.{place}', new))
-
-    def run_all(self, *words: str) -> tuple[int, str]:
-        with mock.patch('sys.stdout', io.StringIO()) as shown:
-            return self.run_cli('test', '--all', *words), shown.getvalue()
-
-    def test_unreachable_platform_does_not_stop_the_others(self) -> None:
-        self.play({_UBUNTU.name})
-        for words, count in ((['demo'], 3), ([], 3 * len(suites.COMMANDS))):
-            status, text = self.run_all(*words)
-            self.assertEqual(0, status)
-            self.assertIn('ubuntu-24.04: not tested', text)
-            self.assertEqual(count, text.count('2 passed, 0 failed, 0 skipped'))
-        measured = [suite for path in self.data.glob('matrix/results/*.json')
-                    for result in results.load(path) for suite in result.measurements]
-        self.assertEqual(sorted(3 * [*suites.COMMANDS]), sorted(measured))
-
-    def test_failure_beside_an_unreachable_platform_is_one(self) -> None:
-        self.play({_UBUNTU.name}, failing='debian-12')
-        self.assertEqual(1, self.run_all('demo')[0])
-
-    def test_nothing_is_proved_where_no_platform_is_reachable(self) -> None:
-        self.play(set(platforms.PLATFORMS))
-        self.assertEqual(1, self.run_all('demo')[0])
-
-    def test_one_platform_that_is_named_has_to_be_reachable(self) -> None:
-        self.play({_UBUNTU.name})
-        self.assertRaises(platforms.Unreachable, self.run_cli, 'test', _UBUNTU.name, 'demo')
