@@ -25,34 +25,43 @@ class HandOuts:
 
     def __init__(self, protocol: sp.Protocol) -> None:
         self._protocol = protocol
-        self._looks: dict[str, object] = {}
+        # By superposition: the time of the hand-out whose clients are looked for, and that of the
+        # hand-out whose look has ended last, with the time of that end.
+        self._looks: dict[str, str] = {}
+        self._ended: dict[str, tuple[str, float]] = {}
         self._lock = threading.Lock()
 
     def __contains__(self, superposition: str) -> bool:
         """Return whether the clients of a superposition are looked for."""
         return superposition in self._looks
 
-    def begin(self, record: sp.Record) -> None:
-        """Enter clients into the ledgers until those of this hand-out have come, in a thread.
+    def begin(self, record: sp.Record, handed_at: str) -> None:
+        """Enter clients into the ledgers until those of a hand-out have come, in a thread.
 
-        A client that opens an overlay and hangs stays listed for longer than the time between two
-        looks, so that it is in the ledger when a merge begins.
+        Nothing happens if they are looked for already, or have come. A client that opens an
+        overlay and hangs stays listed for longer than the time between two looks, so that it is
+        in the ledger when a merge begins.
+
+        :param handed_at: time of the hand-out, as recorded
         """
+        with self._lock:
+            if handed_at in (self._looks.get(record.id), self._ended.get(record.id, ('',))[0]):
+                return
         before = self._known(record)
-        look = object()
         with self._lock:
             # An earlier look at the same superposition ends.
-            self._looks[record.id] = look
-        threading.Thread(target=self._look, args=(record, before, look), daemon=True,
+            self._looks[record.id] = handed_at
+        threading.Thread(target=self._look, args=(record, before, handed_at), daemon=True,
                          name=f'hand-out-{record.id[:8]}').start()
 
     def _look(self, record: sp.Record, before: Mapping[sp.VolumeRef, frozenset[str]],
-              look: object) -> None:
+              handed_at: str) -> None:
         deadline = time.monotonic() + _LONGEST_S
         try:
-            while self._looks.get(record.id) is look and time.monotonic() < deadline:
+            while self._looks.get(record.id) == handed_at and time.monotonic() < deadline:
                 try:
                     if self._come(record, before):
+                        self._end(record.id, handed_at)
                         return
                 except sp.SuperError as exc:
                     LOG.warning('cannot look for the clients that open superposition %s, trying '
@@ -60,8 +69,15 @@ class HandOuts:
                 time.sleep(_INTERVAL_S)
         finally:
             with self._lock:
-                if self._looks.get(record.id) is look:
+                if self._looks.get(record.id) == handed_at:
                     del self._looks[record.id]
+
+    def _end(self, superposition: str, handed_at: str) -> None:
+        now = time.monotonic()
+        with self._lock:
+            self._ended = {other: end for other, end in self._ended.items()
+                           if now - end[1] < _LONGEST_S}
+            self._ended[superposition] = handed_at, now
 
     def _come(self, record: sp.Record, before: Mapping[sp.VolumeRef, frozenset[str]]) -> bool:
         """Return whether the clients are in the ledgers, or are not needed there."""

@@ -254,7 +254,7 @@ class Operations:
         with contextlib.suppress(sp.RecordChanged):
             self._protocol.observe(record)
         record = self._protocol.label(record, **{_HANDED_AT: records.now()})
-        self._hand_outs.begin(record)
+        self._hand_outs.begin(record, record.labels[_HANDED_AT])
         return self._view(record)
 
     def resume(self, superposition: str) -> str:
@@ -270,9 +270,10 @@ class Operations:
         if record.state in states.DECIDED:
             self._watches.end(superposition)
         self._watches.begin(record)
-        if (_HANDED_AT in record.labels and superposition not in self._hand_outs
-                and _since(record.labels[_HANDED_AT]) < _RECENT_S):
-            self._hand_outs.begin(record)
+        handed_at = record.labels.get(_HANDED_AT)
+        if handed_at is not None and _since(handed_at) < _RECENT_S:
+            # A service that was started since goes on with the looks.
+            self._hand_outs.begin(record, handed_at)
 
     def tidy(self) -> None:
         """Remove index entries of superpositions whose record was never written."""

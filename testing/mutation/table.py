@@ -180,7 +180,8 @@ MUTATIONS = (
              f'{_FUNCTIONAL}.test_ledger.EntriesTest.'
              'test_promotion_waits_until_every_client_of_the_ledger_is_fenced'),
     Mutation('hand-out-without-a-look', 'specreds_cinder/worker/operations.py',
-             '        self._hand_outs.begin(record)\n        return', '        return',
+             '        self._hand_outs.begin(record, record.labels[_HANDED_AT])\n        return',
+             '        return',
              f'{_FUNCTIONAL}.test_ledger.HungTest.'
              'test_server_that_hangs_as_soon_as_it_is_started_again_is_fenced'),
     Mutation('promotion-without-latch', f'{_SUPERPOSITION}/protocol/collapse.py',
