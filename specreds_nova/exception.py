@@ -66,4 +66,10 @@ class PlacementUnknown(BackupError):
     code = 503
 
 
+class ReportFailed(BackupError):
+    """Nova does not take what a host reports, so that its scheduler has an older view."""
+
+    code = 503
+
+
 EXPECTED = (BackupError,)

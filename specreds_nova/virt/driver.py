@@ -40,6 +40,7 @@ from specreds_nova.virt.backup import marks
 from specreds_nova.virt.backup import readiness
 from specreds_nova.virt.backup import reconcile
 from specreds_nova.virt.backup import stale
+from specreds_nova.virt.backup import topology_claims
 from specreds_nova.virt.backup import warmup
 from specreds_nova.virt.box import vifs
 from specreds_nova.virt.disks import server_disks
@@ -86,10 +87,12 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         self.vif_driver = self._box.vif_driver(self._host)
         cinder = cinder_api.CinderAPI()
         launcher = backup_domain.Launcher(self)
+        topologies = topology_claims.TopologyClaims(self._journal, compute.rt)
         this_host = backup_host.Host(
             name=host, driver=self, journal=self._journal, cinder=cinder, launcher=launcher,
-            claims=claims.Claims(_Provider(host)),
-            eligibility=eligibility.Eligibility(self, launcher, host, self._box, cinder),
+            claims=claims.Claims(_Provider(host)), topologies=topologies,
+            eligibility=eligibility.Eligibility(self, launcher, host, self._box, cinder,
+                                                topologies),
             box=self._box)
         watches = readiness.Watches(launcher, self._box)
         host_backups = backups.Backups(this_host, watches)
@@ -105,6 +108,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         compute.additional_endpoints.append(endpoint.Endpoint(
             host_backups, stale.StaleServers(compute, host)))
         group_policy.install(compute, self._journal)
+        topologies.install()
         self._periodic = reconcile.Periodic(self._reconciler, warmup.Warmup(this_host))
         self._periodic.start()
         self._heartbeat = heartbeat.of(CONF, host, self._uri(), self._overlooked)

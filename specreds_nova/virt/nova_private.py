@@ -13,6 +13,8 @@ from typing import Any
 
 _DRIVER = 'nova.virt.libvirt.driver.LibvirtDriver'
 _MANAGER = 'nova.compute.manager.ComputeManager'
+_TRACKER = 'nova.compute.resource_tracker.ResourceTracker'
+_CLAIM = 'nova.compute.claims.Claim'
 _HOST = 'nova.virt.libvirt.host.Host'
 _GUEST = 'nova.virt.libvirt.guest.Guest'
 _VIF = 'nova.virt.libvirt.vif.LibvirtGenericVIFDriver'
@@ -148,6 +150,14 @@ USED: Sequence[Method | Attribute] = (
     Method(_MANAGER, '_destroy_evacuated_instances', ('context', 'node_cache'), called=True),
     Method(_MANAGER, '_get_nodes', ('context',), called=True),
     Method(_MANAGER, '_validate_instance_group_policy', ('context', 'instance')),
+    # backup.topology_claims
+    Attribute(_MANAGER, 'rt'),
+    Method(_TRACKER, '_update', ('context', 'compute_node')),
+    *(Attribute(_TRACKER, name) for name in (
+        'compute_nodes', 'pci_tracker', 'tracked_instances', 'tracked_migrations')),
+    Method(_CLAIM, '_test_numa_topology', ('compute_node', 'limit'), called=True),
+    *(Attribute(_CLAIM, name) for name in (
+        'instance', 'migration', 'tracker', 'claimed_numa_topology')),
     # box.vifs
     Method(_VIF, 'get_config', ('instance', 'vif')),
     Method(_VIF, 'plug', ('instance', 'vif'), called=True),

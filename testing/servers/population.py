@@ -20,7 +20,7 @@ PROCESSORS = {'plain': 90, 'pinned': 10}
 # What could have no backup before: rows of the table whose recovery has changed since.
 BEFORE = {'hybrid': table.EVACUATED, 'ovn': table.EVACUATED, 'uefi': table.EVACUATED,
           'encrypted': table.FAILED, 'multi-attach': table.FAILED, 'mirrored': table.FAILED,
-          'rbd-root': table.NONE}
+          'rbd-root': table.NONE, 'pinned': table.EVACUATED}
 # Rows of the table whose recovery needs an option that is experimental, and off by default.
 DEFAULTS = {'rbd-root': table.NONE}
 

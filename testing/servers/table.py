@@ -123,9 +123,14 @@ ROWS = (
     Row('uefi', _MACHINE, 'UEFI, with or without secure boot', SPECULATIVE,
         'its variables begin anew from the template',
         f'{_STORIES}.test_firmware.TestFirmware.test_server_with_secure_boot'),
-    Row('pinned', _MACHINE, 'a NUMA topology, pinned CPUs or huge pages', EVACUATED,
-        'they cannot be claimed for a backup',
-        f'{_VIRT}.test_passed_through_devices_are_not_eligible'),
+    Row('pinned', _MACHINE, 'a NUMA topology, pinned CPUs or huge pages', SPECULATIVE,
+        'claimed on the host of the backup, and taken over by the adoption; evacuated if no host '
+        'has them free',
+        'specreds_nova.tests.unit.virt.backup.test_topology_claims.AdoptionTest.'
+        'test_evacuation_gets_exactly_what_the_domain_has'),
+    Row('realtime', _MACHINE, 'realtime CPUs', EVACUATED,
+        'a backup has no guarantee of time while it boots beside others',
+        f'{_VIRT}.test_numa_topologies_are_eligible_unless_the_host_cannot_keep_them'),
     Row('vtpm', _MACHINE, 'a virtual TPM, of the flavor or the image', FAILED,
         'its state is on its host; Nova evacuates no such server; nothing is fenced',
         f'{_VIRT}.test_server_with_a_virtual_tpm_is_immovable_by_flavor_or_image'),

@@ -163,11 +163,12 @@ class Backups:
 
         :raises BackupConflict: the backup is not promoted
         :raises PlacementUnknown: Placement does not answer
+        :raises ReportFailed: Nova does not take the report of the host's NUMA topology
         """
         record = self._get(backup_id)
         if record.phase not in journals.OURS:
             preconditions.check_phase(record, journals.PROMOTED)
-        self._host.claims.release(backup_host.admin_context(), backup_id)
+        self._let_evacuate(record)
         return self.statuses.of(record)
 
     def abort(self, backup_id: str) -> statuses.Status:
@@ -251,7 +252,7 @@ class Backups:
         self._advance(record, journals.ABORTING)
         self._undo(record)
         record.error = why
-        self._advance(record, journals.ABORTED)
+        self._end(record, journals.ABORTED)
 
     def fail(self, record: journals.Record, why: str) -> None:
         """Remove what is left of a lost backup, and note the reason."""
@@ -262,7 +263,7 @@ class Backups:
         except exception.UndoIncomplete:
             return
         record.error = why
-        self._advance(record, journals.FAILED)
+        self._end(record, journals.FAILED)
 
     def runs(self, record: journals.Record) -> bool:
         """Return whether the domain of a backup exists and has its memory."""
@@ -305,11 +306,27 @@ class Backups:
     def _release(self, record: journals.Record) -> None:
         """Release the claim; if Placement does not answer, leave it to the reconciler."""
         try:
-            self._host.claims.release(backup_host.admin_context(), record.backup_id)
+            self._let_evacuate(record)
         except exception.BackupError as exc:
             LOG.warning('%s; the release is repeated', exc.format_message())
             record.error = exc.format_message()
             self._journal.save(record)
+
+    def _let_evacuate(self, record: journals.Record) -> None:
+        """Have Nova find room for the server's evacuation where its backup runs."""
+        self._host.claims.release(backup_host.admin_context(), record.backup_id)
+        self._host.topologies.offer(record)
+
+    def _end(self, record: journals.Record, phase: str) -> None:
+        """Note that nothing of a backup is left, and report what that has set free."""
+        self._advance(record, phase)
+        if record.numa_topology is None:
+            return
+        try:
+            self._host.topologies.report()
+        except exception.ReportFailed as exc:
+            LOG.warning('Nova learns at its next audit of this host what the end of backup %s has '
+                        'set free: %s', record.backup_id, exc.format_message())
 
     def _undo(self, record: journals.Record) -> None:
         self._watches.end(record.backup_id)

@@ -9,10 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 from keystoneauth1 import exceptions
+from nova import objects
+import nova.conf
+from nova.scheduler import utils as scheduler_utils
 from nova.scheduler.client import report
 
 from specreds_nova import exception
 from specreds_nova import releases
+
+CONF = nova.conf.CONF
 
 # The first version in which a consumer has a type: the claim is not a server's.
 _VERSION = '1.38'
@@ -33,13 +38,12 @@ class Claims:
         self._ask('get', context, self._provider())
 
     def claim(self, context: Any, backup_id: str, instance: Any) -> None:
-        """Claim the resources of a server's flavor. May be repeated.
+        """Claim the resources of a server. May be repeated.
 
         :raises ServerNotEligible: the host has not enough resources left
         :raises PlacementUnknown: Placement does not answer
         """
-        resources = releases.resources_from_flavor_and_bfv(
-            instance.flavor, is_bfv=not instance.image_ref)
+        resources = _resources(instance)
         payload = {
             'allocations': {self._provider(): {'resources': resources}},
             'project_id': instance.project_id,
@@ -84,3 +88,17 @@ class Claims:
             raise exception.PlacementUnknown(
                 f'Placement does not answer for backup {backup_id} ({exc}): try again when it '
                 f'does') from exc
+
+
+def _resources(instance: Any) -> Any:
+    """Return what Nova would claim on this host for a server.
+
+    Pinned CPUs, which the image may demand, are PCPU on a host with dedicated CPUs, and VCPU on
+    one without: Nova's scheduler chooses that if no host has enough PCPU.
+    """
+    is_bfv = not instance.image_ref
+    if instance.numa_topology is None:
+        return releases.resources_from_flavor_and_bfv(instance.flavor, is_bfv=is_bfv)
+    return scheduler_utils.ResourceRequest.from_request_spec(
+        objects.RequestSpec(flavor=instance.flavor, image=instance.image_meta, is_bfv=is_bfv),
+        enable_pinning_translate=bool(CONF.compute.cpu_dedicated_set)).merged_resources()

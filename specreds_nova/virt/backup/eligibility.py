@@ -21,13 +21,15 @@ import psutil  # type: ignore[import-untyped]
 
 from specreds_nova.virt import cinder_api
 from specreds_nova.virt.backup import domain as backup_domain
+from specreds_nova.virt.backup import topology
+from specreds_nova.virt.backup import topology_claims
 from specreds_nova.virt.disks import server_disks
 from specreds_nova.virt.disks import volume_driver
 
 CONF = nova.conf.CONF
 
 # Resources that every host has; any other one is a device, or bound to one host.
-_COMMON_RESOURCES = frozenset({'VCPU', 'MEMORY_MB', 'DISK_GB'})
+_COMMON_RESOURCES = frozenset({'VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB'})
 _SHARED_FILE_SYSTEMS = frozenset({'9p', 'afs', 'beegfs', 'ceph', 'cifs', 'fuse.ceph-fuse',
                                   'fuse.glusterfs', 'fuse.sshfs', 'gfs2', 'glusterfs', 'gpfs',
                                   'lustre', 'nfs', 'nfs4', 'ocfs2', 'smb3', 'virtiofs'})
@@ -48,15 +50,18 @@ class Eligibility:
     :param host: this host's name in Nova
     :param box: the boxes of this host
     :param cinder: reports why volumes cannot be superposed
+    :param topologies: reports why a NUMA topology does not fit on this host
     """
 
     def __init__(self, driver: Any, launcher: backup_domain.Launcher, host: str, box: Any,
-                 cinder: cinder_api.CinderAPI) -> None:
+                 cinder: cinder_api.CinderAPI, topologies: topology_claims.TopologyClaims
+                 ) -> None:
         self._box = box
         self._cinder = cinder
         self._driver = driver
         self._launcher = launcher
         self._host = host
+        self._topologies = topologies
 
     def reasons(self, context: Any, instance: Any, bdms: Any) -> list[str]:
         """Return the reasons why this host cannot run a server's backup; none if it can.
@@ -73,10 +78,10 @@ class Eligibility:
         return [reason for check in checks for reason in check]
 
     def all_reasons(self, context: Any, instance: Any, bdms: Any) -> list[str]:
-        """Return the same reasons, and those of Neutron and Cinder.
+        """Return the same reasons, and those of Neutron, Cinder and the free NUMA nodes.
 
         The start of a backup asks Neutron meanwhile, and its guest waits for the answer; Cinder
-        has superposed the volumes by then.
+        has superposed the volumes by then, and the NUMA topology is claimed.
 
         :param bdms: the server's block devices
         """
@@ -85,6 +90,7 @@ class Eligibility:
         volume_ids = [bdm.volume_id for bdm in bdms if bdm.volume_id]
         if volume_ids:
             reasons += self._cinder.reasons(volume_ids)
+        reasons += self._topologies.reasons(instance)
         return reasons
 
     def immovable(self, context: Any, instance: Any) -> str | None:
@@ -207,8 +213,7 @@ def _connection(bdm: Any) -> dict[str, Any]:
 def _devices(context: Any, instance: Any) -> Iterator[str]:
     flavor, image = instance.flavor, instance.image_meta
     specs = flavor.extra_specs
-    if instance.numa_topology is not None:
-        yield 'it has a NUMA topology, pinned CPUs or huge pages'
+    yield from topology.refusals(instance)
     if instance.pci_requests is not None and instance.pci_requests.requests:
         yield 'it has PCI, SR-IOV or vDPA devices of its host'
     if hardware.get_vtpm_constraint(flavor, image):

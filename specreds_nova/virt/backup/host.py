@@ -17,6 +17,7 @@ from specreds_nova.virt.backup import claims
 from specreds_nova.virt.backup import domain as backup_domain
 from specreds_nova.virt.backup import eligibility
 from specreds_nova.virt.backup import journal as journals
+from specreds_nova.virt.backup import topology_claims
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Host:
 
     :ivar name: its name in Nova
     :ivar driver: Nova's libvirt driver
+    :ivar topologies: claims NUMA topologies in Nova's resource tracker
     :ivar box: makes the boxes of backups
     """
 
@@ -34,6 +36,7 @@ class Host:
     cinder: cinder_api.CinderAPI
     launcher: backup_domain.Launcher
     claims: claims.Claims
+    topologies: topology_claims.TopologyClaims
     eligibility: eligibility.Eligibility
     box: Any
 

@@ -50,6 +50,10 @@ class Record:
     :ivar adopting: Nova's evacuation of the server to this host has reached the adoption
     :ivar primary: the host that the server was on
     :ivar volume_ids: the server's volumes
+    :ivar numa_topology: what is claimed of this host's NUMA nodes, dedicated CPUs and huge pages,
+        as a primitive of Nova's InstanceNUMATopology; None if the server has no topology
+    :ivar topology_offered: Nova's scheduler sees that claim as free, so that it allows the
+        evacuation to this host
     :ivar ready_timeout: seconds after which the server's owner takes the backup for late; None if
         the metadata name no time
     :ivar expected_marker: what the server's console showed at the end of earlier boots, by the
@@ -67,6 +71,8 @@ class Record:
     instance_name: str = ''
     primary: str = ''
     volume_ids: list[str] = dataclasses.field(default_factory=list)
+    numa_topology: dict[str, Any] | None = None
+    topology_offered: bool = False
     opened: bool = False
     adopting: bool = False
     ready: bool = False

@@ -61,7 +61,8 @@ class Reconciler:
                         guest.name, mark.backup_id)
             self._journal.save(journals.Record(
                 mark.backup_id, guest.uuid, mark.superposition_id, self._host.name,
-                phase=journals.RUNNING, instance_name=guest.name))
+                phase=journals.RUNNING, instance_name=guest.name,
+                numa_topology=mark.numa_topology))
 
     def reset_evacuations(self) -> None:
         """Reset the evacuations that were cut off when nova-compute ended."""

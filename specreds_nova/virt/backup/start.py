@@ -13,6 +13,7 @@ from nova import objects
 import nova.conf
 from nova.network import model as network_model
 from nova.network import neutron
+from oslo_log import log as logging
 
 from specreds_nova import exception
 from specreds_nova import releases
@@ -23,6 +24,7 @@ from specreds_nova.virt.backup import marks
 from specreds_nova.virt.box import errors as box_errors
 
 CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
 
 # How long Neutron may take to bind a port, and how often that is checked, in seconds.
 _BINDING = 5.0
@@ -125,7 +127,7 @@ class Starter:
             raise failure
         connections, record.timings_ms['connection'] = connecting.result()
         _check_complete(record, set(connections), backup_domain.disk_ids(instance, bdms))
-        mark = marks.Mark(record.backup_id, record.superposition_id)
+        mark = marks.Mark(record.backup_id, record.superposition_id, record.numa_topology)
         try:
             self._host.box.admitted(record.backup_id)
         except box_errors.BoxRefused as exc:
@@ -163,8 +165,11 @@ class Starter:
         record.volume_ids = [bdm.volume_id for bdm in bdms if bdm.volume_id]
         check_cancelled()
         self._host.journal.save(record)
+        if instance.numa_topology is not None:
+            with record.timed('topology'):
+                instance.numa_topology = self._host.topologies.claim(record, instance)
         claiming = releases.spawn(_timed, record, 'claim', functools.partial(
-            self._host.claims.claim, context, record.backup_id, instance))
+            self._claim, context, record, instance))
         try:
             network_info = _timed(record, 'seal', functools.partial(
                 self._host.box.seal, context, instance, record.backup_id))
@@ -174,6 +179,18 @@ class Starter:
         if failure is not None:
             raise failure
         return instance, bdms, network_info
+
+
+    def _claim(self, context: Any, record: journals.Record, instance: Any) -> None:
+        """Claim what a server needs of this host, and report it to Nova's scheduler."""
+        self._host.claims.claim(context, record.backup_id, instance)
+        if record.numa_topology is None:
+            return
+        try:
+            self._host.topologies.report()
+        except exception.ReportFailed as exc:
+            LOG.warning('the scheduler may choose this host for CPUs or pages that backup %s '
+                        'has, and is refused: %s', record.backup_id, exc.format_message())
 
 
 def _check_complete(record: journals.Record, superposed: set[str], disks: set[str]) -> None:

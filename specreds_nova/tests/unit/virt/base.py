@@ -64,6 +64,7 @@ class TestCase(testtools.TestCase):
         self.box.open.return_value = {'box_open': 1}
         self.box.reasons.return_value = []
         self.claims = mock.Mock()
+        self.topologies = mock.Mock()
         self.eligibility = mock.Mock()
         self.eligibility.reasons.return_value = []
         self.eligibility.all_reasons.return_value = []
@@ -71,13 +72,13 @@ class TestCase(testtools.TestCase):
         self.driver = mock.Mock()
         self.this_host = backup_host.Host(
             name=HOST, driver=self.driver, journal=self.journal, cinder=self.cinder,
-            launcher=self.launcher, claims=self.claims, eligibility=self.eligibility,
-            box=self.box)
+            launcher=self.launcher, claims=self.claims, topologies=self.topologies,
+            eligibility=self.eligibility, box=self.box)
         self.watches = cast(Any, NoWatches())
         self.backups = backups.Backups(self.this_host, self.watches)
         self.instance = types.SimpleNamespace(
             uuid=SERVER, name='instance-00000001', host=PRIMARY, task_state=None,
-            deleted=False, save=mock.Mock())
+            deleted=False, numa_topology=None, save=mock.Mock())
         self.bdms = [types.SimpleNamespace(volume_id=VOLUME, attachment_id='a1')]
         self.cinder.connections.return_value = {VOLUME: {}}
         self.cinder.reasons.return_value = []

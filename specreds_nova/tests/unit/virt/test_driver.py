@@ -131,10 +131,11 @@ class DriverTest(base.TestCase):
             return self.ours._get_guest_config(server, [], mock.Mock(), {})
 
     def test_domain_of_a_backup_is_marked(self) -> None:
-        config = self.config(marks.Mark(base.BACKUP_ID, base.SUPERPOSITION))
-        config.devices = []
-        self.assertEqual(marks.Mark(base.BACKUP_ID, base.SUPERPOSITION),
-                         marks.mark_of(config.to_xml()))
+        for numa_topology in (None, {'cells': ['<&"\'>']}):
+            mark = marks.Mark(base.BACKUP_ID, base.SUPERPOSITION, numa_topology)
+            config = self.config(mark)
+            config.devices = []
+            self.assertEqual(mark, marks.mark_of(config.to_xml()))
 
     def test_unprotected_server_is_configured_as_by_nova(self) -> None:
         config = self.config(None, HA_Enabled='false')
@@ -182,6 +183,8 @@ class DriverTest(base.TestCase):
 
     def test_init_host_starts_all_services(self) -> None:
         self.theirs('init_host')
+        # Claims of Nova are made to respect those of backups.
+        self.replace('nova.compute.claims.Claim._test_numa_topology', mock.Mock())
         self.replace('specreds_nova.virt.box.load', mock.Mock())
         self.replace('specreds_nova.virt.merge.merger.Merger', mock.Mock())
         started = self.replace('specreds_nova.virt.backup.reconcile.Periodic.start', mock.Mock())

@@ -129,6 +129,31 @@ class DecideTest(base.TestCase):
         self.backups.abort(base.BACKUP_ID)
         self.assertEqual(4, self.launcher.remove.call_count)
 
+    def test_end_of_a_backup_reports_what_it_has_set_free(self) -> None:
+        self.topologies.report.side_effect = lambda: phases.append(self.phase())
+        for how, phase in ((self.backups.drop, 'aborted'),
+                           (lambda record: self.backups.fail(record, 'lost'), 'failed')):
+            phases: list[str | None] = []
+            how(self.record(journals.RUNNING))
+            self.assertEqual([], phases)
+            how(self.record(journals.RUNNING, numa_topology={'cells': []}))
+            self.assertEqual([phase], phases)
+        self.topologies.report.side_effect = exception.ReportFailed('no answer')
+        self.backups.drop(self.record(journals.RUNNING, numa_topology={'cells': []}))
+        self.assertEqual('aborted', self.phase())
+
+    def test_backup_that_is_removed_in_part_reports_nothing(self) -> None:
+        self.launcher.remove.side_effect = exception.UndoIncomplete('QEMU hangs')
+        record = self.record(journals.RUNNING, numa_topology={'cells': []})
+        self.assertRaises(exception.UndoIncomplete, self.backups.drop, record)
+        self.topologies.report.assert_not_called()
+
+    def test_release_has_nova_find_room_for_the_evacuation(self) -> None:
+        record = self.record(journals.PROMOTED, opened=True)
+        self.backups.release(base.BACKUP_ID)
+        self.claims.release.assert_called_once_with(mock.ANY, base.BACKUP_ID)
+        self.topologies.offer.assert_called_once_with(record)
+
     def test_abort_of_a_promoted_backup_is_refused(self) -> None:
         self.record(journals.HARDENED)
         for state in ('promoted', 'merging', 'merged'):

@@ -5,6 +5,7 @@ from typing import Any
 from unittest import mock
 
 from keystoneauth1 import exceptions
+from nova import objects
 
 from specreds_nova import exception
 from specreds_nova.tests.unit.virt import base
@@ -43,6 +44,30 @@ class ClaimsTest(base.TestCase):
         self.instance.image_ref = 'image'
         self.claim(204)
         self.resources.assert_called_once_with(mock.sentinel.flavor, is_bfv=False)
+
+    def test_pinned_cpus_are_claimed_as_nova_claims_them(self) -> None:
+        def claimed(dedicated: str | None, image: dict[str, str], **specs: str) -> Any:
+            self.conf.config(group='compute', cpu_dedicated_set=dedicated)
+            self.instance.flavor = objects.Flavor(
+                vcpus=2, memory_mb=128, root_gb=1, ephemeral_gb=0, swap=0,
+                extra_specs={f'hw:{name}': value for name, value in specs.items()})
+            self.instance.image_meta = objects.ImageMeta.from_dict({'properties': image})
+            self.claim(204)
+            return self.client.put.call_args.args[1]['allocations']['provider']['resources']
+
+        self.instance.numa_topology = mock.sentinel.topology
+        memory = {'MEMORY_MB': 128}
+        by_image = {'hw_cpu_policy': 'dedicated'}
+        self.assertEqual(memory | {'PCPU': 2}, claimed('0-3', {}, cpu_policy='dedicated'))
+        self.assertEqual(memory | {'PCPU': 2}, claimed('0-3', by_image))
+        self.assertEqual(memory | {'PCPU': 3}, claimed(
+            '0-3', by_image, emulator_threads_policy='isolate'))
+        self.assertEqual(memory | {'PCPU': 1, 'VCPU': 1}, claimed(
+            '0-3', {}, cpu_policy='mixed', cpu_dedicated_mask='^0'))
+        self.assertEqual(memory | {'VCPU': 2}, claimed('0-3', {}, mem_page_size='large'))
+        # Nova runs pinned servers on hosts without dedicated CPUs, too, if there are no others.
+        self.assertEqual(memory | {'VCPU': 2}, claimed(None, by_image))
+        self.resources.assert_not_called()
 
     def test_claim_on_a_full_host_fails(self) -> None:
         self.assertRaises(exception.ServerNotEligible, self.claim, 409, 'Unable to allocate')

@@ -47,8 +47,9 @@ class EligibilityTest(base.TestCase):
         self.box = mock.Mock()
         self.box.refusals.return_value = []
         self.cinder = mock.Mock()
+        self.topologies.reasons.return_value = []
         self.found = eligibility.Eligibility(self.driver, self.launcher, base.HOST, self.box,
-                                             self.cinder)
+                                             self.cinder, self.topologies)
 
     def reasons(self, *bdms: Any) -> list[str]:
         self.bdm.connection_info = json.dumps(self.connection)
@@ -130,19 +131,38 @@ class EligibilityTest(base.TestCase):
         self.server.vm_state = 'paused'
         self.box.reasons.return_value = ['it has a limit of bandwidth']
         self.cinder.reasons.return_value = ['it is journaled']
+        self.topologies.reasons.return_value = ['its topology does not fit']
         context = mock.Mock()
-        state, port, volume = self.found.all_reasons(context, self.server, [self.bdm])
+        state, *others = self.found.all_reasons(context, self.server, [self.bdm])
         self.assertIn('paused', state)
-        self.assertEqual(('it has a limit of bandwidth', 'it is journaled'), (port, volume))
+        self.assertEqual(['it has a limit of bandwidth', 'it is journaled',
+                          'its topology does not fit'], others)
+        self.topologies.reasons.assert_called_once_with(self.server)
         self.box.reasons.assert_called_once_with(context, self.server)
         self.cinder.reasons.assert_called_once_with([base.VOLUME])
 
+    def test_numa_topologies_are_eligible_unless_the_host_cannot_keep_them(self) -> None:
+        self.server.flavor = objects.Flavor(extra_specs={
+            'hw:cpu_policy': 'dedicated', 'resources:PCPU': '2'})
+        cell = objects.InstanceNUMACell(
+            id=0, cpuset=set(), pcpuset={0, 1}, memory=64, pagesize=2048, cpu_policy='dedicated')
+        self.server.numa_topology = objects.InstanceNUMATopology(cells=[cell])
+        self.refused()
+        self.server.flavor.extra_specs['hw:cpu_realtime'] = 'yes'
+        self.refused('realtime')
+        del self.server.flavor.extra_specs['hw:cpu_realtime']
+        self.conf.config(group='libvirt', cpu_power_management=True)
+        self.refused('cpu_power_management')
+        self.conf.config(group='libvirt', cpu_power_management=False, file_backed_memory=1024)
+        self.refused('backed by files')
+        cell.pagesize = None
+        self.refused()
+
     def test_passed_through_devices_are_not_eligible(self) -> None:
-        self.server.numa_topology = mock.Mock()
         self.server.pci_requests.requests = [objects.InstancePCIRequest(count=1)]
         self.shares.return_value = [mock.Mock()]
         self.server.kernel_id = 'k1'
-        self.refused('NUMA', 'PCI', 'kernel', 'shares')
+        self.refused('PCI', 'kernel', 'shares')
 
     def immovable(self) -> str:
         """Return why Nova would refuse to evacuate the server; empty if it would not."""

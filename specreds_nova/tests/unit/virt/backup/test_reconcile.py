@@ -2,6 +2,7 @@
 """The result of a reconciliation after the death of nova-compute in each phase."""
 
 from collections.abc import Callable
+import json
 import queue
 from typing import Any
 from unittest import mock
@@ -152,7 +153,8 @@ class LostTest(Reconciling):
     def domain_with(self, mark: marks.Mark | None) -> None:
         element = '' if mark is None else (
             f'<b:backup xmlns:b="{marks.NAMESPACE}" id="{mark.backup_id}" '
-            f'superposition="{mark.superposition_id}"/>')
+            f'superposition="{mark.superposition_id}" '
+            f"numa_topology='{json.dumps(mark.numa_topology)}'/>")
         guest = mock.Mock(uuid=base.SERVER)
         guest.name = 'instance-00000001'
         guest.get_xml_desc.return_value = (
@@ -167,6 +169,13 @@ class LostTest(Reconciling):
         assert record is not None
         self.assertEqual((base.SUPERPOSITION, 'running'),
                          (record.superposition_id, record.phase))
+
+    def test_domain_without_a_journal_keeps_its_cpus(self) -> None:
+        self.domain_with(marks.Mark(base.BACKUP_ID, base.SUPERPOSITION, {'cells': [1]}))
+        self.reconciler.restore_records()
+        record = self.on_disk()
+        assert record is not None
+        self.assertEqual({'cells': [1]}, record.numa_topology)
 
     def test_known_and_foreign_domains_are_left_alone(self) -> None:
         self.record(journals.PROMOTED)

@@ -122,6 +122,45 @@ class StartTest(base.TestCase):
         self.claims.claim.assert_not_called()
         self.launcher.launch.assert_not_called()
 
+    def test_topology_of_the_host_is_what_the_domain_gets(self) -> None:
+        self.pin()
+        self.start()
+        self.assertEqual('of this host', self.instance.numa_topology)
+        self.assertIs(self.instance, self.launcher.launch.call_args.args[1])
+        mark = self.launcher.launch.call_args.args[-1]
+        self.assertEqual({'cells': []}, mark.numa_topology)
+        self.topologies.report.assert_called_once_with()
+
+    def pin(self) -> None:
+        """Make the server one with pinned CPUs."""
+        self.instance.numa_topology = 'of its own host'
+
+        def claim(record: journals.Record, instance: Any) -> str:
+            record.numa_topology = {'cells': []}
+            return 'of this host'
+        self.topologies.claim.side_effect = claim
+
+    def test_topology_that_does_not_fit_is_refused_before_anything_is_made(self) -> None:
+        self.instance.numa_topology = 'of its own host'
+        self.topologies.claim.side_effect = exception.ServerNotEligible('it does not fit')
+        error = self.assertRaises(exception.ServerNotEligible, self.start)
+        self.assertIn('it does not fit', str(error))
+        self.assertEqual('failed', self.phase())
+        self.claims.claim.assert_not_called()
+        self.box.seal.assert_not_called()
+        self.launcher.launch.assert_not_called()
+
+    def test_backup_starts_although_nova_does_not_take_the_report(self) -> None:
+        self.pin()
+        self.topologies.report.side_effect = exception.ReportFailed('no answer')
+        self.assertEqual('running', self.start()['phase'])
+
+    def test_server_without_a_topology_claims_and_reports_none(self) -> None:
+        self.start()
+        self.topologies.claim.assert_not_called()
+        self.topologies.report.assert_not_called()
+        self.assertIsNone(self.launcher.launch.call_args.args[-1].numa_topology)
+
     def test_ports_that_are_not_admitted_start_no_guest(self) -> None:
         self.box.admitted.side_effect = box_errors.BoxRefused(
             instance=base.SERVER, host=base.HOST, reason='it is the parent of a trunk')
