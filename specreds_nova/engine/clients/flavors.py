@@ -10,16 +10,29 @@ _SPEC = re.compile(r'^(resources|trait)([a-zA-Z0-9_-]{0,64}):(.+)$')
 _MIB_PER_GIB = 1024
 # The trait of hosts that are disabled.
 _DISABLED = 'COMPUTE_STATUS_DISABLED'
+# The trait by which Nova keeps a policy for the threads of dedicated cores.
+_HYPERTHREADING = {'isolate': '!HW_CPU_HYPERTHREADING', 'require': 'HW_CPU_HYPERTHREADING'}
 
 
-def query(flavor: Mapping[str, Any], *, boots_from_volume: bool) -> dict[str, str]:
+def is_pinned(flavor: Mapping[str, Any]) -> bool:
+    """Return whether a flavor has all of its CPUs dedicated."""
+    return bool((flavor.get('extra_specs') or {}).get('hw:cpu_policy') == 'dedicated')
+
+
+def query(flavor: Mapping[str, Any], *, boots_from_volume: bool, dedicated: bool = True
+          ) -> dict[str, str]:
     """Return the query for hosts that have room for a server of a flavor.
 
     :param flavor: the flavor as Nova embeds it in a server
+    :param dedicated: whether hosts count dedicated CPUs apart from others
     """
     specs: Mapping[str, str] = flavor.get('extra_specs') or {}
-    amounts: dict[str, dict[str, int]] = {'': _usual(flavor, specs, boots_from_volume)}
+    dedicated = dedicated and is_pinned(flavor)
+    amounts: dict[str, dict[str, int]] = {
+        '': _usual(flavor, specs, boots_from_volume, dedicated)}
     traits: dict[str, list[str]] = {'': [f'!{_DISABLED}']}
+    if dedicated and specs.get('hw:cpu_thread_policy') in _HYPERTHREADING:
+        traits[''].append(_HYPERTHREADING[specs['hw:cpu_thread_policy']])
     for key, value in sorted(specs.items()):
         match = _SPEC.match(key)
         if match is None:
@@ -38,15 +51,17 @@ def query(flavor: Mapping[str, Any], *, boots_from_volume: bool) -> dict[str, st
     return {key: value for key, value in query_.items() if value}
 
 
-def _usual(flavor: Mapping[str, Any], specs: Mapping[str, str],
-           boots_from_volume: bool) -> dict[str, int]:
+def _usual(flavor: Mapping[str, Any], specs: Mapping[str, str], boots_from_volume: bool,
+           dedicated: bool) -> dict[str, int]:
     """Return the resources of the flavor itself, unless its extra specs override them."""
-    cpu = 'PCPU' if specs.get('hw:cpu_policy') == 'dedicated' else 'VCPU'
+    cpu = 'PCPU' if dedicated else 'VCPU'
+    # The emulator has a CPU of its own.
+    more = dedicated and specs.get('hw:emulator_threads_policy') == 'isolate'
     disk = int(flavor.get('ephemeral') or 0)
     disk += math.ceil(int(flavor.get('swap') or 0) / _MIB_PER_GIB)
     if not boots_from_volume:
         disk += int(flavor.get('disk') or 0)
-    usual = {cpu: int(flavor['vcpus']), 'MEMORY_MB': int(flavor['ram']), 'DISK_GB': disk}
+    usual = {cpu: int(flavor['vcpus']) + more, 'MEMORY_MB': int(flavor['ram']), 'DISK_GB': disk}
     overridden = {key.partition(':')[2] for key in specs if key.startswith('resources')}
     if overridden & {'VCPU', 'PCPU'}:
         del usual[cpu]

@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 import dataclasses
+import functools
 import json
 import threading
 import time
@@ -85,7 +86,15 @@ class Candidates:
         return hosts
 
     def _with_room(self, server: model.Server, limit: int | None) -> _Room:
-        query = flavors.query(server.flavor, boots_from_volume=server.boots_from_volume)
+        query = functools.partial(flavors.query, server.flavor,
+                                  boots_from_volume=server.boots_from_volume)
+        room = self._room(query(), limit)
+        if room.hosts or not flavors.is_pinned(server.flavor):
+            return room
+        # Hosts without dedicated CPUs run pinned servers, too, as Nova's scheduler has it.
+        return self._room(query(dedicated=False), limit)
+
+    def _room(self, query: dict[str, str], limit: int | None) -> _Room:
         if limit is not None:
             query['limit'] = str(limit)
         key = json.dumps(query, sort_keys=True)

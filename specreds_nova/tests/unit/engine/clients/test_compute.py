@@ -257,6 +257,21 @@ class ComputeTest(base.ServiceTest):
             if path == '/allocation_candidates']
         self.assertEqual([str(len(self.used)), None], limits)
 
+    @ddt.data((True, ['PCPU']), (False, ['PCPU', 'VCPU']))
+    @ddt.unpack
+    def test_pinned_server_may_be_on_hosts_without_dedicated_cpus(
+            self, with_pcpu: bool, wanted: list[str]) -> None:
+        server = self._server(flavor={**_FLAVOR, 'extra_specs': {'hw:cpu_policy': 'dedicated'}})
+        if not with_pcpu:
+            [(_, full)] = self.session._answers['GET', '/allocation_candidates']
+            self.session.answer('GET', '/allocation_candidates', {
+                'allocation_requests': [], 'provider_summaries': {}}, full)
+        self.assertEqual(['h3', 'h4', 'h2'], self.compute.candidates(server))
+        self.assertEqual(wanted, [
+            request['params']['resources'].partition(':')[0] for request, (_, path, _) in zip(
+                self.session.requests, self.session.calls, strict=True)
+            if path == '/allocation_candidates'])
+
     def test_many_servers_of_one_host_read_the_services_once(self) -> None:
         self.session.answer('PUT', '/os-services/service-h2', None)
         for _ in range(3):

@@ -20,6 +20,15 @@ class QueryTest(testtools.TestCase):
         ({'ephemeral': 3, 'swap': 1500}, {}, True,
          {'resources': 'VCPU:2,MEMORY_MB:512,DISK_GB:5'}),
         ({}, {'hw:cpu_policy': 'dedicated'}, True, {'resources': 'PCPU:2,MEMORY_MB:512'}),
+        ({}, {'hw:cpu_policy': 'dedicated', 'hw:emulator_threads_policy': 'isolate',
+              'hw:cpu_thread_policy': 'isolate'}, True,
+         {'resources': 'PCPU:3,MEMORY_MB:512',
+          'required': '!COMPUTE_STATUS_DISABLED,!HW_CPU_HYPERTHREADING'}),
+        ({}, {'hw:cpu_policy': 'dedicated', 'hw:cpu_thread_policy': 'require'}, True,
+         {'resources': 'PCPU:2,MEMORY_MB:512',
+          'required': '!COMPUTE_STATUS_DISABLED,HW_CPU_HYPERTHREADING'}),
+        ({}, {'hw:cpu_policy': 'dedicated', 'hw:cpu_thread_policy': 'prefer'}, True,
+         {'resources': 'PCPU:2,MEMORY_MB:512'}),
         ({}, {'resources:VCPU': '0', 'resources:CUSTOM_IT': '1'}, True,
          {'resources': 'MEMORY_MB:512,CUSTOM_IT:1'}),
         ({}, {'trait:HW_CPU_X86_AVX2': 'required', 'trait:COMPUTE_OLD': 'forbidden'}, True,
@@ -36,3 +45,11 @@ class QueryTest(testtools.TestCase):
         query = flavors.query({'vcpus': 2, 'ram': 512, 'disk': 0, **flavor, 'extra_specs': specs},
                               boots_from_volume=from_volume)
         self.assertEqual({'required': '!COMPUTE_STATUS_DISABLED', **wanted}, query)
+
+    def test_hosts_without_dedicated_cpus_are_asked_for_others(self) -> None:
+        specs = {'hw:cpu_policy': 'dedicated', 'hw:emulator_threads_policy': 'isolate',
+                 'hw:cpu_thread_policy': 'isolate'}
+        self.assertEqual(
+            {'resources': 'VCPU:2,MEMORY_MB:512', 'required': '!COMPUTE_STATUS_DISABLED'},
+            flavors.query({'vcpus': 2, 'ram': 512, 'disk': 0, 'extra_specs': specs},
+                          boots_from_volume=True, dedicated=False))
