@@ -47,6 +47,9 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
                          '(default: those of Nova, no cache of volumes)')
     up.add_argument('--box-ipv6', action='store_true', default=None,
                     help='answer over IPv6, too, in the boxes of backups, which is experimental')
+    up.add_argument('--dedicated-cpus', action='store_true', default=None,
+                    help='keep all processors of the hosts but the first one for servers with '
+                         'pinned CPUs; needs two')
     up.add_argument('--second-opinion', action=argparse.BooleanOptionalAction,
                     help='let the sentinels of silent hosts answer through Ceph which servers run')
     up.add_argument('--extra-backend', action='append', metavar='NAME=POOL,USER,CONF',
@@ -110,7 +113,7 @@ def _up(args: argparse.Namespace, progress: commands.Progress) -> int:
                                   plain=args.plain, hosts=hosts, engines=engines,
                                   firewall=args.firewall, network=args.network,
                                   disks=args.disks, cachemodes=args.cachemodes,
-                                  box_ipv6=args.box_ipv6,
+                                  box_ipv6=args.box_ipv6, dedicated_cpus=args.dedicated_cpus,
                                   second_opinion=args.second_opinion, cells=args.cells)
     cloud.up(progress)
     progress(f'the cloud is up; to use it, type: . {cloud.openrc()}')

@@ -4,6 +4,7 @@
 from collections.abc import Mapping, Sequence
 import configparser
 import json
+import os
 import pathlib
 
 from cloud import ceph_conf
@@ -22,6 +23,8 @@ from specreds_nova import deployment
 
 OVSDB = 'unix:/run/openvswitch/db.sock'
 PHYSICAL_BRIDGE = 'br-ph'
+# Where a host has the file system for huge pages, if it has one.
+HUGE_PAGES = '/run/hugepages'
 # TCP port of libvirtd on the control network, for live migration.
 LIBVIRT_PORT = 16509
 
@@ -90,7 +93,7 @@ class Writer:
     def write(self) -> bool:
         """Write all files, and return whether `nova.conf` has changed.
 
-        :raises CloudError: the key of a back end's Ceph user cannot be read
+        :raises CloudError: the key of a back end's Ceph user cannot be read, or CPUs are missing
         """
         files = self._files
         for path in (*(source for source, _ in files.mounts), files.log,
@@ -125,7 +128,7 @@ class Writer:
                             'default_ephemeral_format': 'ext4'},
                 # In the userspace datapath a guest's device appears only when its QEMU starts:
                 # before that there is nothing for the agent of Neutron to connect.
-                'compute': {'live_migration_wait_for_vif_plug': 'false'},
+                'compute': {'live_migration_wait_for_vif_plug': 'false', **self._cpus()},
                 'oslo_concurrency': {'lock_path': state / 'lock'},
                 'os_brick': {'lock_path': state / 'lock'},
                 'os_vif_ovs': {'ovsdb_connection': OVSDB,
@@ -155,6 +158,15 @@ class Writer:
             return {}
         return {'DEFAULT': {'transport_url': broker.url(
             self._settings, self._passwords, layout.SECOND_CELL)}}
+
+    def _cpus(self) -> dict[str, private.Value]:
+        """Return which processors are for servers with pinned CPUs, and which for others."""
+        if not self._settings.dedicated_cpus:
+            return {}
+        last = (os.cpu_count() or 1) - 1
+        if last < 1:
+            raise commands.CloudError('dedicated CPUs: this machine has only one')
+        return {'cpu_shared_set': '0', 'cpu_dedicated_set': f'1-{last}'}
 
     def _options(self) -> dict[str, private.Value]:
         """Return the options of the plug-in that have no default, or are off by default."""
@@ -203,6 +215,7 @@ class Writer:
         files = self._files
         addresses = {name: str(address) for name, address in files.addresses.items()}
         return {'name': files.name, 'run': str(hosts_layout.RUN),
+                'huge_pages': HUGE_PAGES if self._settings.dedicated_cpus else None,
                 'supervisor': str(files.supervisor_conf),
                 'addresses': {hosts_layout.TENANT: ''} | addresses,
                 'mounts': [[str(source), target] for source, target in (
@@ -215,7 +228,8 @@ class Writer:
         private.write(etc / 'libvirtd.conf', _LIBVIRTD.format(
             address=control, port=LIBVIRT_PORT, uuid=files.uuid))
         emulated = _QEMU_EMULATED if self._virt_type == 'qemu' else ''
-        private.write(etc / 'qemu.conf', _QEMU.format(address=control) + emulated)
+        pages = (f'hugetlbfs_mount = "{HUGE_PAGES}"\n' if self._settings.dedicated_cpus else '')
+        private.write(etc / 'qemu.conf', _QEMU.format(address=control) + emulated + pages)
         for backend in self._backends:
             uuid = backend.secret(self._settings)
             secret = etc / 'secrets' / f'{uuid}.xml'

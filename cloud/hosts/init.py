@@ -33,6 +33,9 @@ def _mount(conf: dict[str, Any]) -> None:
     _TEMPORARY.mkdir(mode=0o1777)
     for name in (*_DIRECTORIES, pathlib.Path(conf['run']).relative_to(_RUN)):
         (_RUN / name).mkdir(parents=True)
+    if pages := conf.get('huge_pages'):
+        pathlib.Path(pages).mkdir()
+        _call('mount', '-t', 'hugetlbfs', 'hugetlbfs', pages)
     for source, target in conf['mounts']:
         _call('mount', '--bind', source, target)
 

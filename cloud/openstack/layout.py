@@ -90,8 +90,8 @@ _CACHEMODES = re.compile(r'(^|,)(file|block|network)=(none|writethrough|writebac
 class Settings:
     """The choices for a cloud.
 
-    `port`, `backends`, `hosts`, `cells`, `firewall`, `network`, `disks`, `cachemodes`, `box_ipv6`
-    and `secret_uuid` are made once.
+    `port`, `backends`, `hosts`, `cells`, `firewall`, `network`, `disks`, `cachemodes`, `box_ipv6`,
+    `dedicated_cpus` and `secret_uuid` are made once.
 
     :param backends: number of back ends on the cloud's own Ceph
     :param hosts: number of simulated compute hosts; with none, there is only block storage
@@ -106,6 +106,7 @@ class Settings:
     :param disks: where Nova keeps disks that are no volumes: in files, or in the first Ceph
     :param cachemodes: Nova's `disk_cachemodes` on the hosts; empty for Nova's default
     :param box_ipv6: whether the boxes of backups answer over IPv6
+    :param dedicated_cpus: whether all processors but one are for servers with pinned CPUs
     :param second_opinion: whether sentinels answer which servers run
     :param secret_uuid: from which those of the back ends' keys are made
     """
@@ -123,6 +124,7 @@ class Settings:
     disks: str = FILES
     cachemodes: str = ''
     box_ipv6: bool = False
+    dedicated_cpus: bool = False
     second_opinion: bool = False
     secret_uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 

@@ -78,7 +78,9 @@ def conf(files: layout.Layout, settings: layout.Settings,
         'filter_scheduler': {'enabled_filters': 'ComputeFilter,ComputeCapabilitiesFilter,'
                                                 'ImagePropertiesFilter,'
                                                 'ServerGroupAntiAffinityFilter,'
-                                                'ServerGroupAffinityFilter'},
+                                                'ServerGroupAffinityFilter' + (
+                                                    ',NUMATopologyFilter'
+                                                    if settings.dedicated_cpus else '')},
         'quota': dict.fromkeys(('instances', 'cores', 'ram', 'server_groups',
                                 'server_group_members'), -1),
     })

@@ -2,8 +2,10 @@
 """What a host's programs are configured with."""
 
 import configparser
+import json
 import pathlib
 import stat
+from unittest import mock
 
 from cloud import commands
 from cloud import layout as ceph_layout
@@ -93,6 +95,26 @@ class ConfTest(base.HostsTestCase):
     def test_boxes_may_answer_over_ipv6(self) -> None:
         self.write(layout.Settings(hosts=3, box_ipv6=True))
         self.assertEqual('true', self.read(self.files.nova_conf)['specreds']['box_ipv6'])
+
+    def test_hosts_have_neither_dedicated_cpus_nor_huge_pages(self) -> None:
+        self.write()
+        self.assertNotIn('cpu_dedicated_set', self.read(self.files.nova_conf)['compute'])
+        self.assertIsNone(json.loads(self.files.init_conf.read_text())['huge_pages'])
+
+    @mock.patch('os.cpu_count', return_value=4)
+    def test_hosts_may_have_dedicated_cpus_and_huge_pages(self, _count: mock.Mock) -> None:
+        self.write(layout.Settings(hosts=3, dedicated_cpus=True))
+        compute = self.read(self.files.nova_conf)['compute']
+        self.assertEqual(('0', '1-3'), (compute['cpu_shared_set'], compute['cpu_dedicated_set']))
+        self.assertEqual(conf.HUGE_PAGES,
+                         json.loads(self.files.init_conf.read_text())['huge_pages'])
+        self.assertIn(f'hugetlbfs_mount = "{conf.HUGE_PAGES}"',
+                      (self.files.etc / 'libvirt' / 'qemu.conf').read_text())
+
+    @mock.patch('os.cpu_count', return_value=1)
+    def test_dedicated_cpus_need_two(self, _count: mock.Mock) -> None:
+        self.assertRaises(commands.CloudError, self.write,
+                          layout.Settings(hosts=3, dedicated_cpus=True))
 
     def test_sentinels_may_give_a_second_opinion(self) -> None:
         self.write(layout.Settings(hosts=3, second_opinion=True))
