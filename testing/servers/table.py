@@ -126,8 +126,8 @@ ROWS = (
     Row('pinned', _MACHINE, 'a NUMA topology, pinned CPUs or huge pages', SPECULATIVE,
         'claimed on the host of the backup, and taken over by the adoption; evacuated if no host '
         'has them free',
-        'specreds_nova.tests.unit.virt.backup.test_topology_claims.AdoptionTest.'
-        'test_evacuation_gets_exactly_what_the_domain_has'),
+        'specreds_nova.tests.pinned_stories.test_pinned.TestPinned.'
+        'test_adopted_server_keeps_the_cpus_of_its_backup'),
     Row('realtime', _MACHINE, 'realtime CPUs', EVACUATED,
         'a backup has no guarantee of time while it boots beside others',
         f'{_VIRT}.test_numa_topologies_are_eligible_unless_the_host_cannot_keep_them'),
