@@ -320,13 +320,7 @@ class Backups:
     def _end(self, record: journals.Record, phase: str) -> None:
         """Note that nothing of a backup is left, and report what that has set free."""
         self._advance(record, phase)
-        if record.numa_topology is None:
-            return
-        try:
-            self._host.topologies.report()
-        except exception.ReportFailed as exc:
-            LOG.warning('Nova learns at its next audit of this host what the end of backup %s has '
-                        'set free: %s', record.backup_id, exc.format_message())
+        self._host.report_topology(record, 'has given its CPUs and pages back')
 
     def _undo(self, record: journals.Record) -> None:
         self._watches.end(record.backup_id)

@@ -10,6 +10,7 @@ from nova import exception as nova_exception
 from nova import objects
 import nova.context
 from oslo_concurrency import lockutils
+from oslo_log import log as logging
 
 from specreds_nova import exception
 from specreds_nova.virt import cinder_api
@@ -18,6 +19,8 @@ from specreds_nova.virt.backup import domain as backup_domain
 from specreds_nova.virt.backup import eligibility
 from specreds_nova.virt.backup import journal as journals
 from specreds_nova.virt.backup import topology_claims
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +42,21 @@ class Host:
     topologies: topology_claims.TopologyClaims
     eligibility: eligibility.Eligibility
     box: Any
+
+    def report_topology(self, record: journals.Record, change: str) -> None:
+        """Report to Nova's scheduler what a backup has claimed of this host, or given back.
+
+        Nothing else depends on that report, and Nova's next audit of this host repeats it.
+
+        :param change: what the scheduler does not know without the report, for the log
+        """
+        if record.numa_topology is None:
+            return
+        try:
+            self.topologies.report()
+        except exception.ReportFailed as exc:
+            LOG.warning("Nova's scheduler learns at the next audit of this host that backup %s "
+                        '%s: %s', record.backup_id, change, exc.format_message())
 
 
 def admin_context() -> Any:

@@ -13,7 +13,6 @@ from nova import objects
 import nova.conf
 from nova.network import model as network_model
 from nova.network import neutron
-from oslo_log import log as logging
 
 from specreds_nova import exception
 from specreds_nova import releases
@@ -24,7 +23,6 @@ from specreds_nova.virt.backup import marks
 from specreds_nova.virt.box import errors as box_errors
 
 CONF = nova.conf.CONF
-LOG = logging.getLogger(__name__)
 
 # How long Neutron may take to bind a port, and how often that is checked, in seconds.
 _BINDING = 5.0
@@ -180,17 +178,10 @@ class Starter:
             raise failure
         return instance, bdms, network_info
 
-
     def _claim(self, context: Any, record: journals.Record, instance: Any) -> None:
         """Claim what a server needs of this host, and report it to Nova's scheduler."""
         self._host.claims.claim(context, record.backup_id, instance)
-        if record.numa_topology is None:
-            return
-        try:
-            self._host.topologies.report()
-        except exception.ReportFailed as exc:
-            LOG.warning('the scheduler may choose this host for CPUs or pages that backup %s '
-                        'has, and is refused: %s', record.backup_id, exc.format_message())
+        self._host.report_topology(record, 'has claimed CPUs or pages')
 
 
 def _check_complete(record: journals.Record, superposed: set[str], disks: set[str]) -> None:

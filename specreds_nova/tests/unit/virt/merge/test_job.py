@@ -43,6 +43,15 @@ class WholeTest(base.MergingTestCase):
     def test_rate_follows_what_other_merges_leave(self) -> None:
         others = self.useFixture(fixtures.MockPatchObject(
             self.bandwidth, 'share', side_effect=self._share)).mock
+        speeds = self._speeds()
+        self.merge()
+        self.assert_merged()
+        self.assertTrue(others.called)
+        self.assertEqual([4 * base.MIB, 2 * base.MIB, 8 * base.MIB],
+                         [speed for speed in dict.fromkeys(speeds) if speed > 0])
+
+    def _speeds(self) -> list[int]:
+        """Return the limits of the first disk, filled in later."""
         speeds: list[int] = []
         tick = self.domain.tick
 
@@ -50,11 +59,7 @@ class WholeTest(base.MergingTestCase):
             speeds.append(self.domain.disks[0].speed)
             tick()
         self.domain.tick = watch  # type: ignore[method-assign]
-        self.merge()
-        self.assert_merged()
-        self.assertTrue(others.called)
-        self.assertEqual([4 * base.MIB, 2 * base.MIB, 8 * base.MIB],
-                         [speed for speed in dict.fromkeys(speeds) if speed > 0])
+        return speeds
 
     def _share(self) -> int:
         """Return a rate that falls at first, and rises later."""
@@ -76,13 +81,7 @@ class WholeTest(base.MergingTestCase):
 
     def test_rate_rises_if_the_guest_writes_faster(self) -> None:
         self.domain.writes = 2 * base.MIB
-        speeds = set()
-        tick = self.domain.tick
-
-        def watch() -> None:
-            speeds.add(self.domain.disks[0].speed)
-            tick()
-        self.domain.tick = watch  # type: ignore[method-assign]
+        speeds = self._speeds()
         self.merge()
         self.assert_merged()
         # Of each disk 20 MiB/s.
