@@ -18,7 +18,7 @@ from cloud.openstack import layout
 # The databases of each service; its user has the service's name, and so has its own password.
 _SERVICES = {'keystone': ('keystone',), 'cinder': ('cinder',)}
 _COMPUTE = {'placement': ('placement',),
-            'nova': ('nova', 'nova_api', 'nova_cell0', f'nova_{layout.SECOND_CELL}'),
+            'nova': ('nova', 'nova_api', 'nova_cell0', layout.SECOND_DATABASE),
             'glance': ('glance',), 'neutron': ('neutron',)}
 _ENGINE = {'specreds': ('specreds',)}
 # A service that is added to a cloud for a while, in a database that is made anew each time.

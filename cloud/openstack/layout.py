@@ -32,6 +32,7 @@ MAX_ENGINES = 4
 MAX_CELLS = 2
 # Name of the second cell of Nova, and of its virtual host at the broker.
 SECOND_CELL = 'cell2'
+SECOND_DATABASE = f'nova_{SECOND_CELL}'
 # The longest path that is made below the data directory is that of a socket of Ceph.
 MAX_PATH = ceph_layout.MAX_PATH - len('/ceph')
 # The programs of the virtual environment that this runs in.
@@ -186,7 +187,7 @@ class Settings:
 
     def nova_database(self, host: str) -> str:
         """Return the name of the database of a compute host's cell."""
-        return f'nova_{SECOND_CELL}' if self.in_second_cell(host) else 'nova'
+        return SECOND_DATABASE if self.in_second_cell(host) else 'nova'
 
     @property
     def engine_numbers(self) -> range:

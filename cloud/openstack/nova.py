@@ -90,7 +90,7 @@ def second_cell(settings: layout.Settings, passwords: Mapping[str, str]) -> priv
     """What the conductor of the second cell has instead of the controller's `nova.conf`."""
     return {'DEFAULT': {'transport_url': broker.url(settings, passwords, layout.SECOND_CELL)},
             'database': {'connection': database.url(settings, 'nova', passwords,
-                                                    f'nova_{layout.SECOND_CELL}')}}
+                                                    layout.SECOND_DATABASE)}}
 
 
 def prepare(files: layout.Layout) -> None:
@@ -111,7 +111,7 @@ def prepare(files: layout.Layout) -> None:
             server = '{scheme}://{username}:{password}@{hostname}:{port}/'
             _manage(files, 'cell_v2', 'create_cell', '--name', layout.SECOND_CELL,
                     '--transport-url', f'{server}{layout.SECOND_CELL}',
-                    '--database_connection', f'{server}nova_{layout.SECOND_CELL}?{{query}}')
+                    '--database_connection', f'{server}{layout.SECOND_DATABASE}?{{query}}')
         _manage(files, '--config-file', str(files.second_cell_conf), 'db', 'sync')
 
 

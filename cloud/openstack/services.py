@@ -30,7 +30,6 @@ NEUTRON_OVN = 'neutron-ovn-maintenance-worker'
 ETCD = 'etcd'
 ENGINE_API = 'specreds-api'
 
-
 # Seconds from TERM to KILL: some services take their time, and nothing here needs it.
 _STOP = 8
 # Bytes that services send Glance in one chunk at most: Cinder's driver of RBD reads 4 MiB at once.

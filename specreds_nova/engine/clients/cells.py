@@ -109,13 +109,11 @@ class Cells:
         uuid = self._cell_of(host)
         if uuid is None:
             return self._default
-        with self._lock:
-            cell = (self._cells or {}).get(uuid)
+        cell = self._known(uuid)
         if cell is None:
             # Made since the cells were read.
             self.look()
-            with self._lock:
-                cell = (self._cells or {}).get(uuid)
+            cell = self._known(uuid)
         if cell is None:
             raise exception.Unreachable(f'host {host} is in cell {uuid}, which Nova does not list')
         return cell.hosts
@@ -136,6 +134,10 @@ class Cells:
             cells, self._cells = self._cells or {}, None
         for cell in cells.values():
             cell.transport.cleanup()
+
+    def _known(self, uuid: str) -> _Cell | None:
+        with self._lock:
+            return (self._cells or {}).get(uuid)
 
     def _several(self) -> bool:
         """Return whether the cloud is known to have several cells."""

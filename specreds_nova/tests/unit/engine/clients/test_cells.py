@@ -46,7 +46,7 @@ class Conductor:
     @messaging.expected_exceptions(nova_exception.HostMappingNotFound)
     def object_class_action_versions(self, ctxt: Any, objname: str, objmethod: str,
                                      object_versions: Any, args: Any, kwargs: Any) -> Any:
-        """Return an object, as Nova does if it has the version that is asked for."""
+        """Return an object in the requested version, as Nova does."""
         assert ctxt.is_admin and not kwargs
         known = objects_base.NovaObject.obj_class_from_name(objname, object_versions[objname])
         assert object_versions[objname] == known.VERSION and hasattr(known, objmethod)
