@@ -24,6 +24,8 @@ LOG = logging.getLogger(__name__)
 _CELL0 = '00000000-0000-0000-0000-000000000000'
 # Seconds for which the cell of a host is not read again. Hosts hardly ever change their cells.
 _VALID = 3600.0
+# Seconds after which the cells are read again where nothing reads them beforehand.
+_FRESH = 300.0
 # Seconds for which conductors that have not answered are not asked again.
 _REST = 30.0
 # Of Nova's conductor: the oldest version with the method that is called.
@@ -73,6 +75,8 @@ class Cells:
         self._lock = threading.Lock()
         # By UUID; empty if the cloud has one cell, None before Nova has answered.
         self._cells: dict[str, _Cell] | None = None
+        # Until when they need not be read again; without a meaning before Nova has answered.
+        self._fresh_until = float('-inf')
         # By host: until when it is valid, and the UUID of the cell; None for no cell.
         self._hosts: dict[str, tuple[float, str | None]] = {}
         self._rests_until = float('-inf')
@@ -84,6 +88,10 @@ class Cells:
         """
         if self._conductor is None:
             return
+        with self._lock:
+            if self._cells is not None:
+                # Even if nobody answers: no call to a host should wait for that then.
+                self._fresh_until = time.monotonic() + _FRESH
         listed = [each['nova_object.data']
                   for each in self._get('CellMappingList', 'get_all')['objects']]
         urls = {cell['uuid']: cell['transport_url'] for cell in listed if cell['uuid'] != _CELL0}
@@ -93,6 +101,7 @@ class Cells:
             known = self._cells or {}
             self._cells = {uuid: known[uuid] if uuid in known and known[uuid].url == url
                            else self._cell(url) for uuid, url in urls.items()}
+            self._fresh_until = time.monotonic() + _FRESH
             gone = [cell for uuid, cell in known.items() if self._cells.get(uuid) is not cell]
         for cell in gone:
             cell.transport.cleanup()
@@ -142,15 +151,16 @@ class Cells:
     def _several(self) -> bool:
         """Return whether the cloud is known to have several cells."""
         with self._lock:
-            cells = self._cells
-        if cells is None:
+            known, fresh = self._cells, time.monotonic() < self._fresh_until
+        if known is None or not fresh:
             try:
                 self.look()
             except exception.Unreachable as exc:
-                LOG.warning('hosts are called as if there were one cell: %s', exc)
+                LOG.warning('hosts are called as if %s: %s', 'there were one cell'
+                            if known is None else 'no cell had changed', exc)
             with self._lock:
-                cells = self._cells
-        return bool(cells)
+                known = self._cells
+        return bool(known)
 
     def _may_be_in(self, cell: str | None, host: str) -> bool:
         try:

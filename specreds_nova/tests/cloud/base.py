@@ -143,8 +143,12 @@ class NovaTestCase(testtools.TestCase):
 
     def end(self, recovery: drills.Recovery) -> None:
         """Drop a recovery, unless it has been decided."""
-        if self.drill.state(recovery) in ('superposed', 'collapsing'):
-            self.mend()
+        if self.drill.state(recovery) not in ('superposed', 'collapsing'):
+            return
+        self.mend()
+        # A collapse whose caller was not answered may still promote the backup.
+        self.wait('the collapse to end', lambda: self.drill.state(recovery) != 'collapsing')
+        if self.drill.state(recovery) == 'superposed':
             self.drill.abort(recovery)
 
     def assertNothingLeft(self, recovery: drills.Recovery) -> None:

@@ -184,6 +184,25 @@ class CellsTest(testtools.TestCase):
         self.assertIsNot(second, self.cells.hosts('h2'))
         self.assertEqual(['fake://one/', 'fake://two/', 'fake://other/'], self.connected)
 
+    def test_changed_broker_is_noticed_although_nobody_reads_the_cells(self) -> None:
+        client = self.cells.hosts('h2')
+        self.conductor.urls[_CELL2] = 'fake://other/'
+        self.now += 299.0
+        self.assertIs(client, self.cells.hosts('h2'))
+        self.now += 1.0
+        self.assertIsNot(client, self.cells.hosts('h2'))
+        self.assertEqual('fake://other/', self.connected[-1])
+
+    def test_call_does_not_wait_for_conductors_that_have_just_not_answered(self) -> None:
+        client = self.cells.hosts('h2')
+        self.conductor.failure = RuntimeError('broken')
+        self.now += 300.0
+        self.assertRaises(exception.Unreachable, self.cells.look)
+        before = len(self.conductor.reads)
+        self.now += 299.0
+        self.assertIs(client, self.cells.hosts('h2'))
+        self.assertEqual(before, len(self.conductor.reads))
+
     def test_hosts_of_other_cells_are_left_out(self) -> None:
         self.assertEqual(['h3'], self.cells.beside('h2', ['h1', 'h3']))
 
