@@ -14,6 +14,7 @@ import uuid
 from cloud import commands
 from cloud import directory
 from cloud import layout as ceph_layout
+from cloud.openstack import ports
 
 LOOPBACK = '127.0.0.1'
 # For networks that are of one machine only (RFC 2544), a piece for each cloud.
@@ -79,6 +80,7 @@ class Backend:
         """Under which UUID a hypervisor knows the key of the back end's Ceph user."""
         return str(uuid.uuid5(uuid.UUID(settings.secret_uuid), self.name))
 
+
 FIREWALLS = ('openvswitch', 'iptables_hybrid')
 OVS, DVR, OVN = NETWORKS = ('ovs', 'dvr', 'ovn')
 FILES, RBD, RBD_BACKUPS = DISKS = ('files', 'rbd', 'rbd-backups')
@@ -88,7 +90,7 @@ _CACHEMODES = re.compile(r'(^|,)(file|block|network)=(none|writethrough|writebac
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class Settings(ports.Ports):
     """The choices for a cloud.
 
     `port`, `backends`, `hosts`, `cells`, `firewall`, `network`, `disks`, `cachemodes`, `box_ipv6`,
@@ -219,93 +221,6 @@ class Settings:
     def storage_host(self) -> str:
         """The address on which Ceph listens."""
         return str(self.storage[1]) if self.hosts else LOOPBACK
-
-    @property
-    def keystone_port(self) -> int:
-        """TCP port of Keystone."""
-        return self.port
-
-    @property
-    def cinder_port(self) -> int:
-        """TCP port of Cinder's API."""
-        return self.port + 1
-
-    @property
-    def placement_port(self) -> int:
-        """TCP port of Placement."""
-        return self.port + 2
-
-    @property
-    def nova_port(self) -> int:
-        """TCP port of Nova's API."""
-        return self.port + 3
-
-    @property
-    def glance_port(self) -> int:
-        """TCP port of Glance."""
-        return self.port + 4
-
-    @property
-    def neutron_port(self) -> int:
-        """TCP port of Neutron's API."""
-        return self.port + 5
-
-    @property
-    def engine_port(self) -> int:
-        """TCP port of the engine's API."""
-        return self.port + 6
-
-    @property
-    def masakari_port(self) -> int:
-        """TCP port of Masakari's API, while there is one."""
-        return self.port + 7
-
-    @property
-    def database_port(self) -> int:
-        """TCP port of MariaDB."""
-        return self.port + 10
-
-    @property
-    def broker_port(self) -> int:
-        """TCP port of RabbitMQ for AMQP."""
-        return self.port + 11
-
-    @property
-    def erlang_port(self) -> int:
-        """TCP port on which RabbitMQ's Erlang node listens for others."""
-        return self.port + 12
-
-    @property
-    def epmd_port(self) -> int:
-        """TCP port of Erlang's port mapper."""
-        return self.port + 13
-
-    @property
-    def etcd_port(self) -> int:
-        """TCP port of etcd for its clients."""
-        return self.port + 14
-
-    @property
-    def etcd_peer_port(self) -> int:
-        """TCP port of etcd for others of its kind, of which there are none."""
-        return self.port + 15
-
-    @property
-    def northbound_port(self) -> int:
-        """TCP port of OVN's northbound database."""
-        return self.port + 16
-
-    @property
-    def southbound_port(self) -> int:
-        """TCP port of OVN's southbound database."""
-        return self.port + 17
-
-    def metrics_port(self, number: int) -> int:
-        """TCP port on which an engine tells its metrics.
-
-        :param number: of the engine
-        """
-        return self.port + 19 + number
 
     @property
     def ceph_port(self) -> int:
