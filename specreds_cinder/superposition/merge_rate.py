@@ -59,7 +59,9 @@ class Approach:
         if share == self.rate or (self._raised and not higher):
             return False
         self.rate = share
-        self._since = None
+        if higher:
+            # Whatever is lowered again and again must not hide that the copy is stuck.
+            self._since = None
         return True
 
     def hurry(self, left: int, now: float) -> None:

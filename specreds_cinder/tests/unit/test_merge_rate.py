@@ -89,7 +89,15 @@ class ApproachTest(testtools.TestCase):
         self.assertTrue(approach.follow(0))
         self.assertFalse(approach.follow(8 * self.MIB))
 
-    def test_progress_counts_anew_at_another_limit(self) -> None:
+    def test_guest_as_fast_as_the_copy_is_noticed_although_merges_begin_all_the_time(self) -> None:
+        approach = merge_rate.Approach(8 * self.MIB)
+        stuck = []
+        for second in range(12):
+            stuck.append(approach.stuck(200 * self.MIB, float(second)))
+            approach.follow((64 << 20) // (9 + second))
+        self.assertEqual([False] * 11 + [True], stuck)
+
+    def test_progress_counts_anew_at_a_higher_limit(self) -> None:
         approach = merge_rate.Approach(self.MIB)
         for second in range(10):
             self.assertFalse(approach.stuck(200 * self.MIB, float(second)))

@@ -26,7 +26,7 @@ _CELL0 = '00000000-0000-0000-0000-000000000000'
 _VALID = 3600.0
 # Seconds after which the cells are read again where nothing reads them beforehand.
 _FRESH = 300.0
-# Seconds for which conductors that have not answered are not asked again.
+# Seconds for which conductors are not asked again that have not answered, or know no cell.
 _REST = 30.0
 # Of Nova's conductor: the oldest version with the method that is called.
 _CONDUCTOR = messaging.Target(exchange='nova', topic='conductor', version='3.0')
@@ -192,7 +192,8 @@ class Cells:
                 raise
             return known[1]
         with self._lock:
-            self._hosts[host] = now + _VALID, uuid
+            # A new host beats before Nova has it in a cell.
+            self._hosts[host] = now + (_REST if uuid is None else _VALID), uuid
         return uuid
 
     def _get(self, name: str, method: str, *arguments: str) -> Mapping[str, Any]:

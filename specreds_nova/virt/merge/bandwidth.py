@@ -2,15 +2,21 @@
 """The bandwidth of the merges of a host, which the disks that are copied share equally.
 
 All servers of the host are merged at the same time, so that a merge of few bytes does not wait for
-one of many.
+one of many. Only their ends take turns: the rest is copied as fast as possible, since the guest is
+suspended for it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
 import threading
 
 # Bytes per second that a disk always has, since the system of a guest always writes a little.
 _LEAST = 256 << 10
+# Guests that are suspended at a time. libvirt serves 5 requests of a client at a time by default
+# (max_client_requests), and those of the merges must leave some to everything else.
+_SUSPENDED = 3
+# Seconds after which a merge that waits for its turn looks whether it still should.
+_TURN_S = 0.5
 
 
 class Bandwidth:
@@ -25,6 +31,7 @@ class Bandwidth:
         self._per_host = per_host
         self._lock = threading.Lock()
         self._disks = 0
+        self._turns = threading.Semaphore(_SUSPENDED)
 
     @contextlib.contextmanager
     def copying(self, disks: int) -> Iterator[None]:
@@ -36,6 +43,19 @@ class Bandwidth:
         finally:
             with self._lock:
                 self._disks -= disks
+
+    @contextlib.contextmanager
+    def turn(self, wait: Callable[[float], None]) -> Iterator[None]:
+        """Wait for a turn to suspend a guest and copy the rest, and keep the turn meanwhile.
+
+        :param wait: called again and again with 0 seconds; ends the waiting by an error
+        """
+        while not self._turns.acquire(timeout=_TURN_S):
+            wait(0.0)
+        try:
+            yield
+        finally:
+            self._turns.release()
 
     @property
     def disks(self) -> int:

@@ -159,7 +159,11 @@ class MergeJob:
                 return
             self._begin()
             self._converge(domain)
-        self._switch(domain, noted)
+            with self._bandwidth.turn(self._wait):
+                self._switch(domain, None)
+        else:
+            # The guest is suspended already.
+            self._switch(domain, noted)
 
     def _begin(self) -> None:
         try:

@@ -41,6 +41,8 @@ Report = Callable[[str, str, dict[str, Any]], None]
 
 # Merges at a time, each of which has a thread. They share the bandwidth of the host.
 _AT_A_TIME = 64
+# Reports of progress per second, of all merges together. Each of them is made durable.
+_REPORTS = 8.0
 _NOT_NOW = (nova_exception.InternalError, nova_exception.HypervisorUnavailable)
 
 
@@ -78,7 +80,8 @@ class Merger:
 
     :param driver: Nova's libvirt driver
     :param report: called with the ids of server and superposition and the fields of a
-        :class:`job.Progress`: about once a second, and whenever the state changes
+        :class:`job.Progress`: about once a second, less often where many servers are merged, and
+        whenever the state changes
     """
 
     def __init__(self, driver: Any, cinder: Cinder, report: Report) -> None:
@@ -94,7 +97,8 @@ class Merger:
 
     def ensure(self, instance_uuid: str, superposition_id: str) -> None:
         """Start or continue the merge of a server that runs here; return at once."""
-        tell = _Throttle(functools.partial(self._report, instance_uuid, superposition_id))
+        tell = _Throttle(functools.partial(self._report, instance_uuid, superposition_id),
+                         lambda: len(self._running))
         work = merge_job.MergeJob(
             functools.partial(self._find, instance_uuid), superposition_id,
             _Record(self._cinder, superposition_id),
@@ -224,10 +228,15 @@ class Merger:
 
 
 class _Throttle:
-    """Passes progress on at most once a second, and changes of the state at once."""
+    """Passes progress on at most once a second, and changes of the state at once.
 
-    def __init__(self, report: Callable[[dict[str, Any]], None]) -> None:
+    :param merges: returns how many merges there are, so that all of them report as often as a few
+    """
+
+    def __init__(self, report: Callable[[dict[str, Any]], None], merges: Callable[[], int]
+                 ) -> None:
         self._report = report
+        self._merges = merges
         self._passed: tuple[Any, ...] = ()
         self._next = 0.0
 
@@ -236,7 +245,7 @@ class _Throttle:
         key = (progress.state, progress.error)
         if key == self._passed and now < self._next:
             return
-        self._passed, self._next = key, now + 1.0
+        self._passed, self._next = key, now + max(1.0, self._merges() / _REPORTS)
         try:
             self._report(dataclasses.asdict(progress))
         except OSError as exc:

@@ -164,6 +164,12 @@ class CellsTest(testtools.TestCase):
     def test_host_in_no_cell_is_called_by_default(self) -> None:
         self.assertIs(self.default, self.cells.hosts('h9'))
 
+    def test_new_host_is_called_in_its_cell_as_soon_as_nova_has_it_there(self) -> None:
+        self.assertIs(self.default, self.cells.hosts('h9'))
+        self.conductor.hosts['h9'] = _CELL2
+        self.now += 30.0
+        self.assertIs(self.cells.hosts('h2'), self.cells.hosts('h9'))
+
     def test_new_cell_is_read_when_a_host_is_in_it(self) -> None:
         self.cells.look()
         self.conductor.urls[_CELL3] = 'fake://three/'

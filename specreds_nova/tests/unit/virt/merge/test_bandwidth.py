@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bandwidth that the merges of a host share."""
 
+import contextlib
+
 import testtools
 
 from specreds_nova.virt.merge import bandwidth
@@ -40,3 +42,18 @@ class BandwidthTest(testtools.TestCase):
         self.assertEqual(0, bandwidth.Bandwidth(0, 0).share())
         self.assertEqual(8 * MIB, bandwidth.Bandwidth(8 * MIB, 0).share())
         self.assertEqual(64 * MIB, bandwidth.Bandwidth(0, 64 * MIB).share())
+
+    def test_few_guests_are_suspended_at_a_time(self) -> None:
+        shared = bandwidth.Bandwidth(8 * MIB, 64 * MIB)
+
+        def wait(_seconds: float) -> None:
+            raise TimeoutError
+
+        def suspend() -> None:
+            with shared.turn(wait):
+                pass
+        with contextlib.ExitStack() as turns:
+            for _ in range(3):
+                turns.enter_context(shared.turn(wait))
+            self.assertRaises(TimeoutError, suspend)
+        suspend()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a live merge ends, and how one that was cut off goes on."""
 
+from collections.abc import Iterator
+import contextlib
 from typing import Any
 from unittest import mock
 
@@ -129,6 +131,38 @@ class CutOffTest(base.MergingTestCase):
             self.merge()
             self.assert_merged()
             self.assert_paused_while_unclear()
+
+    def test_guest_that_is_suspended_already_needs_no_turn(self) -> None:
+        def died() -> None:
+            raise base.Died
+        self.die(base.ALL.index('suspend') + 1, died)
+        self.assertRaises(base.Died, self.merge)
+        self.domain.after = lambda _what: None
+        with self.turns(3):
+            self.merge()
+        self.assert_merged()
+
+    def test_guest_is_suspended_in_a_turn(self) -> None:
+        free: list[str] = []
+
+        def take(what: str) -> None:
+            with contextlib.suppress(TimeoutError), self.turns(3):
+                free.append(what)
+        self.domain.after = take
+        self.merge()
+        self.assertIn('commit vdb', free)
+        self.assertEqual(['note', 'suspend', 'record end', 'pivot vda', 'pivot vdb', 'resume',
+                          'forget'], [what for what in base.ALL if what not in free])
+
+    @contextlib.contextmanager
+    def turns(self, count: int) -> Iterator[None]:
+        """Keep turns to suspend a guest."""
+        def wait(_seconds: float) -> None:
+            raise TimeoutError
+        with contextlib.ExitStack() as taken:
+            for _ in range(count):
+                taken.enter_context(self.bandwidth.turn(wait))
+            yield
 
     def test_merge_continues_after_repeated_deaths(self) -> None:
         def died() -> None:

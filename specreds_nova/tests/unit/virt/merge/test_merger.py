@@ -207,7 +207,7 @@ class ThrottleTest(testtools.TestCase):
 
     def test_progress_is_reported_once_a_second_and_at_each_change(self) -> None:
         reports: list[int] = []
-        throttle = mergers._Throttle(lambda progress: reports.append(progress['done']))
+        throttle = mergers._Throttle(lambda progress: reports.append(progress['done']), lambda: 8)
         progress = merge_job.Progress(state='merging')
         with mock.patch.object(mergers, 'time') as clock:
             for now, done, state in ((0.0, 1, 'merging'), (0.5, 2, 'merging'),
@@ -218,9 +218,20 @@ class ThrottleTest(testtools.TestCase):
                 throttle(progress)
         self.assertEqual([1, 3, 4], reports)
 
+    def test_many_merges_report_as_often_as_a_few(self) -> None:
+        reports: list[int] = []
+        throttle = mergers._Throttle(lambda progress: reports.append(progress['done']), lambda: 64)
+        progress = merge_job.Progress(state='merging')
+        with mock.patch.object(mergers, 'time') as clock:
+            for second in range(20):
+                clock.monotonic.return_value = float(second)
+                progress.done = second
+                throttle(progress)
+        self.assertEqual([0, 8, 16], reports)
+
     def test_failing_report_does_not_end_the_merge(self) -> None:
         report = mock.Mock(side_effect=OSError('no space'))
-        throttle = mergers._Throttle(report)
+        throttle = mergers._Throttle(report, lambda: 1)
         progress = merge_job.Progress(state='merging')
         throttle(progress)
         report.side_effect = None
