@@ -96,7 +96,10 @@ class Drill(administrator.Administrator):
         """Let Cinder collapse with a durable backup, and return the outcome."""
         answer = self.volume.post(f'{self._path(recovery)}/collapse', json={'collapse': {
             'decision': 'promote', 'backup_durable': True}})
-        return str(answer.json()['collapse']['outcome'])
+        # Where that takes long, Cinder answers before it has decided.
+        return str(answer.json()['collapse']['outcome'] or self.wait(
+            f'superposition {recovery.superposition} to be decided',
+            lambda: (self._shown(recovery) or {'outcome': 'gone'})['outcome']))
 
     def promote(self, recovery: Recovery) -> dict[str, Any]:
         """Let Cinder collapse with the backup, and promote it.
@@ -140,11 +143,15 @@ class Drill(administrator.Administrator):
 
     def state(self, recovery: Recovery) -> str | None:
         """The state of the superposition, None when it is gone."""
+        shown = self._shown(recovery)
+        return None if shown is None else str(shown['state'])
+
+    def _shown(self, recovery: Recovery) -> dict[str, Any] | None:
         try:
-            shown = self.volume.get(self._path(recovery)).json()
+            shown: dict[str, Any] = self.volume.get(self._path(recovery)).json()['superposition']
         except keystone_exceptions.NotFound:
             return None
-        return str(shown['superposition']['state'])
+        return shown
 
     def claim(self, recovery: Recovery) -> dict[str, Any]:
         """Return what a recovery has claimed in Placement, by resource provider."""
