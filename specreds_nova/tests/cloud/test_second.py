@@ -119,7 +119,8 @@ class TestLateDirty(life.LifeTestCase):
     def test_acknowledged_transactions_survive(self) -> None:
         server = self.boot(image='g2')
         client = base.Client(self, server)
-        client.start()
+        # A slow guest needs more than the client's half second to accept it again.
+        client.start('--timeout', '2')
         client.wait_more(50)
         primary = self.host(base.PRIMARY)
         primary.virsh('suspend', server.id)
