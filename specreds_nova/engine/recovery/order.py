@@ -118,14 +118,16 @@ class Order:
                 and (self._arrivals - shares[1]) * _FEW <= len(self._known)):
             return shares[2]
         with self._lock:
-            equals = [(name, noted, recovery) for name, (noted, recovery) in self._known.items()
-                      if self._level(recovery) == level]
-            window = self._window()
-        # A long recovery waits and runs for long, so that only arrivals show how much of each size
-        # there is.
-        came = [recovery for _, noted, recovery in equals if now - noted <= window]
+            if self._policy.shares == 'came':
+                # A long recovery waits and runs for long, so that only arrivals show how much of
+                # each size there is.
+                window = self._window()
+                counted = [recovery for noted, recovery in self._known.values()
+                           if now - noted <= window]
+            else:
+                counted = [self._known[name][1] for name in there if name in self._known]
         allowance = self._policy.allowance(
-            came, [recovery for name, _, recovery in equals if name in there], self.slots)
+            [recovery for recovery in counted if self._level(recovery) == level], self.slots)
         self._shares[level] = now, self._arrivals, allowance
         return allowance
 

@@ -80,8 +80,8 @@ class Allowance(Protocol):
 class Policy(Protocol):
     """One way to give slots to recoveries.
 
-    :ivar shares: what the shares of slots depend on: the recoveries that ``came``, all that are
-        ``there``, or nothing
+    :ivar shares: what the shares of slots depend on: the recoveries that ``came`` lately, all that
+        are ``there`` since they wait or run, or nothing
     """
 
     shares: str | None
@@ -92,12 +92,10 @@ class Policy(Protocol):
         :param tenant_max: highest priority that tenants can give
         """
 
-    def allowance(self, came: Iterable[Waiting], there: Iterable[Waiting], slots: int
-                  ) -> Allowance:
+    def allowance(self, recoveries: Iterable[Waiting], slots: int) -> Allowance:
         """Return how slots are shared.
 
-        :param came: recoveries that came lately
-        :param there: recoveries that wait or run
+        :param recoveries: those that the shares depend on
         """
 
 
@@ -121,10 +119,9 @@ class CentralFirstCome:
         return sorted(waiting, key=lambda entry: (-fairness.level(entry.priority, tenant_max),
                                                 entry.since, entry.name, entry.id))
 
-    def allowance(self, came: Iterable[Waiting], there: Iterable[Waiting], slots: int
-                  ) -> Allowance:
+    def allowance(self, recoveries: Iterable[Waiting], slots: int) -> Allowance:
         """Return an allowance of any slot for any recovery."""
-        del came, there, slots
+        del recoveries, slots
         return All()
 
 
@@ -133,11 +130,9 @@ class FirstComeByHost(CentralFirstCome):
 
     shares: str | None = 'there'
 
-    def allowance(self, came: Iterable[Waiting], there: Iterable[Waiting], slots: int
-                  ) -> Allowance:
+    def allowance(self, recoveries: Iterable[Waiting], slots: int) -> Allowance:
         """Return an allowance of equally many slots for each host, rounded up."""
-        del came
-        hosts = len({recovery.host for recovery in there})
+        hosts = len({recovery.host for recovery in recoveries})
         return _ByHost(math.ceil(slots / max(1, hosts)))
 
 
@@ -179,15 +174,13 @@ class Darc(ShortestFirst):
         return [entry for _, equals in placed
                 for entry in super(Darc, self).ordered(equals, tenant_max, now)]
 
-    def allowance(self, came: Iterable[Waiting], there: Iterable[Waiting], slots: int
-                  ) -> Allowance:
+    def allowance(self, recoveries: Iterable[Waiting], slots: int) -> Allowance:
         """Return an allowance by size: the share of the size in all work, rounded up.
 
         At least one slot is left for the longest recoveries.
         """
         work: dict[float, float] = {}
-        del there
-        for recovery in came:
+        for recovery in recoveries:
             work[recovery.size] = work.get(recovery.size, 0.0) + recovery.work
         total, left = sum(work.values()), slots - 1
         reserved = {}

@@ -3,6 +3,7 @@
 
 import collections
 from typing import Any
+from unittest import mock
 
 import ddt
 import hypothesis
@@ -134,6 +135,13 @@ class OrderTest(testtools.TestCase):
         self.assertFalse(arranged.admits(_waiting('more', 100.0), ['long'], 0.0))
         self.assertTrue(arranged.admits(_waiting('short', 5.0), ['long'], 0.0))
         self.assertFalse(arranged.admits(_waiting('again', 5.0), ['long', 'short'], 0.0))
+
+    def test_shares_by_host_do_not_look_at_recoveries_that_have_ended(self) -> None:
+        arranged = order.Order('fifo', 10, _MAX)
+        arranged.note(_many('ended', 1000, 5.0), 0.0)
+        with mock.patch.object(fairness, 'level', wraps=fairness.level) as level:
+            self.assertTrue(arranged.admits(_waiting('new', 5.0), ['ended000'], 0.0))
+        self.assertLess(level.call_count, 10)
 
     def test_one_slot_serves_all_sizes(self) -> None:
         self.assertEqual(['a000'], _begun('darc', _many('a', 2, None), 1))
