@@ -31,6 +31,10 @@ class HandOuts:
         self._ended: dict[str, tuple[str, float]] = {}
         self._lock = threading.Lock()
 
+    def __contains__(self, superposition: str) -> bool:
+        """Return whether the clients of a superposition are looked for."""
+        return superposition in self._looks
+
     def begin(self, record: sp.Record, handed_at: str) -> None:
         """Enter clients into the ledgers until those of a hand-out have come, in a thread.
 

@@ -41,6 +41,7 @@ class HandOutsTest(testtools.TestCase):
         for _ in range(3):
             self.looks.begin(self.record, FIRST)
         self.assertEqual([FIRST], self.begun)
+        self.assertFalse(self.record.id in self.looks)
 
     def test_next_hand_out_is_looked_for(self) -> None:
         self.looks.begin(self.record, FIRST)
@@ -53,6 +54,7 @@ class HandOutsTest(testtools.TestCase):
         self.looks.begin(self.record, FIRST)
         self.looks.begin(self.record, FIRST)
         waiting.assert_called_once()
+        self.assertTrue(self.record.id in self.looks)
 
     def test_look_that_has_failed_begins_again(self) -> None:
         self.protocol.reload.side_effect = ZeroDivisionError
