@@ -50,6 +50,16 @@ test_hosts() { echo "cloud $*"; }
 suite() { echo "suite $1"; }
 hosts_tests nova-cloud disks-stories -- chosen
 """
+# The tests that need a Ceph, without what they call.
+_CEPHS = r"""
+. ./run help >/dev/null
+test_logs=$data failures=()
+test_ceph() { echo "ceph $*" >>"$data/calls"; }
+test_cloud() { :; }
+suite() { echo "suite $* on $SPECREDS_TEST_DATA" >>"$data/calls"; }
+cluster_tests functional -- $filter
+sort "$data/calls"
+"""
 _TIMES = r"""
 . ./run help >/dev/null
 test_logs=$data
@@ -129,6 +139,7 @@ class EnvironmentTest(testtools.TestCase):
         self.assertIn('is a link to other: remove the link', ran.stderr)
 
 
+@ddt.ddt
 class WholeRunTest(testtools.TestCase):
     """``./run test``, without what its functions start."""
 
@@ -170,6 +181,26 @@ class WholeRunTest(testtools.TestCase):
                 line for line in output.splitlines() if line.startswith('suite')])
             self.assertEqual(2, output.count('cloud up --hosts 3'))
             self.assertEqual(expected, output.count(' --cachemodes network=writeback --port '))
+
+    @ddt.data('', r'^specreds_cinder\.tests\.functional',
+              r'^specreds_cinder\.tests\.functional --exclude-regex x')
+    def test_functional_tests_have_a_ceph_per_process(self, words: str) -> None:
+        data = self.directory()
+        output = self.run_script(_CEPHS, data, filter=words).stdout
+        # Those between them belong to the second cluster of a test.
+        self.assertEqual([f'ceph {number} up --port {port}'
+                          for number, port in enumerate((20000, 20200, 20400), 1)],
+                         [line for line in output.splitlines() if ' up ' in line])
+        self.assertEqual(6, output.count(' wipe\n'))
+        directories = ':'.join(str(data / name) for name in ('test', 'test-2', 'test-3'))
+        suite = f'suite functional --concurrency 3 {words}'.strip()
+        self.assertIn(f'{suite} on {directories}\n', output)
+
+    def test_few_functional_tests_have_one_ceph(self) -> None:
+        data = self.directory()
+        output = self.run_script(_CEPHS, data, filter='test_latch').stdout
+        self.assertEqual(1, output.count(' up --port 20000'))
+        self.assertIn(f'suite functional --concurrency 1 test_latch on {data}/test\n', output)
 
     def test_times_of_all_suites_are_reported(self) -> None:
         data = self.directory()

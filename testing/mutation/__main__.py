@@ -20,7 +20,7 @@ Each mutation changes a few words of one file in a copy of the checkout. Its tes
 change, where it must pass, and with it, where it must fail. Tests that need a Ceph get one of
 their own.
 """
-_PORT = 17700
+_PORT = 18500
 
 
 def main() -> int:
@@ -44,9 +44,7 @@ def main() -> int:
             ceph.Ceph(args.data).wipe(tell)
             own = ceph.Ceph(args.data, port=args.port)
             own.up(tell)
-            variables = {'SPECREDS_TEST_DATA': str(own.files.root.absolute()),
-                         'SPECREDS_TEST_CONF': str(own.conf),
-                         'SPECREDS_TEST_ADMIN_CONF': str(own.admin_conf)}
+            variables = {'SPECREDS_TEST_DATA': str(own.files.root.absolute())}
         with tempfile.TemporaryDirectory(prefix='specreds-mutation-') as copy:
             results = runner.Runner(pathlib.Path.cwd(), pathlib.Path(copy),
                                     variables).run(chosen, tell)

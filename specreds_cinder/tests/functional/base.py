@@ -2,6 +2,8 @@
 """Base of all tests on a real cluster."""
 
 from collections.abc import Iterable, Mapping
+import contextlib
+import fcntl
 import functools
 import os
 import pathlib
@@ -29,22 +31,39 @@ _IN_FLIGHT = 128
 _BUSY_SECONDS = 60
 
 
-class FunctionalTestCase(testtools.TestCase):
-    """A test on the cluster that `./run test` starts.
+@functools.cache
+def _own_cluster() -> str | None:
+    """Return the data directory of a cluster that no other process of tests has.
 
-    `self.ceph` is that cluster, `self.cluster` the library's connection to it as client.cinder,
-    `self.administrator` a plain connection as client.admin. What a test makes with the methods
-    below is removed when it ends.
+    The process keeps it until its end: some tests kill daemons, or count what a cluster has. If
+    all clusters are taken, this waits for the last one.
+    """
+    paths = list(filter(None, os.environ.get(_ENVIRONMENT, '').split(os.pathsep)))
+    for path in paths:
+        lock = os.open(pathlib.Path(path, 'tests.lock'), os.O_RDWR | os.O_CREAT, 0o644)
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if path == paths[-1] else fcntl.LOCK_NB))
+            return path
+        os.close(lock)
+    return None
+
+
+class FunctionalTestCase(testtools.TestCase):
+    """A test on a cluster that `./run test` starts.
+
+    `self.ceph` is that cluster, which no other test uses meanwhile, `self.cluster` the library's
+    connection to it as client.cinder, `self.administrator` a plain connection as client.admin.
+    What a test makes with the methods below is removed when it ends.
     """
 
     pool = ceph.VOLUMES
 
     def setUp(self) -> None:
         super().setUp()
-        data = os.environ.get(_ENVIRONMENT)
+        data = _own_cluster()
         if not data:
-            self.skipTest(f'{_ENVIRONMENT} does not name the data directory of a running '
-                          'cluster; ./run test does that')
+            self.skipTest(f'{_ENVIRONMENT} names no data directories of running clusters; '
+                          './run test does that')
         self.ceph = ceph.Ceph(data)
         # No test fences it, so that it can clean up; connected first to be disconnected last.
         self.administrator = self.connect(self.ceph.admin_conf, 'client.admin')
