@@ -150,6 +150,7 @@ class Server:
     :ivar task: task state in Nova; None if Nova does nothing with the server
     :ivar volumes: ids of the volumes, that of the boot volume first
     :ivar group: id, policy and members of the server group; None without a group
+    :ivar image: id of the image from which it boots; None if it boots from a volume
     :ivar disks: Nova's names of disks that Nova keeps in RBD, such as ``disk``
     :ivar macs: MAC addresses of the ports that have an IP address
     :ivar superposes_disks: backups have these disks, too
@@ -167,10 +168,15 @@ class Server:
     volumes: tuple[str, ...]
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
     group: Mapping[str, Any] | None = None
-    boots_from_volume: bool = True
+    image: str | None = None
     disks: tuple[str, ...] = ()
     macs: tuple[str, ...] = ()
     superposes_disks: bool = False
+
+    @property
+    def boots_from_volume(self) -> bool:
+        """Whether its first disk is a volume."""
+        return self.image is None
 
     def unversioned(self) -> str | None:
         """Return why a backup cannot have its disks; None if it can."""

@@ -268,7 +268,7 @@ def _server(shown: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -
         zone=shown.get('OS-EXT-AZ:availability_zone') or None, flavor=shown['flavor'],
         volumes=tuple(volume['id'] for volume in shown['os-extended-volumes:volumes_attached']),
         metadata=shown.get('metadata') or {}, group=groups.get(shown['id']),
-        boots_from_volume=not shown['image'], macs=_macs(shown))
+        image=shown['image']['id'] if shown['image'] else None, macs=_macs(shown))
 
 
 def _macs(shown: Mapping[str, Any]) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 """What earlier backups let expect: by server, or else by kind of server.
 
 A server that fails for the first time has no history, but similar servers may have one. A kind
-consists of the server's conditions of readiness and its size: both are known before the backup
-exists. The image is not part of it, because Nova does not report the image of a volume.
+consists of the server's conditions of readiness, its size, and the image from which it boots: all
+are known before the backup exists. Servers that boot from volumes are of one kind whatever their
+image, because Nova does not report the image of a volume.
 
 Only times are expected of similar servers. A marker is a text of one server's guest: the boot of
 another image may go on after it, and it is no business of other servers.
@@ -26,6 +27,8 @@ _SIZE = ('original_name', 'vcpus', 'ram', 'disk')
 def kind(server: model.Server) -> str:
     """Return the id of a server's kind, which has the form of a server's id."""
     parts = [server.metadata.get(_READY), *(server.flavor.get(name) for name in _SIZE)]
+    if server.image is not None:
+        parts.append(server.image)
     return str(uuid.uuid5(_NAMESPACE, json.dumps(parts)))
 
 

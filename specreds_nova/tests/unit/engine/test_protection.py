@@ -79,14 +79,14 @@ class ProtectionTest(base.RecoveryTest):
 
     def test_disks_in_rbd_have_the_server_evacuated(self) -> None:
         self.compute.server.return_value = base.make_server(
-            'a', boots_from_volume=False, volumes=(), disks=('disk',))
+            'a', image='i', volumes=(), disks=('disk',))
         answer = self.protection.check('a')
         self.assertEqual('evacuated', answer['recovery'])
         self.assertIn('disk', str(answer['reasons']))
 
     def test_disks_in_rbd_that_backups_have_are_checked(self) -> None:
         self.compute.server.return_value = base.make_server(
-            'a', boots_from_volume=False, volumes=('v1',), disks=('disk',),
+            'a', image='i', volumes=('v1',), disks=('disk',),
             superposes_disks=True)
         self.volumes.eligibility.return_value = {'v1': [], 'a_disk': []}
         answer = self.protection.check('a')

@@ -144,13 +144,13 @@ class ServerGatesTest(testtools.TestCase):
                                                         locked=True))
 
     def test_server_without_volumes_is_held_back(self) -> None:
-        self.assertEqual(1, len(self.reasons(boots_from_volume=False)))
+        self.assertEqual(1, len(self.reasons(image='i')))
         self.assertEqual(1, len(self.reasons(volumes=())))
 
     def test_server_whose_root_disk_is_in_rbd_passes(self) -> None:
-        self.assertEqual([], self.reasons(boots_from_volume=False, volumes=(),
+        self.assertEqual([], self.reasons(image='i', volumes=(),
                                           disks=('disk',)))
-        self.assertEqual(1, len(self.reasons(boots_from_volume=False, disks=('disk.swap',))))
+        self.assertEqual(1, len(self.reasons(image='i', disks=('disk.swap',))))
 
 
 class LimitsTest(testtools.TestCase):

@@ -33,6 +33,11 @@ class KindsTest(base.RecoveryTest):
         self.assertEqual({'a': 5.0, 'b': 9.0, 'c': 9.0},
                          self._expected(_server('a'), _server('b'), _server('c')))
 
+    def test_servers_of_an_image_are_similar(self) -> None:
+        kinds.learn(self.context.store, _server('a', image='i1'), 5.0)
+        self.assertEqual({'b': 5.0}, self._expected(_server('b', image='i1'),
+                                                    _server('c', image='i2'), _server('d')))
+
     def test_marker_is_expected_of_the_server_that_showed_it(self) -> None:
         kinds.learn(self.context.store, _server('a'), 5.0, 'web server is up')
         self.assertEqual({'a': 'web server is up'}, self._markers(_server('a')))
@@ -53,7 +58,8 @@ class KindsTest(base.RecoveryTest):
         kinds.learn(self.context.store, _server('a'), 5.0, marker)
         self.assertEqual({'a': None}, self._markers(_server('a')))
 
-    @ddt.data(_server('b', 'console:UP'), _server('b', flavor={'vcpus': 2, 'ram': 1}),
+    @ddt.data(_server('b', 'console:UP'), _server('b', image='i1'),
+              _server('b', flavor={'vcpus': 2, 'ram': 1}),
               _server('b', flavor={'original_name': 'm1.tiny', 'vcpus': 1, 'ram': 1}))
     def test_server_of_another_kind_has_no_expectation(self, other: model.Server) -> None:
         kinds.learn(self.context.store, _server('a'), 5.0)
