@@ -34,6 +34,7 @@ class Cloud:
         self._asked: dict[str, float] = {}
         # By backup that was begun: the time at which it runs.
         self._until: dict[str, float] = {}
+        self._superpositions: dict[str, str] = {}
         self._unforeseen: set[str] = set()
         self._all = threading.Event()
         self._servers = [self._server(number) for number in range(self.servers_there)]
@@ -171,6 +172,7 @@ class Cloud:
         self.takes(latency.RPC)
         self._begun(server_id)
         with self._lock:
+            self._superpositions[backup_id] = superposition_id
             self._until[backup_id] = time.monotonic() + self._random.uniform(*latency.START)
 
     def _begun(self, server_id: str) -> None:
@@ -184,7 +186,8 @@ class Cloud:
         self.takes(latency.RPC)
         if time.monotonic() < self._until.get(backup_id, 0.0):
             return {'phase': 'starting', 'ready': False, 'domain': None}
-        return {'phase': 'running', 'ready': False, 'domain': {'state': 'running'}}
+        return {'phase': 'running', 'ready': False, 'domain': {'state': 'running'},
+                'superposition_id': self._superpositions.get(backup_id)}
 
     def __getattr__(self, name: str) -> Any:
         # Engines survive unforeseen errors, and the figure would be wrong.

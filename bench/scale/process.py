@@ -16,10 +16,12 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import requests
+import sqlalchemy as sa
 
 from bench.scale import engine
 from bench.scale import services
 from bench.scale.simulated import inventory as inventories
+from bench.scale.simulated import openstack
 from cloud import commands
 from cloud.openstack import files as private
 from specreds_nova.engine.db import connection as db_connection
@@ -106,6 +108,17 @@ class Stage:
     engine: Engine
     store: stores.Store
     log: pathlib.Path
+    url: str
+    tables: sa.Engine
+
+    def counts(self) -> dict[str, float]:
+        """Return what the engine has sent so far: statements of SQL, requests and calls."""
+        with self.tables.connect() as connection:
+            statements = float(connection.execute(sa.text(
+                "SHOW GLOBAL STATUS LIKE 'Questions'")).one()[1])
+        answered = requests.get(f'{self.url}{openstack.COUNT}', timeout=_TIMEOUT).json()
+        return {'statements': statements, 'requests': float(answered['requests']),
+                'calls': float(self.hosts.say('report')['calls'])}
 
 
 @contextlib.contextmanager
@@ -140,7 +153,8 @@ def stage(inventory: inventories.Inventory, interval: float, port: int,
         watched = Engine(process.pid, f'http://127.0.0.1:{metrics}')
         stack.callback(watched.stop)
         _wait(watched, process, log)
-        yield Stage(inventory, hosts, watched, stores.Store(tables), log)
+        yield Stage(inventory, hosts, watched, stores.Store(tables), log,
+                    f'http://127.0.0.1:{web}', tables)
 
 
 @contextlib.contextmanager

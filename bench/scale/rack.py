@@ -105,6 +105,7 @@ def fail(stage: process.Stage, until: float, say: Callable[[str], None], beating
     :param beating: share of a core that the beats of all hosts take
     """
     count = stage.inventory.dead * stage.inventory.servers
+    counts = stage.counts()
     cpu, began = stage.engine.cpu, stage.hosts.say('die')['now']
     figures: dict[str, float] = {}
     report: dict[str, Any] = {}
@@ -123,7 +124,12 @@ def fail(stage: process.Stage, until: float, say: Callable[[str], None], beating
         spent = stage.engine.cpu - cpu - beating * (time.monotonic() - began)
         figures[f'{NAME}.rack.recovery_cpu_ms'] = round(1000 * spent / report['served'], 2)
     if _wait(lambda: not stage.store.active(), until):
-        figures[f'{NAME}.rack.last_ended_s'] = round(time.monotonic() - began, 2)
+        took = time.monotonic() - began
+        figures[f'{NAME}.rack.last_ended_s'] = round(took, 2)
+        figures[f'{NAME}.rack.ended_cpu_ms'] = round(
+            1000 * (stage.engine.cpu - cpu - beating * took) / count, 2)
+        for name, number in stage.counts().items():
+            figures[f'{NAME}.rack.recovery_{name}'] = round((number - counts[name]) / count, 1)
     else:
         say(f'of {count} servers {report["started"]} have started, {report["served"]} serve, and '
             f'{len(stage.store.active())} recoveries have not ended after '

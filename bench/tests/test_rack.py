@@ -35,6 +35,9 @@ class FailTest(testtools.TestCase):
         report = {'now': 100.0, 'started': started, 'served': served, 'last_started': 130.0,
                   'last_served': 150.0}
         self.stage.hosts.say.return_value = report
+        self.stage.counts.side_effect = [
+            {'statements': 100.0, 'requests': 10.0, 'calls': 0.0},
+            {'statements': 180.0, 'requests': 31.0, 'calls': 12.0}]
         return rack.fail(self.stage, until, self.said.append)
 
     def test_whole_rack_has_all_figures(self) -> None:
@@ -42,6 +45,8 @@ class FailTest(testtools.TestCase):
         self.assertEqual((30.0, 50.0, 60, 200.0), tuple(figures[f'scale.{key}'] for key in (
             'rack.last_started_s', 'rack.last_served_s', 'rack.threads', 'memory_mib')))
         self.assertIn('scale.rack.last_ended_s', figures)
+        self.assertEqual((40.0, 10.5, 6.0), tuple(
+            figures[f'scale.rack.recovery_{key}'] for key in ('statements', 'requests', 'calls')))
         self.assertEqual([], self.said)
 
     def test_rack_that_does_not_end_has_the_figures_of_what_did(self) -> None:

@@ -38,15 +38,19 @@ class Backups:
         # By backup: its server, when it runs, and when it is ready.
         self._runs: dict[str, tuple[str, float, float]] = {}
         self._phases: dict[str, str] = {}
+        self._superpositions: dict[str, str] = {}
+        self.calls = 0
         self.asked: dict[str, float] = {}
         self.served: dict[str, float] = {}
 
     def call(self, method: str, host: str, arguments: dict[str, Any]
              ) -> tuple[float, Any, Exception | None]:
         """Return the seconds that a call takes, its result, and its error."""
+        self.calls += 1
         backup = str(arguments.get('backup_id'))
         took = self._random.uniform(*latency.RPC)
         if method == 'start':
+            self._superpositions.setdefault(backup, str(arguments.get('superposition_id')))
             return self._start(host, backup, str(arguments['instance_uuid']))
         if method in ('check', 'returned'):
             return took, {'eligible': True, 'reasons': [], 'clean': True, 'left': []}, None
@@ -76,7 +80,8 @@ class Backups:
         phase = self._phases.get(backup, 'running')
         if now < runs:
             return {'phase': 'starting', 'ready': False, 'domain': None}
-        return {'phase': phase, 'ready': now >= ready, 'domain': {'state': 'running'}}
+        return {'phase': phase, 'ready': now >= ready, 'domain': {'state': 'running'},
+                'superposition_id': self._superpositions[backup]}
 
 
 class Rpc:
@@ -156,7 +161,7 @@ def main() -> None:
             print(json.dumps(dict(backups.asked)), flush=True)
             continue
         print(json.dumps({
-            'now': time.monotonic(), 'beats': sender.sent,
+            'now': time.monotonic(), 'beats': sender.sent, 'calls': backups.calls,
             'started': len(backups.asked), 'served': len(backups.served),
             'last_started': max(list(backups.asked.values()), default=0.0),
             'last_served': max(list(backups.served.values()), default=0.0)}), flush=True)

@@ -26,6 +26,9 @@ _TRAITS = [f'HW_CPU_X86_FLAG_{number}' for number in range(40)]
 _EVACUATION = (5.0, 10.0)
 _MERGED = 20.0
 
+# Path of the number of requests so far.
+COUNT = '/count'
+
 Answer = Callable[..., web.Reply]
 
 
@@ -48,8 +51,10 @@ class OpenStack:
         self._superpositions: dict[str, dict[str, Any]] = {}
         self._decided: dict[str, float] = {}
         self._candidates: dict[str, bytes] = {}
+        self._count = 0
         self._routes: list[tuple[str, re.Pattern[str], Answer]] = [
             (method, re.compile(pattern), answer) for method, pattern, answer in (
+                ('GET', COUNT, self._counted),
                 ('POST', '/identity/v3/auth/tokens', self._token),
                 ('GET', '/compute/servers/detail', self._list),
                 ('GET', '/compute/servers/([^/]+)', self._server),
@@ -72,6 +77,7 @@ class OpenStack:
 
     def answer(self, request: web.Request) -> web.Reply:
         """Answer a request."""
+        self._count += 1
         for method, pattern, answer in self._routes:
             match = pattern.fullmatch(request.path)
             if match and method == request.method:
@@ -84,6 +90,10 @@ class OpenStack:
 
     def _reply(self, body: Any, between: tuple[float, float] = latency.NOVA) -> web.Reply:
         return web.Reply(body, self._takes(between))
+
+    def _counted(self, request: web.Request) -> web.Reply:
+        del request
+        return web.Reply({'requests': self._count})
 
     # Keystone
 
