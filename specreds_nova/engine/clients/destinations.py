@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.clients import expiring
 from specreds_nova.engine.clients import facts as cloud_facts
 from specreds_nova.engine.clients import groups
 from specreds_nova.engine.clients import placement
@@ -57,9 +58,9 @@ class Destinations:
         self._forecast_seconds = forecast_seconds
         self._beside = beside
         self._lock = threading.Lock()
-        # By request: the end of its validity, its spec, and the hosts. The key has the id of the
-        # spec, which stays unique while the spec is referenced here.
-        self._kept: dict[tuple[Any, ...], tuple[float, Any, list[str]]] = {}
+        # By request: its spec, and the hosts. The key has the id of the spec, which stays unique
+        # while the spec is referenced here.
+        self._kept = expiring.Expiring[tuple[Any, ...], tuple[Any, list[str]]]()
 
     def hosts(self, server: model.Server, placed: Mapping[str, str],
               avoid: Collection[str]) -> list[str]:
@@ -108,14 +109,13 @@ class Destinations:
         key = (id(spec), tuple(bound), tuple(sorted(ignore)))
         now = time.monotonic()
         with self._lock:
-            until, _, hosts = self._kept.get(key, (now, None, []))
-        if now < until and (not ahead or until - now > self._forecast_seconds / 2):
-            return hosts
+            kept = self._kept.get(key, now)
+        if kept is not None and (not ahead or kept[0] - now > self._forecast_seconds / 2):
+            return kept[1][1]
         hosts = self._ask(server, ignore, bound)
         valid = self._forecast_seconds if ahead else _VALID
         with self._lock:
-            self._kept = {other: entry for other, entry in self._kept.items() if entry[0] > now}
-            self._kept[key] = now + valid, spec, hosts
+            self._kept.put(key, (spec, hosts), now + valid, now)
         return hosts
 
     def _ask(self, server: model.Server, ignore: Collection[str], bound: list[str]) -> list[str]:

@@ -23,6 +23,7 @@ from oslo_versionedobjects import base as versioned
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.clients import expiring
 
 LOG = logging.getLogger(__name__)
 
@@ -56,9 +57,9 @@ class NovaScheduler:
                                      timeout=timeout, serializer=serializer)
             for target in (_CONDUCTOR, _SCHEDULER))
         self._lock = threading.Lock()
-        # By server: until when it is valid, the flavor that it was read for, and the spec, which
-        # equal servers share.
-        self._specs: dict[str, tuple[float, str, Any]] = {}
+        # By server: the flavor that its spec was read for, and the spec, which equal servers
+        # share.
+        self._specs = expiring.Expiring[str, tuple[str, Any]]()
         self._shared: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
         self._rests_until = float('-inf')
 
@@ -72,9 +73,9 @@ class NovaScheduler:
         flavor = json.dumps(server.flavor, sort_keys=True, default=str)
         now = time.monotonic()
         with self._lock:
-            until, known, spec = self._specs.get(server.id, (now, '', None))
-        if spec is not None and known == flavor and now < until:
-            return spec
+            known = self._specs.get(server.id, now)
+        if known is not None and known[1][0] == flavor:
+            return known[1][1]
         spec = self._call(self._read, server)
         primitive = spec.obj_to_primitive()
         for field in _OWN:
@@ -82,8 +83,7 @@ class NovaScheduler:
         key = json.dumps(primitive, sort_keys=True, default=str)
         with self._lock:
             spec = self._shared.setdefault(key, spec)
-            self._specs = {name: entry for name, entry in self._specs.items() if entry[0] > now}
-            self._specs[server.id] = now + _SPEC_VALID, flavor, spec
+            self._specs.put(server.id, (flavor, spec), now + _SPEC_VALID, now)
         return spec
 
     def select(self, server: model.Server, ignore: Collection[str],
