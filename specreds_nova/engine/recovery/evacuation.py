@@ -272,11 +272,15 @@ class _Evacuation:
             as_it_is = self._as_it_is(server)
             host = target or self._other(server)
             force = self._force(server, host, bool(target))
-            if target is not None:
-                self._release(target)
+            # The claim is not released in vain, nor is the server evacuated after a slow release.
             if self._changed(server):
                 self._times -= 1
                 return
+            if target is not None:
+                self._release(target)
+                if self._changed(server):
+                    self._times -= 1
+                    return
             self._claimed = None
             if not as_it_is:
                 compute.reset(server.id)

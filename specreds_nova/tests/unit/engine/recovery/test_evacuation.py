@@ -2,6 +2,7 @@
 """Only the engine that owns a recovery forces the host down."""
 
 from collections.abc import Callable
+import dataclasses
 from typing import Any
 from unittest import mock
 
@@ -89,6 +90,29 @@ class MovingTest(base.RecoveryTest):
         evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {}, lambda host: True)
         self.assertEqual(['force_down', 'release', 'evacuate'], calls[:3])
         self.backups.release.assert_called_with('h2', self.recovery.id)
+
+    def test_claim_is_kept_if_the_server_has_changed(self) -> None:
+        self.recovery = self.store.change(self.recovery, destination='h2')
+        server = base.make_server('a')
+        # Nova answers late, and a user has stopped the server meanwhile.
+        def force_down(host: str, down: bool) -> bool:
+            self.clock.sleep(5.0)
+            return True
+        self.compute.force_down.side_effect = force_down
+        self.compute.server.side_effect = [
+            server, dataclasses.replace(server, task='powering-off'), None]
+        evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {}, lambda host: True)
+        self.backups.release.assert_not_called()
+        self.compute.evacuate.assert_not_called()
+
+    def test_server_that_changes_during_the_release_of_its_claim_stays(self) -> None:
+        self.recovery = self.store.change(self.recovery, destination='h2')
+        server = base.make_server('a')
+        self.backups.release.side_effect = lambda *arguments: self.clock.sleep(5.0)
+        self.compute.server.side_effect = [
+            server, dataclasses.replace(server, task='powering-off'), None]
+        evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {}, lambda host: True)
+        self.compute.evacuate.assert_not_called()
 
     def test_claim_that_cannot_be_released_does_not_prevent_the_evacuation(self) -> None:
         self.recovery = self.store.change(self.recovery, destination='h2')
