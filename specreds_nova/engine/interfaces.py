@@ -174,7 +174,10 @@ class Volumes(Protocol):
         """Drop the backup's version, if it exists."""
 
     def written(self, superposition_id: str) -> int | None:
-        """Return how many bytes the backup has written; None if that is unknown."""
+        """Return how many bytes the backup has written; None if that is unknown.
+
+        :raises exception.NotFound: the superposition does not exist
+        """
 
     def ours(self) -> Mapping[str, str]:
         """Return the undecided superpositions of recoveries, as recovery by superposition."""
@@ -277,29 +280,30 @@ class Store(Protocol):
         """
 
     def take_over(self, recovery_id: str, engine: str) -> model.Recovery:
-        """Assign a recovery to an engine in a new epoch, and return it.
+        """Assign a recovery to an engine in a new epoch, and return it with its steps.
 
         :raises exception.NotFound: the recovery does not exist
         """
 
-    def change(self, recovery: model.Recovery, **values: Any) -> model.Recovery:
-        """Change a recovery in its newest epoch.
+    def change(self, recovery: model.Recovery, *, begun: Sequence[model.Step] = (),
+               ended: Sequence[model.Step] = (), **values: Any) -> model.Recovery:
+        """Change a recovery in its newest epoch, and record steps of it, in one transaction.
 
+        :param begun: steps that begin; those that take no time have ended as well
+        :param ended: steps that were begun before, and end. If nothing else is to be written, the
+            recovery may have ended
+        :returns: the recovery as it is stored, with the steps that begin and their attempts
         :raises exception.Superseded: another engine has taken over the recovery
         """
 
-    def begin_step(self, recovery: model.Recovery, name: str) -> int:
-        """Record the begin of a step, and return its attempt, from 1 on.
+    def refresh(self, recovery: model.Recovery) -> model.Recovery:
+        """Return a recovery of this engine with what others may have changed.
 
-        :raises exception.Superseded: another engine has taken over the recovery
+        :raises exception.Superseded: another engine has the recovery, or it has ended
         """
 
-    def end_step(self, recovery: model.Recovery, name: str, attempt: int,
-                 detail: Mapping[str, Any]) -> None:
-        """Record the end of a step.
-
-        :raises exception.Superseded: another engine has taken over the recovery
-        """
+    def revoked(self, engine: str) -> set[str]:
+        """Return the recoveries that race, and are to be aborted or belong to other engines."""
 
     def request_abort(self, recovery_id: str) -> bool:
         """Record the abort of a recovery; return False if it is past the commit point."""

@@ -17,6 +17,8 @@ _T = TypeVar('_T')
 
 # Seconds after which a call counts as not answered.
 TIMEOUT = 2.0
+# Seconds for which an engine relies on what it knows of Nova's services.
+_REMEMBERED = 2.0
 
 
 @dataclasses.dataclass
@@ -46,6 +48,10 @@ class Line:
         self._faults = faults
         self.calls = 0
         self.names: list[str] = []
+
+    def now(self) -> float:
+        """Return the simulated time."""
+        return self._hub.now()
 
     def call(self, service: str, name: str, act: Callable[[], _T], least: float = 0.005,
              most: float = 0.05) -> _T:
@@ -105,6 +111,8 @@ class Compute:
     def __init__(self, line: Line, cloud: clouds.Cloud) -> None:
         self._line = line
         self._cloud = cloud
+        # By host: when this engine has forced it down last, which it remembers for a while.
+        self._forced_down: dict[str, float] = {}
 
     def servers(self, host: str) -> list[model.Server]:
         """Return the servers of a host."""
@@ -143,12 +151,18 @@ class Compute:
 
     def force_down(self, host: str, down: bool) -> bool:
         """Force a host down or up, and return whether that was allowed."""
+        now = self._line.now()
+        if down and now - self._forced_down.get(host, float('-inf')) < _REMEMBERED:
+            return True
+
         def act() -> bool:
             if not down and self._cloud.stale(host):
                 return False
             self._cloud.hosts[host].forced_down = down
             return True
-        return self._line.call('nova', 'force_down', act)
+        done = self._line.call('nova', 'force_down', act)
+        self._forced_down[host] = self._line.now() if down and done else float('-inf')
+        return done
 
     def service(self, host: str) -> Mapping[str, Any]:
         """Return the state of a nova-compute."""
@@ -283,8 +297,11 @@ class Volumes:
 
     def written(self, superposition_id: str) -> int | None:
         """Return the number of bytes that the backup has written."""
-        return self._line.call('cinder', 'written', lambda: (
-            1 if superposition_id in self._cloud.superpositions else None))
+        def act() -> int:
+            if superposition_id not in self._cloud.superpositions:
+                raise exception.NotFound(superposition_id)
+            return 1
+        return self._line.call('cinder', 'written', act)
 
     def ours(self) -> Mapping[str, str]:
         """Return the reason of each undecided superposition by id."""

@@ -166,11 +166,34 @@ class Store:
             raise exception.NotFound(recovery_id)
         current = self.history[recovery_id]
         if current.state == model.ENDED:
-            return _shown(current)
-        return self._put(current, epoch=current.epoch + 1, engine=engine)
+            return current
+        self._put(current, epoch=current.epoch + 1, engine=engine)
+        return self.history[recovery_id]
 
-    def change(self, recovery: model.Recovery, **values: Any) -> model.Recovery:
-        """Change a recovery."""
+    def change(self, recovery: model.Recovery, *, begun: Sequence[model.Step] = (),
+               ended: Sequence[model.Step] = (), **values: Any) -> model.Recovery:
+        """Change a recovery, and record steps of it."""
+        if values or begun or not ended:
+            self._change(recovery, values)
+        elif self.history[recovery.id].epoch != recovery.epoch:
+            raise exception.Superseded(recovery.id)
+        current = self.history[recovery.id]
+        ends = {(step.name, step.attempt): step for step in ended}
+        known = [_ended(step, ends.get((step.name, step.attempt))) for step in current.steps]
+        stored: list[model.Step] = []
+        for step in begun:
+            before = [other for other in known if other.name == step.name]
+            if all((step.attempt, step.engine, step.began)
+                   != (other.attempt, other.engine, other.began) for other in before):
+                step = dataclasses.replace(step, attempt=1 + max(
+                    (other.attempt for other in before), default=0))
+                known.append(step)
+            stored.append(step)
+        if ended or begun:
+            self._put(current, steps=tuple(known))
+        return dataclasses.replace(self.history[recovery.id], steps=tuple(stored))
+
+    def _change(self, recovery: model.Recovery, values: dict[str, Any]) -> model.Recovery:
         _check(values, recoveries._CHANGEABLE)
         if values.get('state', recovery.state) not in model.STATES:
             raise exception.Invalid(str(values))
@@ -189,24 +212,17 @@ class Store:
             values['ended'] = self._now()
         return self._put(current, **values)
 
-    def begin_step(self, recovery: model.Recovery, name: str) -> int:
-        """Record the beginning of a step, and return the number of the attempt."""
-        current = self._owned(recovery)
-        attempt = 1 + sum(step.name == name for step in current.steps)
-        step = model.Step(name, attempt, current.engine or '', self._now())
-        self._put(current, steps=(*current.steps, step))
-        return attempt
+    def refresh(self, recovery: model.Recovery) -> model.Recovery:
+        """Return a recovery with what others may have changed."""
+        if self.history[recovery.id].state == model.ENDED:
+            raise exception.Ended(recovery.id)
+        return dataclasses.replace(recovery, abort=self._owned(recovery).abort)
 
-    def end_step(self, recovery: model.Recovery, name: str, attempt: int,
-                 detail: Mapping[str, Any]) -> None:
-        """Record the end of a step."""
-        current = self.history[recovery.id]
-        if current.epoch != recovery.epoch:
-            raise exception.Superseded(recovery.id)
-        self._put(current, steps=tuple(
-            dataclasses.replace(step, ended=self._now(), detail=dict(detail))
-            if (step.name, step.attempt, step.ended) == (name, attempt, None) else step
-            for step in current.steps))
+    def revoked(self, engine: str) -> set[str]:
+        """Return the recoveries that race, and are to be aborted or belong to other engines."""
+        return {recovery.id for recovery in self.history.values()
+                if recovery.state == model.RACING and (
+                    recovery.abort or recovery.engine != engine)}
 
     def request_abort(self, recovery_id: str) -> bool:
         """Record that an operator wants a recovery to end."""
@@ -246,6 +262,13 @@ class Store:
         changed = dataclasses.replace(current, updated=self._now(), **values)
         self.history[current.id] = changed
         return _shown(changed)
+
+
+def _ended(step: model.Step, end: model.Step | None) -> model.Step:
+    """Return a step with its end, unless it has ended before."""
+    if end is None or step.ended is not None:
+        return step
+    return dataclasses.replace(step, ended=end.ended, detail=end.detail)
 
 
 def _check(values: Mapping[str, Any], changeable: Collection[str]) -> None:

@@ -136,6 +136,10 @@ class Compute:
             service = self._facts.services().get(host)
         if service is None:
             return False
+        if down and service.get('forced_down'):
+            # Of thousands of servers of a rack, each asks for it. If that was taken back a moment
+            # ago, Nova refuses to evacuate the server, and the engine asks again.
+            return True
         try:
             self._nova.ask('PUT', f'/os-services/{service["id"]}', json={'forced_down': down})
         except (exception.Refused, exception.NotFound):

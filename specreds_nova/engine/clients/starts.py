@@ -24,6 +24,8 @@ _LOOKS = 200.0
 # returns why it has not started the backup.
 _UNKNOWN = 5.0
 _STARTING = 'starting'
+# Phases of a backup that runs.
+_RUNS = ('running', 'hardened')
 
 
 class Hosts(interfaces.Backups, Protocol):
@@ -57,19 +59,23 @@ class Backups(all_fibers.Client):
             self._fibers.call(self._backups.begin, *what)
             self._waiting += 1
             try:
-                self._await(host, backup_id)
+                status = self._await(host, backup_id)
             finally:
                 self._waiting -= 1
-        # A host that has started the backup returns its status at once.
+            if (status is not None and status['phase'] in _RUNS
+                    and status['superposition_id'] == superposition_id):
+                return status
+        # A host that has not started the backup returns why.
         self._free -= 1
         try:
             return self._fibers.call(self._backups.start, *what)
         finally:
             self._free += 1
 
-    def _await(self, host: str, backup_id: str) -> None:
-        """Wait until a host has started a backup, or does not know of it.
+    def _await(self, host: str, backup_id: str) -> Mapping[str, Any] | None:
+        """Wait until a host has ended the start of a backup, or does not know of it.
 
+        :returns: the status of the backup; None without one
         :raises exception.Interrupted: the engine is being stopped
         """
         until = self._clock.now() + _UNKNOWN
@@ -79,12 +85,13 @@ class Backups(all_fibers.Client):
                 # The engine that takes over asks the host, which goes on.
                 raise exception.Interrupted
             try:
-                status = self._fibers.call(self._backups.status, host, backup_id)
+                status: Mapping[str, Any] = self._fibers.call(
+                    self._backups.status, host, backup_id)
                 if status['phase'] != _STARTING:
-                    return
+                    return status
             except backup_errors.BackupNotFound:
                 if self._clock.now() >= until:
-                    return
+                    return None
             self._clock.sleep(self._pause(_LOOK))
 
     def _pause(self, seconds: float) -> float:

@@ -126,11 +126,14 @@ class Volumes:
             return
 
     def written(self, superposition_id: str) -> int | None:
-        """Return how many bytes the backup has written; None if that is unknown."""
+        """Return how many bytes the backup has written; None if that is unknown.
+
+        :raises exception.NotFound: the superposition does not exist
+        """
         shown = self._show(superposition_id)
-        if shown is None or shown['overlay_bytes'] is None:
-            return None
-        return int(shown['overlay_bytes'])
+        if shown is None:
+            raise exception.NotFound(f'there is no superposition {superposition_id}')
+        return None if shown['overlay_bytes'] is None else int(shown['overlay_bytes'])
 
     def ours(self) -> Mapping[str, str]:
         """Return the undecided superpositions of recoveries, as recovery by superposition."""

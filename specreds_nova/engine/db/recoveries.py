@@ -34,7 +34,8 @@ _READ = sa.select(_T).where(_T.c.id == sa.bindparam('the_recovery'))
 _HOLD = sa.update(_T).where(
     _T.c.id == sa.bindparam('the_recovery'), _T.c.epoch == sa.bindparam('the_epoch')).values(
     updated=sa.bindparam('now'))
-_HOLD_ACTIVE = _HOLD.where(_T.c.active == _ACTIVE)
+_REFRESH = sa.select(_T.c.epoch, _T.c.state, _T.c.abort).where(
+    _T.c.id == sa.bindparam('the_recovery'))
 
 # Outcomes that are impossible after the commit point.
 _PRIMARY_LIVES = (model.PRIMARY, model.ABORTED)
@@ -204,17 +205,38 @@ def _changed(recovery: model.Recovery, new: Mapping[str, Any]) -> model.Recovery
     return dataclasses.replace(recovery, **shown, steps=())
 
 
-def hold(connection: sa.Connection, recovery: model.Recovery, *, ended: bool, now: float) -> None:
-    """Lock a recovery until the transaction ends.
+def hold(connection: sa.Connection, recovery: model.Recovery, now: float) -> model.Recovery:
+    """Lock a recovery, which may have ended, until the transaction ends, and return it.
 
-    :param ended: whether the recovery may have ended
     :raises exception.Superseded: another engine has taken over the recovery
-    :raises exception.Ended: the recovery has ended
     """
-    held = connection.execute(_HOLD if ended else _HOLD_ACTIVE, {
+    held = connection.execute(_HOLD, {
         'the_recovery': recovery.id, 'the_epoch': recovery.epoch, 'now': now})
     if held.rowcount != 1:
         raise _lost(recovery, get(connection, recovery.id))
+    return recovery
+
+
+def refresh(connection: sa.Connection, recovery: model.Recovery) -> model.Recovery:
+    """Return a recovery with what others may have changed: in one epoch, whether to abort it.
+
+    :raises exception.Superseded: another engine has taken over the recovery
+    :raises exception.Ended: the recovery has ended
+    """
+    row = connection.execute(_REFRESH, {'the_recovery': recovery.id}).one_or_none()
+    if row is None or row.state == model.ENDED:
+        raise exception.Ended(f'recovery {recovery.id} has ended')
+    if row.epoch != recovery.epoch:
+        raise _lost(recovery, get(connection, recovery.id))
+    return recovery if row.abort == recovery.abort else dataclasses.replace(
+        recovery, abort=row.abort)
+
+
+def revoked(connection: sa.Connection, engine: str) -> set[str]:
+    """Return the recoveries that race, and are to be aborted or belong to other engines."""
+    return set(connection.execute(sa.select(_T.c.id).where(
+        _T.c.active == _ACTIVE, _T.c.state == model.RACING,
+        _T.c.abort | (_T.c.engine != engine))).scalars())
 
 
 def request_abort(connection: sa.Connection, recovery_id: str, now: float) -> bool:

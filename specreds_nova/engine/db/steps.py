@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps of recoveries in the database."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+import dataclasses
 
 import sqlalchemy as sa
 
 from specreds_nova.engine import model
-from specreds_nova.engine.db import recoveries
 from specreds_nova.engine.db import tables
 
 _T = tables.STEPS
@@ -18,6 +17,10 @@ _READ = (sa.select(*_SHOWN).where(_T.c.recovery == sa.bindparam('the_recovery'))
          .order_by(_T.c.began, _T.c.id))
 _LATEST = sa.select(sa.func.max(_T.c.attempt)).where(
     _T.c.recovery == sa.bindparam('the_recovery'), _T.c.name == sa.bindparam('the_name'))
+_SAME = sa.select(_T.c.id).where(
+    _T.c.recovery == sa.bindparam('the_recovery'), _T.c.name == sa.bindparam('the_name'),
+    _T.c.attempt == sa.bindparam('the_attempt'), _T.c.engine == sa.bindparam('the_engine'),
+    _T.c.began == sa.bindparam('the_begin'))
 _BEGIN = sa.insert(_T)
 _END = (sa.update(_T).where(
     _T.c.recovery == sa.bindparam('the_recovery'), _T.c.name == sa.bindparam('the_name'),
@@ -31,37 +34,45 @@ def get(connection: sa.Connection, recovery_id: str) -> tuple[model.Step, ...]:
     return tuple(model.Step(**row._mapping) for row in rows)
 
 
-def following(recovery: model.Recovery, name: str) -> int:
-    """Return the attempt that follows those that a recovery was read with."""
-    return 1 + max((step.attempt for step in recovery.steps if step.name == name), default=0)
+def begin(connection: sa.Connection, recovery: model.Recovery, begun: Sequence[model.Step], *,
+          anew: bool) -> tuple[model.Step, ...]:
+    """Record steps, and return them with their attempts.
 
-
-def begin(connection: sa.Connection, recovery: model.Recovery, name: str, attempt: int | None,
-          now: float) -> int:
-    """Record the begin of a step, and return its attempt.
-
-    :param attempt: None for that which follows the recorded ones
-    :raises exception.Superseded: the recovery has a newer epoch, or it has ended
-    :raises DBDuplicateEntry: the attempt is recorded already
+    :param anew: a step may be recorded already, or its attempt by another step
+    :raises DBDuplicateEntry: unless ``anew``, the attempt of a step is recorded already
     """
-    recoveries.hold(connection, recovery, ended=False, now=now)
-    if attempt is None:
-        before: int | None = connection.execute(
-            _LATEST, {'the_recovery': recovery.id, 'the_name': name}).scalar_one()
-        attempt = (before or 0) + 1
-    connection.execute(_BEGIN, {
-        'recovery': recovery.id, 'name': name, 'attempt': attempt,
-        'engine': recovery.engine or '', 'began': now, 'detail': {}})
-    return attempt
+    stored, new = [], []
+    for step in begun:
+        if anew and _is_recorded(connection, recovery, step):
+            stored.append(step)
+            continue
+        if anew:
+            step = dataclasses.replace(step, attempt=_following(connection, recovery, step.name))
+        stored.append(step)
+        new.append({'recovery': recovery.id, 'name': step.name, 'attempt': step.attempt,
+                    'engine': step.engine, 'began': step.began, 'ended': step.ended,
+                    'detail': dict(step.detail)})
+    if new:
+        connection.execute(_BEGIN, new)
+    return tuple(stored)
 
 
-def end(connection: sa.Connection, recovery: model.Recovery, name: str, attempt: int,
-        detail: Mapping[str, Any], now: float) -> None:
-    """Record the end of a step, unless its end is recorded already.
+def end(connection: sa.Connection, recovery: model.Recovery, ended: Sequence[model.Step]) -> None:
+    """Record the ends of steps, unless their ends are recorded already."""
+    if ended:
+        connection.execute(_END, [{
+            'the_recovery': recovery.id, 'the_name': step.name, 'the_attempt': step.attempt,
+            'at': step.ended, 'told': dict(step.detail)} for step in ended])
 
-    :raises exception.Superseded: the recovery has a newer epoch
-    """
-    recoveries.hold(connection, recovery, ended=True, now=now)
-    connection.execute(_END, {
-        'the_recovery': recovery.id, 'the_name': name, 'the_attempt': attempt, 'at': now,
-        'told': dict(detail)})
+
+def _following(connection: sa.Connection, recovery: model.Recovery, name: str) -> int:
+    latest: int | None = connection.execute(
+        _LATEST, {'the_recovery': recovery.id, 'the_name': name}).scalar_one()
+    return (latest or 0) + 1
+
+
+def _is_recorded(connection: sa.Connection, recovery: model.Recovery, step: model.Step) -> bool:
+    """Return whether a step is recorded: a commit whose answer was lost has succeeded."""
+    return connection.execute(_SAME, {
+        'the_recovery': recovery.id, 'the_name': step.name, 'the_attempt': step.attempt,
+        'the_engine': step.engine, 'the_begin': step.began}).first() is not None

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import dataclasses
+import functools
 import time
 from typing import Any
 
@@ -208,51 +209,58 @@ class Store:
             lambda connection: recoveries.page(connection, dict(filters), limit, marker))
 
     def take_over(self, recovery_id: str, engine: str) -> model.Recovery:
-        """Assign a recovery to an engine in a new epoch, and return it.
+        """Assign a recovery to an engine in a new epoch, and return it with its steps.
 
         A recovery that has ended is returned as it is.
 
         :raises exception.NotFound: the recovery does not exist
         """
-        return self._transactions.run(
-            lambda connection: recoveries.take_over(connection, recovery_id, engine, self._now()))
+        def take(connection: sa.Connection) -> model.Recovery:
+            recovery = recoveries.take_over(connection, recovery_id, engine, self._now())
+            return dataclasses.replace(recovery, steps=steps.get(connection, recovery_id))
+        return self._transactions.run(take)
 
-    def change(self, recovery: model.Recovery, **values: Any) -> model.Recovery:
-        """Change a recovery in its newest epoch.
+    def change(self, recovery: model.Recovery, *, begun: Sequence[model.Step] = (),
+               ended: Sequence[model.Step] = (), **values: Any) -> model.Recovery:
+        """Change a recovery in its newest epoch, and record steps of it, in one transaction.
 
         State ``ENDED`` needs an outcome, and is final; it may be repeated with the same outcome.
 
+        :param begun: steps that begin; those that take no time have ended as well
+        :param ended: steps that were begun before, and end. If nothing else is to be written, the
+            recovery may have ended
+        :returns: the recovery as it is stored, with the steps that begin and their attempts
         :raises exception.Superseded: another engine has taken over the recovery
         :raises exception.Ended: the recovery has ended
         :raises exception.Invalid: the recovery is past the commit point
         """
-        return self._transactions.run(
-            lambda connection: recoveries.change(connection, recovery, values, self._now()))
+        def write(connection: sa.Connection, *, anew: bool) -> model.Recovery:
+            if values or begun or not ended:
+                changed = recoveries.change(connection, recovery, values, self._now())
+            else:
+                changed = recoveries.hold(connection, recovery, self._now())
+            steps.end(connection, recovery, ended)
+            return dataclasses.replace(
+                changed, steps=steps.begin(connection, recovery, begun, anew=anew))
 
-    def begin_step(self, recovery: model.Recovery, name: str) -> int:
-        """Record the begin of a step, and return its attempt, from 1 on.
+        try:
+            return self._transactions.run(functools.partial(write, anew=False))
+        except db_exception.DBDuplicateEntry:
+            # The recovery was read without its steps, or a commit whose answer was lost succeeded.
+            return self._transactions.run(functools.partial(write, anew=True))
+
+    def refresh(self, recovery: model.Recovery) -> model.Recovery:
+        """Return a recovery of this engine with what others may have changed.
 
         :raises exception.Superseded: another engine has taken over the recovery
         :raises exception.Ended: the recovery has ended
         """
-        def begin(attempt: int | None) -> int:
-            return self._transactions.run(
-                lambda connection: steps.begin(connection, recovery, name, attempt, self._now()))
+        return self._transactions.run(
+            lambda connection: recoveries.refresh(connection, recovery))
 
-        try:
-            return begin(steps.following(recovery, name))
-        except db_exception.DBDuplicateEntry:
-            # The recovery was read without its steps, or a commit whose answer was lost succeeded.
-            return begin(None)
-
-    def end_step(self, recovery: model.Recovery, name: str, attempt: int,
-                 detail: Mapping[str, Any]) -> None:
-        """Record the end of a step, even if the recovery has ended.
-
-        :raises exception.Superseded: another engine has taken over the recovery
-        """
-        self._transactions.run(lambda connection: steps.end(
-            connection, recovery, name, attempt, detail, self._now()))
+    def revoked(self, engine: str) -> set[str]:
+        """Return the recoveries that race, and are to be aborted or belong to other engines."""
+        return self._transactions.run(lambda connection: recoveries.revoked(connection, engine))
 
     def request_abort(self, recovery_id: str) -> bool:
         """Record the abort of a recovery; return False if it is past the commit point."""

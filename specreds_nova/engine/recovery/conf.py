@@ -16,7 +16,8 @@ OPTIONS: list[cfg.Opt] = [
                       'grows by 5 ms with each backup.'),
     cfg.FloatOpt('dirty_interval', default=2.0, min=0.1,
                  help='Seconds between two checks for writes of the primary while the backup is '
-                      'not ready. The interval is longer where a check takes long.'),
+                      'not ready. The interval is longer where a check takes long, and grows by '
+                      '5 ms with each backup.'),
     cfg.IntOpt('ready_timeout', default=300, min=1,
                help='Seconds after which a backup that has not become ready is late. '
                     'Server metadata specreds:ready_timeout, or else the image property '

@@ -15,6 +15,7 @@ from specreds_nova.engine.recovery import crowds as all_crowds
 from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import observer as observers
 from specreds_nova.engine.recovery import preparation_limit
+from specreds_nova.engine.recovery import revocations as all_revocations
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Context:
     :ivar preparations: limits how many backups are prepared at once
     :ivar group_turns: lets the members of a server group choose hosts one after the other
     :ivar crowds: the recoveries that look for the same thing again and again
+    :ivar revocations: recoveries that others may have changed
     :ivar leases: times since which hosts have no network lease
     :ivar in_background: calls a function, on another thread if there is one
     :ivar together: calls functions, at the same time if that is possible, and returns their
@@ -42,6 +44,7 @@ class Context:
     store: interfaces.Store
     options: Any
     destinations: destination_limits.DestinationLimits
+    revocations: all_revocations.Revocations
     preparations: preparation_limit.PreparationLimit = dataclasses.field(
         default_factory=preparation_limit.PreparationLimit)
     group_turns: preparation_limit.Turns = dataclasses.field(
@@ -84,6 +87,7 @@ def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: Clie
         suspects=suspects, store=database, options=options,
         destinations=destination_limits.DestinationLimits(
             clock, database, limits, suspects.healthy),
+        revocations=all_revocations.Revocations(clock, database),
         preparations=preparation_limit.PreparationLimit(fibers.callers, fibers=fibers),
         group_turns=preparation_limit.Turns(fibers),
         in_background=fibers.spawn, together=fibers.together, stopping=stopping,

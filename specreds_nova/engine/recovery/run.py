@@ -42,6 +42,8 @@ class Run(recorded.RecordedRun):
         self._written = False
         # Whether the backup's host asks the sentinel of the primary's host.
         self.asks_sentinel = False
+        # The status with which the backup's host has answered to its start, until the race.
+        self.answer: Mapping[str, Any] | None = None
         if recovery.epoch == 1 and recovery.state == model.QUEUED and not recovery.steps:
             # No engine has worked on it before.
             self._looked = True
@@ -53,14 +55,17 @@ class Run(recorded.RecordedRun):
         with self._lock:
             if self._looked:
                 return self._resumed
-        verdict = self.standing()
+        verdict = self.standing(anew=False)
         with self._lock:
             self._resumed, self._looked = verdict, True
         return verdict
 
-    def standing(self) -> verdicts.StepVerdict | None:
-        """Return the decision that was made or is being made by any engine; None without one."""
-        recovery = self.fresh()
+    def standing(self, *, anew: bool = True) -> verdicts.StepVerdict | None:
+        """Return the decision that was made or is being made by any engine; None without one.
+
+        :param anew: read the recovery again; the begin of a step does that as well
+        """
+        recovery = self.fresh() if anew else self.recovery
         if recovery.state == model.MERGING:
             return verdicts.StepVerdict(verdicts.ADOPTED)
         last = self._last_collapse()

@@ -56,8 +56,11 @@ class RecoveryWorker:
                  recovery.server, recovery.epoch)
         errors = _Errors(self._context)
         while recovery.state != model.ENDED:
-            self._once(runs.Run(self._context, recovery, server), errors)
-            server = None
+            run = runs.Run(self._context, recovery, server)
+            self._once(run, errors)
+            server, recovery = None, run.recovery
+            if recovery.state == model.ENDED:
+                break
             stored = waiting.insist(self._context.store.get, recovery_id)
             if stored is None:
                 return
@@ -73,6 +76,7 @@ class RecoveryWorker:
             attempt(run)
         except exception.RetryAttempt as exc:
             LOG.info('recovery %s: another attempt begins: %s', run.id, exc)
+            run.flush()
             self._context.destinations.enter(run.id)
             self._context.observer.races(run.id)
         except exception.Unreachable as exc:

@@ -13,6 +13,7 @@ from specreds_nova.engine.detection import gates
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import dispatch
+from specreds_nova.engine.recovery import revocations
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import worker as workers
 from testing.simulation import backups
@@ -106,6 +107,7 @@ class Engine:
             store=database, options=settings,
             destinations=destination_limits.DestinationLimits(
                 clock, database, detection_conf.limits(settings)),
+            revocations=revocations.Revocations(clock, database),
             in_background=lambda act: hub.spawn(name, act))
         self._context = context
         self._worker = workers.RecoveryWorker(context, attempt, name)

@@ -67,11 +67,11 @@ class WatchTest(base.StoryTest):
     @ddt.unpack
     def test_missing_precaution_is_detected_after_a_crash(self, name: str, tale: str) -> None:
         wrong = []
-        instead = {'insisting': lambda self: False, 'standing': lambda self: None}[name]
+        instead = {'insisting': lambda self: False, 'standing': lambda self, **values: None}[name]
         for seed in range(8):
             calls = self.play(tale, seed).calls
             for number in [number for number, call in enumerate(calls, 1)
-                           if call in ('cinder.collapse', 'store.end_step')][-6:]:
+                           if call in ('cinder.collapse', 'store.change')][-6:]:
                 with mock.patch.object(runs.Run, name, instead):
                     wrong += story.Story(story.load(tale), seed, clients.Faults(
                         kill_at=number, after=True)).run().wrong

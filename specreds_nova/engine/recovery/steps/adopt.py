@@ -40,7 +40,7 @@ def adopt(run: runs.Run, promoted: verdicts.StepVerdict) -> verdicts.StepVerdict
                                 lambda host: promote.let_out(run, host, {}) is None)
     if failure is not None:
         return failure
-    run.change(state=model.MERGING)
+    run.plan(state=model.MERGING)
     return verdicts.StepVerdict(verdicts.ADOPTED)
 
 

@@ -37,7 +37,7 @@ def decide(run: runs.Run, raced: verdicts.StepVerdict) -> verdicts.StepVerdict:
     :raises exception.RetryAttempt: no decision was made: another attempt is needed
     """
     # Another engine may have had it decided, and died before it recorded the outcome.
-    verdict = run.standing() or raced
+    verdict = run.standing(anew=raced.kind != verdicts.READY) or raced
     if verdict.kind == verdicts.READY:
         reading = tenant.Reading(run)
         reading.begin()
@@ -70,6 +70,8 @@ def commit(run: runs.Run) -> None:
     """Record the commit point, and that the host has to be cleaned when it returns."""
     if runs.before_commit(run.recovery):
         run.change(state=model.COMMITTED)
+    else:
+        run.flush()
     cleaning.require(run, run.recovery.host)
 
 
@@ -225,7 +227,6 @@ def _harden(run: runs.Run) -> verdicts.StepVerdict | None:
     silence = unanswered.UnansweredSince(run, host)
     with run.step(timeline.HARDEN) as detail:
         while True:
-            run.fresh()
             verdict = run.spared()
             if verdict is None:
                 try:
@@ -240,3 +241,4 @@ def _harden(run: runs.Run) -> verdicts.StepVerdict | None:
                 detail['why'] = verdict.why
                 return verdict
             run.pause(_PAUSE)
+            run.fresh()

@@ -2,6 +2,7 @@
 """Step ``destination``: the engine chooses a host for the backup."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import destination_limits
@@ -39,17 +40,44 @@ def choose(run: runs.Run) -> verdicts.StepVerdict:
         if len(run.chosen()) >= run.options.max_attempts:
             return verdicts.StepVerdict(
                 verdicts.EVACUATE, f'{len(run.chosen())} backups of it have failed')
-        with run.step(timeline.DESTINATION) as detail:
-            # Members of a group that choose at the same time would start over again and again.
-            group = None if server.group is None else str(server.group['id'])
-            with run.context.group_turns.of(group, run.id):
-                choice = _search(run, server)
-            if isinstance(choice, verdicts.StepVerdict):
-                detail['none'] = choice.why
-                return choice
-            host, candidates = choice
-            detail.update(host=host, candidates=candidates)
+        choice = _chosen(run, server)
+        if isinstance(choice, verdicts.StepVerdict):
+            return choice
+        host, _ = choice
     return verdicts.StepVerdict(verdicts.STARTED, host)
+
+
+def _chosen(run: runs.Run, server: model.Server) -> tuple[str, int] | verdicts.StepVerdict:
+    """Search for a host, and record the step: at once only if the search has to wait."""
+    began = run.now
+    choice = _in_turn(run, server, wait=False)
+    if choice is None:
+        with run.step(timeline.DESTINATION) as detail:
+            choice = _in_turn(run, server)
+            assert choice is not None, 'it waits for a host'
+            detail.update(_described(choice))
+    else:
+        run.took(timeline.DESTINATION, began, _described(choice))
+    return choice
+
+
+def _described(choice: tuple[str, int] | verdicts.StepVerdict) -> dict[str, Any]:
+    """Return the detail of the step."""
+    if isinstance(choice, verdicts.StepVerdict):
+        return {'none': choice.why}
+    host, candidates = choice
+    return {'host': host, 'candidates': candidates}
+
+
+def _in_turn(run: runs.Run, server: model.Server, *, wait: bool = True
+             ) -> tuple[str, int] | verdicts.StepVerdict | None:
+    """Search for a host when no other member of the server's group does.
+
+    Members that choose at the same time would start over again and again.
+    """
+    group = None if server.group is None else str(server.group['id'])
+    with run.context.group_turns.of(group, run.id):
+        return _search(run, server, wait=wait)
 
 
 def settle(run: runs.Run) -> bool:
@@ -60,6 +88,8 @@ def settle(run: runs.Run) -> bool:
     does not.
     """
     host, server = _unused(run.recovery), run.server()
+    if server is not None and _policy(server) in _STRICT:
+        run.flush()
     if host is None or server is None or suits(run, host):
         # A backup that may run keeps its host: a second one would have the same disks open.
         return True
@@ -76,15 +106,18 @@ def settle(run: runs.Run) -> bool:
 def suits(run: runs.Run, host: str) -> bool:
     """Return whether a host suits the backups of the other members of the server's group."""
     server = run.server()
-    policy = str((server.group or {}).get('policy') or '') if server is not None else ''
-    if server is None or policy not in _STRICT:
+    if server is None or _policy(server) not in _STRICT:
         return True
     placed = run.insist(run.context.destinations.placed, server)
     if not placed:
         return True
-    if policy == _TOGETHER:
+    if _policy(server) == _TOGETHER:
         return host in placed.values()
     return run.insist(run.context.compute.suits_group, server, host, placed)
+
+
+def _policy(server: model.Server) -> str:
+    return str((server.group or {}).get('policy') or '')
 
 
 def _unused(recovery: model.Recovery) -> str | None:
@@ -97,8 +130,12 @@ def _unused(recovery: model.Recovery) -> str | None:
     return None
 
 
-def _search(run: runs.Run, server: model.Server) -> tuple[str, int] | verdicts.StepVerdict:
-    """Return a host, once one may take another backup, and how many candidates there are."""
+def _search(run: runs.Run, server: model.Server, *, wait: bool
+            ) -> tuple[str, int] | verdicts.StepVerdict | None:
+    """Return a host, once one may take another backup, and how many candidates there are.
+
+    :param wait: whether to wait if all candidates are at their limits; else None is returned
+    """
     avoid = run.chosen()
     # Hosts that others are looked for beside: those with failed backups, and full ones.
     passed = set(avoid)
@@ -117,6 +154,8 @@ def _search(run: runs.Run, server: model.Server) -> tuple[str, int] | verdicts.S
         if over := run.over():
             return over
         if passed.issuperset(candidates):
+            if not wait:
+                return None
             passed = set(avoid)
             run.pause(_PAUSE)
         else:

@@ -25,7 +25,7 @@ def end(run: runs.Run, merged: verdicts.StepVerdict) -> str:
 
 
 def _recovered(run: runs.Run) -> str:
-    steps = run.fresh().steps
+    steps = run.recovery.steps
     decisions = [step.detail.get('outcome') for step in steps if step.name == timeline.COLLAPSE]
     if decisions and decisions[-1] == 'late-dirty':
         return model.RESTARTED

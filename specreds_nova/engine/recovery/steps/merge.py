@@ -5,6 +5,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from specreds_nova.engine import exception
 from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import run as runs
@@ -25,8 +26,9 @@ def merge(run: runs.Run, adopted: verdicts.StepVerdict) -> verdicts.StepVerdict:
     with run.step(timeline.MERGE) as detail, run.context.crowds.waiting('merge') as crowd:
         silent_since = None
         while True:
-            written = run.insist(run.context.volumes.written, superposition)
-            if written is None and run.insist(run.context.volumes.state, superposition) is None:
+            try:
+                written = run.insist(run.context.volumes.written, superposition)
+            except exception.NotFound:
                 return adopted
             if written is not None and written > detail.get('bytes', -1):
                 detail['bytes'] = written

@@ -27,7 +27,7 @@ _REST, _LONGEST_REST = 10.0, 30.0
 # Seconds between two questions to Nova what users have asked for. Nova works on a request for a
 # server whose host lives, and that server's network is complete only without a backup.
 _SELDOM = 10.0
-# Seconds by which status_interval grows with each recovery that races.
+# Seconds by which status_interval and dirty_interval grow with each recovery that races.
 _SHARE = 0.005
 # Phases of a backup that its host reports.
 _RUNS = ('running', 'hardened')
@@ -58,7 +58,10 @@ class _Race:
         self._backup = run.backup_id
         self._began = _began(run)
         self._read = run.now
-        self._sweep = run.now + run.options.dirty_interval
+        share = _SHARE * run.context.destinations.count()
+        self._status_interval = run.options.status_interval + share
+        self._dirty_interval = run.options.dirty_interval + share
+        self._sweep = run.now + self._dirty_interval
         self._asked = run.now
         self._unanswered = unanswered.UnansweredSince(run, self._host)
         self._missing = 0
@@ -72,30 +75,37 @@ class _Race:
 
     def wait(self) -> verdicts.StepVerdict:
         """Repeat the checks until one of them has a verdict."""
-        run = self._run
-        interval = run.options.status_interval + _SHARE * run.context.destinations.count()
         while True:
-            verdict = self._primary() or self._status() or self._late() or self._request()
+            verdict = (self._over() or self._status() or self._dirty_if_due() or self._late()
+                       or self._request())
             if verdict is not None:
                 return verdict
-            self._pause(interval)
+            self._pause()
 
-    def _pause(self, seconds: float) -> None:
+    def _pause(self) -> None:
         """Wait, but not longer than until the host reports that the backup is ready."""
+        run, seconds = self._run, self._status_interval
         if self._reported:
             # One report is enough: the status of the backup is requested after it.
-            self._run.pause(seconds)
+            run.pause(seconds)
         else:
-            self._reported = self._run.wait(self._run.context.suspects.await_ready, self._host,
-                                        self._backup, seconds)
+            self._reported = run.wait(run.context.suspects.await_ready, self._host, self._backup,
+                                      seconds)
 
-    def _primary(self) -> verdicts.StepVerdict | None:
+    def _over(self) -> verdicts.StepVerdict | None:
         run = self._run
         if run.now - self._read >= _READ_INTERVAL:
             self._read = run.now
-            run.fresh()
-        if verdict := run.over():
-            return verdict
+            if run.insist(run.context.revocations.concern, run.recovery):
+                run.fresh()
+        return run.over()
+
+    def _dirty_if_due(self) -> verdicts.StepVerdict | None:
+        """Check for writes of the primary, if that is due.
+
+        The status of the backup is requested before: the decision checks for writes anyway.
+        """
+        run = self._run
         began = run.now
         if began < self._sweep:
             return None
@@ -103,7 +113,7 @@ class _Race:
             return self._dirty()
         finally:
             rest = min(_REST * (run.now - began), _LONGEST_REST)
-            self._sweep = run.now + max(run.options.dirty_interval, rest)
+            self._sweep = run.now + max(self._dirty_interval, rest)
 
     def _dirty(self) -> verdicts.StepVerdict | None:
         run = self._run
@@ -125,8 +135,9 @@ class _Race:
         run = self._run
         why = f'{self._host} is silent'
         if not run.silent(self._host):
+            status, run.answer = run.answer, None
             try:
-                status = run.context.backups.status(self._host, self._backup)
+                status = status or run.context.backups.status(self._host, self._backup)
             except exception.Unreachable as exc:
                 why = str(exc)
             except backup_errors.BackupError as exc:
@@ -171,6 +182,7 @@ class _Race:
         if run.now - self._asked < _SELDOM:
             return None
         self._asked = run.now
+        run.fresh()
         try:
             return tenant.request(run, run.context.compute.server(run.recovery.server))
         except exception.Unreachable:

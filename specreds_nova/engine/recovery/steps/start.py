@@ -88,7 +88,7 @@ def _note(run: runs.Run, placed: verdicts.StepVerdict, superposed: verdicts.Step
             and run.superposition() == superposed.why):
         values['superposition'] = superposed.why
     if values:
-        run.change(**values)
+        run.plan(**values)
 
 
 _ELSEWHERE = 'elsewhere'
@@ -100,8 +100,8 @@ def _on(run: runs.Run, host: str, superposition: str) -> verdicts.StepVerdict | 
     backup = run.backup_id
     while True:
         try:
-            run.context.backups.start(host, backup, run.recovery.server, superposition,
-                                      run.recovery.expected_marker)
+            run.answer = run.context.backups.start(
+                host, backup, run.recovery.server, superposition, run.recovery.expected_marker)
             return None
         except backup_errors.ServerNotEligible as exc:
             return verdicts.StepVerdict(_ELSEWHERE, exc.format_message())

@@ -75,7 +75,7 @@ class RecoveryTest(cloud.CommandTest):
 
     def test_show_as_a_table_draws_the_steps(self) -> None:
         recovery = self.store.take_over(self.create_racing().id, 'engine2')
-        self.store.begin_step(recovery, 'start')
+        self.begin_step(recovery, 'start')
         printed = self.run_command('recovery', 'show', base.ID, '-c', 'why', '-c', 'steps')
         lines = [re.sub(r'^\| \w* +\| (.*?) *\|$', r'\1', line)
                  for line in printed.splitlines() if '---' not in line]

@@ -83,8 +83,8 @@ class APITest(db_base.StoreTest):
             id=ID, server=SERVER, why=WHY, priority=10, expected=2.5)
         recovery = self.store.change(recovery, state=model.RACING, destination='node2')
         self.clock.time = 1000.25
-        attempt = self.store.begin_step(recovery, 'super')
+        attempt = self.begin_step(recovery, 'super')
         self.clock.time = 1000.375
-        self.store.end_step(recovery, 'super', attempt, {'volumes': 2})
-        self.store.begin_step(recovery, 'start')
+        self.end_step(recovery, 'super', attempt, {'volumes': 2})
+        self.begin_step(recovery, 'start')
         return recovery

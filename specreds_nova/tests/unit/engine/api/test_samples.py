@@ -76,10 +76,10 @@ class SamplesTest(base.APITest):
         racing = self.store.change(racing, state=model.RACING, destination='node2',
                                    superposition=_SUPERPOSITION)
         for name, took, detail in _STEPS[:3]:
-            attempt = self.store.begin_step(racing, name)
+            attempt = self.begin_step(racing, name)
             self.clock.time += took
-            self.store.end_step(racing, name, attempt, detail)
-        self.store.begin_step(racing, 'race')
+            self.end_step(racing, name, attempt, detail)
+        self.begin_step(racing, 'race')
 
     @ddt.data(*_CALLS)
     def test_sample_is_what_the_api_answers(self, name: str) -> None:

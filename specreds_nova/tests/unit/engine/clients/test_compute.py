@@ -278,6 +278,13 @@ class ComputeTest(base.ServiceTest):
             self.assertTrue(self.compute.force_down('h2', True))
             self.assertNotIn('h2', self.compute.candidates(self._server()))
         self.assertEqual(1, [path for _, path, _ in self.session.calls].count('/os-services'))
+        self.assertEqual(1, [method for method, _, _ in self.session.calls].count('PUT'))
+
+    def test_host_is_forced_down_again_after_that_was_taken_back(self) -> None:
+        self.session.answer('PUT', '/os-services/service-h2', None)
+        for down in (True, False, True):
+            self.assertTrue(self.compute.force_down('h2', down))
+        self.assertEqual(3, [method for method, _, _ in self.session.calls].count('PUT'))
 
     def test_force_down_reports_whether_nova_did_it(self) -> None:
         self.session.answer('PUT', '/os-services/service-h1', None)

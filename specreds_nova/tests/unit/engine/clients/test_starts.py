@@ -6,6 +6,7 @@ import threading
 from typing import Any
 from unittest import mock
 
+import ddt
 import testtools
 
 from specreds_nova import exception as backup_errors
@@ -15,8 +16,10 @@ from specreds_nova.engine.clients import starts
 
 _TIMEOUT = 20.0
 _WHAT = ('backup', 'server', 'superposition', 'a marker')
+_RUNS = {'phase': 'running', 'superposition_id': 'superposition'}
 
 
+@ddt.ddt
 class StartsTest(testtools.TestCase):
     """A host starts a backup, whatever the number of others."""
 
@@ -58,14 +61,22 @@ class StartsTest(testtools.TestCase):
 
     def test_start_among_many_is_begun_and_looked_at(self) -> None:
         self.hosts.status.side_effect = [backup_errors.BackupNotFound(backup_id='backup'),
-                                         {'phase': 'starting'}, {'phase': 'running'}]
-        self.assertEqual({'phase': 'running'}, self._started(0))
+                                         {'phase': 'starting'}, _RUNS]
+        self.assertEqual(_RUNS, self._started(0))
         self.hosts.begin.assert_called_once_with('h2', *_WHAT)
         self.assertEqual(3, self.hosts.status.call_count)
+        # The status is that which a call would return.
+        self.hosts.start.assert_not_called()
+
+    @ddt.data({'phase': 'failed'}, {'phase': 'running', 'superposition_id': 'another'})
+    def test_host_that_runs_no_such_backup_says_why(self, status: dict[str, str]) -> None:
+        self.hosts.status.return_value = status
+        self.hosts.start.side_effect = backup_errors.BackupConflict(reason='it has failed')
+        self.assertIsInstance(self._started(0), backup_errors.BackupConflict)
         self.hosts.start.assert_called_once_with('h2', *_WHAT)
 
     def test_many_starts_share_the_looks(self) -> None:
-        self.hosts.status.side_effect = [{'phase': 'starting'}, {'phase': 'running'}]
+        self.hosts.status.side_effect = [{'phase': 'starting'}, _RUNS]
         backups = starts.Backups(self.fibers, self.hosts, self.clock, 0)
         backups._waiting = 1999
         self.fibers.spawn(lambda: self.results.put(backups.start('h2', *_WHAT)))

@@ -186,12 +186,12 @@ class VolumesTest(base.ServiceTest):
         self.session.fail('DELETE', f'{_BASE}/s1', 409)
         self.raised(exception.Refused, self.volumes.drop, 's1')
 
-    def test_written_bytes_of_a_missing_superposition_are_none(self) -> None:
+    def test_written_bytes_are_those_of_the_overlay(self) -> None:
         self.session.answer('GET', f'{_BASE}/s1', {
             'superposition': _shown('merging', overlay_bytes=4096)})
         self.assertEqual(4096, self.volumes.written('s1'))
         self.session.fail('GET', f'{_BASE}/s1', 404)
-        self.assertIsNone(self.volumes.written('s1'))
+        self.raised(exception.NotFound, self.volumes.written, 's1')
 
     def test_superpositions_of_operators_are_not_ours(self) -> None:
         self._list(_shown('superposed'), _shown('superposed', None, id='s2'))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Base class of the tests of the store, in memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 import contextlib
 from typing import Any
 
@@ -16,6 +16,7 @@ from specreds_nova.engine.db import connection
 from specreds_nova.engine.db import migration
 from specreds_nova.engine.db import store
 from specreds_nova.tests.unit.engine import clock as clocks
+from specreds_nova.tests.unit.engine import steps
 
 
 def make_store(clock: clocks.Clock, url: str = 'sqlite://') -> store.Store:
@@ -81,3 +82,12 @@ class StoreTest(testtools.TestCase):
         """End a recovery."""
         ended: model.Recovery = self.store.change(recovery, state=model.ENDED, outcome=outcome)
         return ended
+
+    def begin_step(self, recovery: model.Recovery, name: str) -> int:
+        """Record the begin of a step, and return its attempt."""
+        return steps.begin(self.store, recovery, name, self.clock.time)
+
+    def end_step(self, recovery: model.Recovery, name: str, attempt: int,
+                 detail: Mapping[str, Any]) -> None:
+        """Record the end of a step."""
+        steps.end(self.store, recovery, name, attempt, detail, self.clock.time)

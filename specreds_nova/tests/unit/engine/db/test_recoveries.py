@@ -77,16 +77,16 @@ class RecoveriesTest(base.StoreTest):
 
     def test_superseded_engine_changes_nothing(self) -> None:
         former = self.created()
-        attempt = self.store.begin_step(former, 'super')
+        attempt = self.begin_step(former, 'super')
         newer = self.store.take_over(former.id, 'engine2')
         self.assertEqual((former.epoch + 1, 'engine2'), (newer.epoch, newer.engine))
         self.assertRaises(exception.Superseded, self.store.change, former, state=model.RACING)
         self.assertRaises(exception.Superseded, self.end, former)
-        self.assertRaises(exception.Superseded, self.store.begin_step, former, 'super')
-        self.assertRaises(exception.Superseded, self.store.end_step, former, 'super', attempt, {})
+        self.assertRaises(exception.Superseded, self.begin_step, former, 'super')
+        self.assertRaises(exception.Superseded, self.end_step, former, 'super', attempt, {})
         stored = self.store.get(former.id)
         assert stored is not None
-        self.assertEqual(newer, dataclasses.replace(stored, steps=()))
+        self.assertEqual(newer, stored)
         self.assertIsNone(stored.steps[0].ended)
 
     def test_engine_may_supersede_itself(self) -> None:
@@ -108,7 +108,7 @@ class RecoveriesTest(base.StoreTest):
         self.assertEqual(ended, self.end(recovery))
         self.assertRaises(exception.Ended, self.end, recovery, model.FAILED)
         self.assertRaises(exception.Ended, self.store.change, recovery, destination='node3')
-        self.assertRaises(exception.Ended, self.store.begin_step, recovery, 'late')
+        self.assertRaises(exception.Ended, self.begin_step, recovery, 'late')
         self.assertEqual(ended, self.store.take_over(recovery.id, 'engine2'))
         self.assertFalse(self.store.request_abort(recovery.id))
         self.assertEqual(ended, self.store.get(recovery.id))
@@ -148,7 +148,7 @@ class RecoveriesTest(base.StoreTest):
 
     def test_prune_deletes_only_old_ended_recoveries(self) -> None:
         old, young, running = self.created(), self.created(), self.created()
-        self.store.begin_step(old, 'super')
+        self.begin_step(old, 'super')
         self.end(old)
         self.clock.time += 100
         self.end(young)
@@ -202,14 +202,62 @@ class PagesTest(base.StoreTest):
 
 class StepsTest(base.StoreTest):
 
+    def test_repeated_change_records_a_step_once(self) -> None:
+        recovery = self.created()
+        step = model.Step('super', 1, 'engine1', 1000.0)
+        for _ in range(2):
+            self.assertEqual((step,), self.store.change(recovery, begun=[step]).steps)
+        stored = self.store.get(recovery.id)
+        assert stored is not None
+        self.assertEqual((step,), stored.steps)
+
+    def test_change_that_fails_records_no_step(self) -> None:
+        recovery = self.created()
+        self.begin_step(recovery, 'super')
+        committed = self.store.change(recovery, state=model.COMMITTED)
+        self.assertRaises(
+            exception.Invalid, self.store.change, committed, state=model.RACING,
+            begun=[model.Step('start', 1, 'engine1', 1000.0)],
+            ended=[model.Step('super', 1, 'engine1', 1000.0, 1001.0)])
+        stored = self.store.get(recovery.id)
+        assert stored is not None
+        self.assertEqual([('super', None)], [(step.name, step.ended) for step in stored.steps])
+
+    def test_step_may_begin_and_end_at_once(self) -> None:
+        recovery = self.created()
+        step = model.Step('destination', 1, 'engine1', 1000.0, 1001.0, {'host': 'node2'})
+        self.store.change(recovery, begun=[step])
+        stored = self.store.get(recovery.id)
+        assert stored is not None
+        self.assertEqual((step,), stored.steps)
+
+    def test_refresh_fails_for_an_engine_that_was_superseded(self) -> None:
+        former = self.created()
+        self.assertEqual(former, self.store.refresh(former))
+        newer = self.store.take_over(former.id, 'engine2')
+        self.assertRaises(exception.Superseded, self.store.refresh, former)
+        self.end(newer)
+        self.assertRaises(exception.Ended, self.store.refresh, newer)
+        self.assertRaises(exception.Ended, self.store.refresh, former)
+
+    def test_racing_recoveries_that_others_have_changed_are_revoked(self) -> None:
+        names = 'mine', 'aborted', 'taken', 'queued'
+        made = {name: self.created(server=name) for name in names}
+        for name in names[:3]:
+            made[name] = self.store.change(made[name], state=model.RACING)
+        for name in ('aborted', 'queued'):
+            self.store.request_abort(made[name].id)
+        self.store.take_over(made['taken'].id, 'engine2')
+        self.assertEqual({made['aborted'].id, made['taken'].id}, self.store.revoked('engine1'))
+
     def test_steps_are_in_order(self) -> None:
         recovery = self.created()
-        self.assertEqual(1, self.store.begin_step(recovery, 'destination'))
-        self.assertEqual(1, self.store.begin_step(recovery, 'super'))
+        self.assertEqual(1, self.begin_step(recovery, 'destination'))
+        self.assertEqual(1, self.begin_step(recovery, 'super'))
         self.clock.time += 1
-        self.store.end_step(recovery, 'super', 1, {'ms': 12})
+        self.end_step(recovery, 'super', 1, {'ms': 12})
         newer = self.store.take_over(recovery.id, 'engine2')
-        self.assertEqual(2, self.store.begin_step(newer, 'destination'))
+        self.assertEqual(2, self.begin_step(newer, 'destination'))
         stored = self.store.get(recovery.id)
         assert stored is not None
         self.assertEqual((
@@ -219,19 +267,19 @@ class StepsTest(base.StoreTest):
 
     def test_first_end_of_a_step_counts(self) -> None:
         recovery = self.created()
-        self.store.begin_step(recovery, 'super')
-        self.store.end_step(recovery, 'super', 1, {'ms': 12})
+        self.begin_step(recovery, 'super')
+        self.end_step(recovery, 'super', 1, {'ms': 12})
         self.clock.time += 1
-        self.store.end_step(recovery, 'super', 1, {'ms': 99})
+        self.end_step(recovery, 'super', 1, {'ms': 99})
         stored = self.store.get(recovery.id)
         assert stored is not None
         self.assertEqual((1000.0, {'ms': 12}), (stored.steps[0].ended, stored.steps[0].detail))
 
     def test_step_that_ends_a_recovery_is_ended(self) -> None:
         recovery = self.created()
-        self.store.begin_step(recovery, 'merge')
+        self.begin_step(recovery, 'merge')
         self.end(recovery)
-        self.store.end_step(recovery, 'merge', 1, {})
+        self.end_step(recovery, 'merge', 1, {})
         stored = self.store.get(recovery.id)
         assert stored is not None
         self.assertEqual(1000.0, stored.steps[0].ended)
@@ -272,17 +320,50 @@ class StatementsTest(base.StoreTest):
         self.assertTrue(changed.abort)
         self.assertEqual(changed, self.store.get(recovery.id))
 
+    def test_end_and_begin_of_steps_are_one_transaction(self) -> None:
+        recovery = self.created()
+        first, second = (model.Step(name, 1, 'engine1', 1000.0) for name in ('super', 'start'))
+        self.store.change(recovery, begun=[first])
+        with self.statements() as executed:
+            changed = self.store.change(
+                recovery, begun=[second], ended=[dataclasses.replace(first, ended=1001.0)],
+                state=model.RACING, destination='node2')
+        self.assertEqual(['UPDATE', 'UPDATE', 'INSERT'], executed)
+        stored = self.store.get(recovery.id)
+        assert stored is not None
+        self.assertEqual((second,), changed.steps)
+        self.assertEqual((dataclasses.replace(first, ended=1001.0), second), stored.steps)
+        self.assertEqual(dataclasses.replace(changed, steps=stored.steps), stored)
+
+    def test_begin_of_a_step_reads_what_others_have_changed(self) -> None:
+        recovery = self.created()
+        self.store.request_abort(recovery.id)
+        step = model.Step('super', 1, 'engine1', 1000.0)
+        self.assertTrue(self.store.change(recovery, begun=[step]).abort)
+        with self.statements() as executed:
+            self.store.change(dataclasses.replace(recovery, abort=True), begun=[
+                dataclasses.replace(step, attempt=2)])
+        self.assertEqual(['UPDATE', 'INSERT'], executed)
+
+    def test_refresh_reads_few_columns(self) -> None:
+        recovery = self.created()
+        self.store.request_abort(recovery.id)
+        with self.statements() as executed:
+            self.assertTrue(self.store.refresh(recovery).abort)
+        self.assertEqual(['SELECT'], executed)
+
     def test_attempts_are_not_read_if_they_are_known(self) -> None:
         recovery = self.created()
         with self.statements() as executed:
-            self.assertEqual(1, self.store.begin_step(recovery, 'super'))
+            self.assertEqual(1, self.begin_step(recovery, 'super'))
         self.assertEqual(['UPDATE', 'INSERT'], executed)
         stored = self.store.get(recovery.id)
         assert stored is not None
         with self.statements() as executed:
-            self.assertEqual(2, self.store.begin_step(stored, 'super'))
+            self.assertEqual(2, self.begin_step(stored, 'super'))
         self.assertEqual(['UPDATE', 'INSERT'], executed)
-        self.assertEqual(3, self.store.begin_step(recovery, 'super'))
+        self.clock.time += 1
+        self.assertEqual(3, self.begin_step(recovery, 'super'))
         stored = self.store.get(recovery.id)
         assert stored is not None
         self.assertEqual([1, 2, 3], [step.attempt for step in stored.steps])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Base class of the tests of recoveries, in which nothing takes time."""
 
+from collections.abc import Mapping
 from typing import Any
 from unittest import mock
 
@@ -11,7 +12,9 @@ from specreds_nova.engine.detection import servers
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import observer
+from specreds_nova.engine.recovery import revocations
 from specreds_nova.tests.unit.engine import clock as clocks
+from specreds_nova.tests.unit.engine import steps
 from testing.simulation import settings
 from testing.simulation import store as stores
 
@@ -60,7 +63,7 @@ class RecoveryTest(testtools.TestCase):
             suspects=self.suspects, store=store, options=settings.options(**options),
             destinations=destination_limits.DestinationLimits(
                 self.clock, store, limits or self.limits, self.suspects.healthy),
-            observer=self.observer)
+            revocations=revocations.Revocations(self.clock, store), observer=self.observer)
 
     def make_recovery(self, server: str = 'a', **values: Any) -> model.Recovery:
         """Return a recovery that is in the store."""
@@ -77,3 +80,12 @@ class RecoveryTest(testtools.TestCase):
         assert changed is not None, 'nobody else changes it'
         self.clock.time += 10.0
         return changed
+
+    def begin_step(self, recovery: model.Recovery, name: str) -> int:
+        """Record the begin of a step, and return its attempt."""
+        return steps.begin(self.store, recovery, name, self.clock.time)
+
+    def end_step(self, recovery: model.Recovery, name: str, attempt: int,
+                 detail: Mapping[str, Any]) -> None:
+        """Record the end of a step."""
+        steps.end(self.store, recovery, name, attempt, detail, self.clock.time)

@@ -26,18 +26,19 @@ class TenantTest(base.RecoveryTest):
         super().setUp()
         self.suspect()
         recovery = self.make_recovery(state=model.RACING, destination='h2', superposition='sp')
-        self.superpose(_SUPERPOSED, recovery)
+        self.run_ = runs.Run(self.context, recovery)
+        self.superpose(_SUPERPOSED)
         self.shows()
         self.volumes.collapse.return_value = 'promoted'
         self.volumes.state.return_value = 'superposed'
         self.backups.harden.return_value = {}
-        self.run_ = runs.Run(self.context, recovery)
 
-    def superpose(self, detail: dict[str, Any], recovery: model.Recovery | None = None) -> None:
+    def superpose(self, detail: dict[str, Any]) -> None:
         """Record a superposition."""
-        recovery = recovery or self.run_.recovery
-        attempt = self.store.begin_step(recovery, timeline.SUPER)
-        self.store.end_step(recovery, timeline.SUPER, attempt, detail)
+        recovery = self.run_.recovery
+        attempt = self.begin_step(recovery, timeline.SUPER)
+        self.end_step(recovery, timeline.SUPER, attempt, detail)
+        self.run_ = runs.Run(self.context, self.store.history[recovery.id])
 
     def shows(self, **values: Any) -> None:
         """Set the server as Nova shows it."""

@@ -19,7 +19,9 @@ class PromoteTest(base.RecoveryTest):
     def promote(self) -> model.Step:
         """Promote a backup, and return the recorded step."""
         recovery = self.make_recovery('a', state=model.COMMITTED, destination='h2')
-        promote.promote(runs.Run(self.context, recovery), verdicts.StepVerdict(verdicts.PROMOTED))
+        run = runs.Run(self.context, recovery)
+        promote.promote(run, verdicts.StepVerdict(verdicts.PROMOTED))
+        run.flush()
         [step] = self.store.history[recovery.id].steps
         return step
 

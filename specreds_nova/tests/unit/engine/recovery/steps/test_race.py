@@ -33,6 +33,42 @@ class RacingTest(base.RecoveryTest):
         run = runs.Run(self.context, self.recovery)
         return race.race(run, verdict.StepVerdict(verdict.STARTED))
 
+    def test_status_of_the_start_is_not_requested_again(self) -> None:
+        run = runs.Run(self.context, self.recovery)
+        run.answer = _NOT_YET
+        self.backups.status.side_effect = [_READY]
+        self.assertEqual(verdict.READY, race.race(
+            run, verdict.StepVerdict(verdict.STARTED)).kind)
+        self.backups.status.assert_called_once_with('h2', run.backup_id)
+
+    def test_primary_of_a_ready_backup_is_not_checked(self) -> None:
+        # The decision checks it.
+        self.context = self.make_context(status_interval=_INTERVAL, dirty_interval=1.0)
+        self.backups.status.side_effect = [_NOT_YET, _NOT_YET, _READY]
+        self.assertEqual(verdict.READY, self.race().kind)
+        self.volumes.dirty.assert_called_once_with('sp')
+
+    def test_abort_ends_the_race_within_two_seconds(self) -> None:
+        def status(host: str, backup: str) -> dict[str, object]:
+            self.store.request_abort(self.recovery.id)
+            return _NOT_YET
+        self.context = self.make_context(status_interval=0.5, dirty_interval=1000.0)
+        self.backups.status.side_effect = status
+        self.assertEqual(verdict.ABORTED, self.race().kind)
+        self.assertLessEqual(self.clock.now() - self.began, 2.0)
+
+    def test_engine_that_was_superseded_leaves_the_race(self) -> None:
+        def status(host: str, backup: str) -> dict[str, object]:
+            self.store.take_over(self.recovery.id, 'e2')
+            return _NOT_YET
+        self.backups.status.side_effect = status
+        # Another process of the engine that has the same name is noticed later.
+        for seconds in (2 * _INTERVAL, 4 * _INTERVAL):
+            began = self.clock.now()
+            self.recovery = self.store.history[self.recovery.id]
+            self.assertRaises(exception.Superseded, self.race)
+            self.assertLessEqual(self.clock.now() - began, seconds)
+
     def test_status_is_polled(self) -> None:
         self.backups.status.side_effect = [_NOT_YET, _NOT_YET, _READY]
         self.assertEqual(verdict.READY, self.race().kind)

@@ -33,7 +33,10 @@ class ShutOutTest(base.RecoveryTest):
 
     def shut_out(self, run: runs.Run | None = None) -> verdicts.StepVerdict:
         """Take the step."""
-        return shut_out.shut_out(run or self.run_anew(), WHY)
+        run = run or self.run_anew()
+        verdict = shut_out.shut_out(run, WHY)
+        run.flush()
+        return verdict
 
     def outcomes(self) -> list[Any]:
         """Return the outcomes of all requests."""
@@ -130,6 +133,7 @@ class ShutOutTest(base.RecoveryTest):
         run = self.run_anew()
         with run.step(timeline.SHUT_OUT) as detail:
             detail['outcome'] = 'fenced'
+        run.flush()
         self.assertEqual(verdicts.PROMOTED, self.shut_out(self.run_anew()).kind)
         self.volumes.fence.assert_not_called()
 

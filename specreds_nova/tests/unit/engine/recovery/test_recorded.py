@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is written of a recovery together, and when at the latest."""
+
+from typing import Any
+from unittest import mock
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import worker as workers
+from specreds_nova.tests.unit.engine.recovery import base
+
+
+class RecordedTest(base.RecoveryTest):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.recovery = self.store.take_over(self.make_recovery().id, 'e1')
+        self.run_ = runs.Run(self.context, self.recovery)
+        patch = mock.patch.object(self.store, 'change', wraps=self.store.change)
+        self.change = patch.start()
+        self.addCleanup(patch.stop)
+
+    def stored(self) -> list[tuple[str, int, bool]]:
+        """Return the recorded steps: name, attempt, and whether the step has ended."""
+        return [(step.name, step.attempt, step.ended is not None)
+                for step in self.store.history[self.recovery.id].steps]
+
+    def take(self, *names: str) -> None:
+        """Take steps, one after the other."""
+        for name in names:
+            with self.run_.step(name) as detail:
+                detail['taken'] = name
+
+    def test_end_of_a_step_is_written_with_the_begin_of_the_next_one(self) -> None:
+        self.take('super', 'start', 'start')
+        self.assertEqual([('super', 1, True), ('start', 1, True), ('start', 2, False)],
+                         self.stored())
+        self.assertEqual(3, self.change.call_count)
+        self.run_.change(state=model.RACING)
+        self.assertEqual(4, self.change.call_count)
+        self.assertEqual(('start', 2, True), self.stored()[-1])
+        self.assertEqual(self.store.history[self.recovery.id].steps, self.run_.recovery.steps)
+
+    def test_begin_of_a_step_is_written_at_once(self) -> None:
+        with self.run_.step('super'):
+            self.assertEqual([('super', 1, False)], self.stored())
+
+    def test_end_of_a_step_is_written_before_a_pause(self) -> None:
+        self.take('super')
+        self.run_.pause(1.0)
+        self.assertEqual([('super', 1, True)], self.stored())
+
+    def test_end_of_a_step_is_written_while_a_service_does_not_answer(self) -> None:
+        self.take('super')
+        self.run_.insist(mock.Mock(side_effect=[exception.Unreachable('no'), None]))
+        self.assertEqual([('super', 1, True)], self.stored())
+
+    def test_end_of_a_step_is_written_before_the_recovery_is_read(self) -> None:
+        self.take('super')
+        self.store.request_abort(self.recovery.id)
+        self.assertTrue(self.run_.fresh().abort)
+        self.assertEqual([('super', 1, True)], self.stored())
+
+    def test_end_of_a_step_is_written_when_an_attempt_fails(self) -> None:
+        def attempt(run: runs.Run) -> None:
+            with run.step('super'):
+                if len(run.recovery.steps) < 2:
+                    raise errors.pop()
+            run.change(state=model.ENDED, outcome=model.RECOVERED)
+        for error in (ValueError('no'), exception.RetryAttempt('no'),
+                      exception.Unreachable('no')):
+            errors: list[Exception] = [error]
+            self.recovery = self.make_recovery(str(error.__class__))
+            workers.RecoveryWorker(self.context, attempt, 'e1').bring_to_end(self.recovery.id)
+            self.assertEqual([('super', 1, True), ('super', 2, True)], self.stored())
+
+    def test_planned_values_are_written_with_the_next_step(self) -> None:
+        self.run_.plan(destination='h2', state=model.RACING)
+        self.assertEqual('h2', self.run_.recovery.destination)
+        self.assertIsNone(self.store.history[self.recovery.id].destination)
+        self.take('start')
+        self.assertEqual('h2', self.store.history[self.recovery.id].destination)
+        self.assertEqual(1, self.change.call_count)
+        self.run_.plan(destination='h3')
+        self.run_.change(destination=None)
+        self.assertIsNone(self.run_.recovery.destination)
+
+    def test_step_that_took_no_time_is_written_with_what_follows(self) -> None:
+        self.run_.took('destination', self.clock.now(), {'host': 'h2'})
+        self.assertEqual(['h2'], self.run_.chosen())
+        self.assertEqual([], self.stored())
+        self.take('start')
+        self.assertEqual([('destination', 1, True), ('start', 1, False)], self.stored())
+
+    def test_begin_of_a_step_shows_whether_to_abort(self) -> None:
+        self.store.request_abort(self.recovery.id)
+        self.take('super')
+        self.assertTrue(self.run_.recovery.abort)
+
+    def test_superseded_engine_begins_no_step(self) -> None:
+        self.take('super')
+        self.store.take_over(self.recovery.id, 'e2')
+        self.assertRaises(exception.Superseded, self.take, 'start')
+        self.assertEqual([('super', 1, False)], self.stored())
+
+    def test_end_is_not_lost_if_a_change_fails(self) -> None:
+        self.take('super')
+        self.run_.change(state=model.COMMITTED)
+        self.take('promote')
+        self.assertRaises(exception.Invalid, self.run_.change, state=model.RACING)
+        self.run_.flush()
+        self.assertEqual([('super', 1, True), ('promote', 1, True)], self.stored())
+
+    def test_database_that_does_not_answer_is_waited_for(self) -> None:
+        answers: list[Any] = [exception.Unreachable('no')] * 3
+        change = self.store.change
+
+        def late(*arguments: Any, **values: Any) -> model.Recovery:
+            if answers:
+                raise answers.pop()
+            return change(*arguments, **values)
+        self.take('super')
+        with mock.patch.object(self.store, 'change', side_effect=late):
+            self.take('start')
+        self.assertEqual([('super', 1, True), ('start', 1, False)], self.stored())
