@@ -73,6 +73,8 @@ class Conductor:
         # By recovery: further jobs of it, which were posted or claimed again.
         self._also: dict[str, list[jobs.Posted]] = {}
         self._wake = threading.Event()
+        # Whether jobs may wait on the board for a slot of this engine.
+        self._left = True
         self._stopped = threading.Event()
         self._threads = [threading.Thread(target=self._take_all, name='conductor', daemon=True),
                          threading.Thread(target=self._keep, name='claims', daemon=True)]
@@ -143,7 +145,7 @@ class Conductor:
             if recovery_id not in self._racing:
                 return
             self._racing.discard(recovery_id)
-        self._wake.set()
+        self._freed()
 
     def races(self, recovery_id: str) -> None:
         """Take a slot for a recovery that begins anew: it does not wait for one."""
@@ -231,20 +233,21 @@ class Conductor:
 
     def _take(self) -> None:
         """Take jobs for the free slots, in the order of the policy."""
+        self._left = True
         if not self._free():
             return
         # A request to etcd may take effect although its answer is lost. Then this engine has
         # claimed jobs on which it does not work, or keeps the job of a recovery that has ended.
         dead = self._dead()
-        free = self._board.unclaimed({*dead, self._name})
         with self._lock:
             running = set(self._running)
         # An engine that claims again what was taken over from it lives, and only is not heard. Two
         # engines that do not hear each other would else take a recovery from each other for ever.
         self._taken = {taken for taken in self._taken if taken[0] in dead}
         mine = {(self._name, recovery_id) for recovery_id in running}
-        jobs_by_id = {posted.recovery: posted for posted in free
-                      if (posted.owner, posted.recovery) not in self._taken | mine}
+        jobs_by_id = {posted.recovery: posted for posted in self._board.unclaimed(
+            {*dead, self._name}, self._taken | mine)}
+        self._left = bool(jobs_by_id)
         ours = running & jobs_by_id.keys()
         for recovery_id in ours:
             # The lease has expired meanwhile, or the job was posted again.
@@ -306,8 +309,13 @@ class Conductor:
             self._running.discard(recovery_id)
             self._racing.discard(recovery_id)
             others = self._also.pop(recovery_id, [])
-        self._wake.set()
+        self._freed()
         return others
+
+    def _freed(self) -> None:
+        """Look at the board if jobs may wait for a slot: a look reads all jobs."""
+        if self._left:
+            self._wake.set()
 
     # A recovery
 

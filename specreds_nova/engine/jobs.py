@@ -94,7 +94,8 @@ class Board:
             'priority': recovery.priority, 'expected': recovery.expected}, ours))
         return _posted(job)
 
-    def unclaimed(self, dead: Collection[str] = ()) -> list[Posted]:
+    def unclaimed(self, dead: Collection[str] = (), known: Collection[tuple[str | None, str]] = ()
+                  ) -> list[Posted]:
         """Return the jobs that no engine has claimed, in the order in which they were posted.
 
         Engines that find a recovery without a job at the same time each post one. While one of
@@ -103,8 +104,10 @@ class Board:
 
         :param dead: names of engines whose claims do not count; jobs that these have claimed are
             returned, too
+        :param known: pairs of such an engine and a recovery whose jobs are left out: an engine has
+            thousands of its own
         """
-        free = _translated(lambda: self._board.look(dead)[0])
+        free = _translated(lambda: self._board.look(dead, known)[0])
         return sorted(map(_posted, free), key=lambda posted: posted.sequence)
 
     def known(self) -> set[str]:
@@ -198,17 +201,19 @@ class _Board(impl_etcd.EtcdJobBoard):
                                   'success': [{'request_put': put} for put in puts]})
         return job
 
-    def look(self, dead: Collection[str] = ()) -> tuple[list[_Job], set[str]]:
+    def look(self, dead: Collection[str] = (), known: Collection[tuple[str | None, str]] = ()
+             ) -> tuple[list[_Job], set[str]]:
         """Return the jobs of which none of that name is claimed, and the names of all jobs.
 
         :param dead: owners of claims that do not count
+        :param known: pairs of an owner and a name whose jobs are left out
         """
         data, locks, claims = {}, set(), {}
-        known: dict[str, tuple[str, dict[str, Any] | None]] = {}
+        parsed: dict[str, tuple[str, dict[str, Any] | None]] = {}
         for entry in self._entries():
             # A job is not changed after it was posted, and thousands may be read each time.
             encoded = entry['key']
-            job, posting = known[encoded] = self._known.get(encoded) or self._read(entry)
+            job, posting = parsed[encoded] = self._known.get(encoded) or self._read(entry)
             if posting is not None:
                 data[job] = posting
             else:
@@ -217,12 +222,13 @@ class _Board(impl_etcd.EtcdJobBoard):
                     claims[job] = {'claimed': entry['mod_revision'], 'owner': owner}
                 else:
                     locks.add(job)
-        self._known = known
+        self._known = parsed
         claimed = {data[key]['name'] for key in locks & data.keys()}
         free = [_Job(self, posting['name'], self._client, key, uuid=posting['uuid'],
                      details=posting.get('details') or {}, sequence=posting['sequence'],
                      **claims.get(key, {}))
-                for key, posting in data.items() if posting['name'] not in claimed]
+                for key, posting in data.items() if posting['name'] not in claimed
+                and (claims.get(key, {}).get('owner'), posting['name']) not in known]
         return free, {posting['name'] for posting in data.values()}
 
     def _entries(self) -> list[dict[str, str]]:

@@ -37,10 +37,12 @@ class Board:
             return posted
         return self._wire.call('board', 'post', act, 0.001, 0.01)
 
-    def unclaimed(self, dead: Collection[str] = ()) -> list[jobs.Posted]:
+    def unclaimed(self, dead: Collection[str] = (), known: Collection[tuple[str | None, str]] = ()
+                  ) -> list[jobs.Posted]:
         """Return the jobs of recoveries of which no engine has claimed a job, the oldest first.
 
         :param dead: names of engines whose claims do not count
+        :param known: pairs of such an engine and a recovery whose jobs are left out
         """
         def act() -> list[jobs.Posted]:
             etcd, now = self._etcd, self._hub.now()
@@ -48,9 +50,10 @@ class Board:
             self._seen = {key: claim for key, claim in held.items() if claim.engine in dead}
             claimed = {etcd.jobs[key].recovery for key in held.keys() - self._seen.keys()
                        if key in etcd.jobs}
-            return [dataclasses.replace(posted, owner=self._seen[key].engine)
+            free = [dataclasses.replace(posted, owner=self._seen[key].engine)
                     if key in self._seen else posted for key, posted in etcd.jobs.items()
                     if posted.recovery not in claimed]
+            return [posted for posted in free if (posted.owner, posted.recovery) not in known]
         return self._wire.call('board', 'unclaimed', act, 0.001, 0.01)
 
     def known(self) -> set[str]:

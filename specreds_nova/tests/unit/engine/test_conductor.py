@@ -136,6 +136,22 @@ class ConductorTest(base.RecoveryTest):
         self.held[first.id].set()
         self._wait(lambda: not self.board.known())
 
+    def test_free_slot_is_a_reason_to_look_for_jobs_only_if_some_wait(self) -> None:
+        recoveries = [self._posted(server, held=True) for server in 'ab']
+        conductor = self._conductor(slots=2)
+        self.fibers.start()
+        conductor._take()
+        self._wait(lambda: len(self.begun) == 2)
+        # All slots are taken, so that jobs may wait; then they are not, and none waits.
+        for recovery, looks in zip(recoveries, (True, False), strict=True):
+            conductor._take()
+            conductor._wake.clear()
+            conductor.serves(recovery.id)
+            self.assertEqual(looks, conductor._wake.is_set())
+        for recovery in recoveries:
+            self.held[recovery.id].set()
+        self._wait(lambda: not self.board.known())
+
     def test_slots_grow_with_the_healthy_hosts(self) -> None:
         self.suspects.healthy.return_value = [f'h{number}' for number in range(300)]
         self.context = self.make_context()

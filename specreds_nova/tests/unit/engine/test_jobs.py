@@ -68,6 +68,14 @@ class BoardTest(testtools.TestCase):
         self.one.consume(first)
         self.assertEqual(2, len(self.two.unclaimed()))
 
+    def test_jobs_that_an_engine_works_on_are_left_out(self) -> None:
+        for _ in range(3):
+            self.one.post(_recovery(), ours=True)
+        mine, *others = self.one.unclaimed(['one'])
+        self.assertEqual(others, self.one.unclaimed(['one'], {('one', mine.recovery)}))
+        # The claim is not that of this engine.
+        self.assertEqual(3, len(self.one.unclaimed(['one'], {('two', mine.recovery)})))
+
     def test_jobs_of_a_dead_engine_are_free(self) -> None:
         for _ in range(3):
             self.one.post(_recovery())
