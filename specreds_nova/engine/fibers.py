@@ -7,8 +7,10 @@ sleeps, and calls clients. Its calls are made by a few other threads, and the th
 runs other fibers meanwhile.
 """
 
+import collections
 from collections.abc import Callable, Sequence
 from concurrent import futures
+import contextlib
 import functools
 import heapq
 import itertools
@@ -31,6 +33,12 @@ _HANGS = 10.0
 _T = TypeVar('_T')
 
 
+# Ranks of calls. Those of a lower rank wait for those of a higher one.
+FIRST, SECOND, LAST = range(3)
+# Every so many calls, the one of the lowest rank is made, so that none waits for ever.
+_TURN = 8
+
+
 class _Wait:
     """A wait of a fiber, which ends once. Only the thread of the fibers ends it."""
 
@@ -47,6 +55,92 @@ class _Wait:
             self._fiber.switch()
 
 
+class _Call:
+    """A call that another thread makes for a fiber.
+
+    :param then: called when the call has ended
+    """
+
+    __slots__ = ('_error', '_function', '_then', '_value')
+
+    def __init__(self, function: Callable[[], Any], then: Callable[[], object]) -> None:
+        self._function = function
+        self._then = then
+        self._value: Any = None
+        self._error: BaseException | None = None
+
+    def make(self) -> None:
+        """Make the call."""
+        try:
+            self._value = self._function()
+        except BaseException as exc:
+            self._error = exc
+            if not isinstance(exc, Exception):
+                raise
+        finally:
+            self._then()
+
+    def cancel(self) -> None:
+        """End the call, which has not begun."""
+        self._error = exception.Interrupted()
+        self._then()
+
+    def result(self) -> Any:
+        """Return the result of the call, or raise its error."""
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+class _Callers:
+    """Threads that make calls: those of the highest rank first, in order.
+
+    :param threads: number of threads
+    """
+
+    def __init__(self, threads: int, name: str) -> None:
+        self._pool = futures.ThreadPoolExecutor(threads, name)
+        self._lock = threading.Lock()
+        self._waiting: tuple[collections.deque[_Call], ...] = tuple(
+            collections.deque() for _ in range(LAST + 1))
+        self._made = 0
+        self._closed = False
+
+    def submit(self, call: _Call, rank: int) -> None:
+        """Have a call made.
+
+        :raises exception.Interrupted: the threads are being stopped
+        """
+        with self._lock:
+            if self._closed:
+                raise exception.Interrupted
+            self._waiting[rank].append(call)
+        # If the threads are just being stopped, the call is cancelled.
+        with contextlib.suppress(RuntimeError):
+            # A thread takes the first call at the moment at which it is free.
+            self._pool.submit(self._make)
+
+    def close(self) -> None:
+        """Cancel the calls that have not begun."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._closed = True
+            cancelled = [call for calls in self._waiting for call in calls]
+            for calls in self._waiting:
+                calls.clear()
+        for call in cancelled:
+            call.cancel()
+
+    def _make(self) -> None:
+        with self._lock:
+            self._made += 1
+            order = reversed(self._waiting) if self._made % _TURN == 0 else self._waiting
+            calls = next((calls for calls in order if calls), None)
+            call = None if calls is None else calls.popleft()
+        if call is not None:
+            call.make()
+
+
 class Fibers:
     """A thread that runs fibers, and threads that make their calls.
 
@@ -59,9 +153,9 @@ class Fibers:
 
     def __init__(self, callers: int, keepers: int = 6) -> None:
         self.callers = callers
-        self._pool = futures.ThreadPoolExecutor(callers, 'caller')
+        self._callers = _Callers(callers, 'caller')
         # Services and hosts that hang may occupy all callers, but decisions have to be recorded.
-        self._keepers = futures.ThreadPoolExecutor(keepers, 'keeper')
+        self._keepers = _Callers(keepers, 'keeper')
         # What the thread of the fibers does next; None to look at times.
         self._ready: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         # Waits by the time of their end. Only the thread of the fibers uses them.
@@ -90,8 +184,8 @@ class Fibers:
         """Cancel the calls that have not begun; the thread ends with the last fiber."""
         self._closed = True
         self.stop()
-        for pool in (self._pool, self._keepers):
-            pool.shutdown(wait=False, cancel_futures=True)
+        for callers in (self._callers, self._keepers):
+            callers.close()
 
     def problems(self) -> list[str]:
         """Return whether the thread has ended or hangs.
@@ -106,9 +200,23 @@ class Fibers:
         return problems
 
     def spawn(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Run a function as a fiber."""
-        self._ready.put(lambda: greenlet.greenlet(self._begin, self._hub).switch(
-            function, arguments))
+        """Run a function as a fiber, with the rank of the caller."""
+        rank = self._rank()
+
+        def begin() -> None:
+            fiber = greenlet.greenlet(self._begin, self._hub)
+            fiber.rank = rank
+            fiber.switch(function, arguments)
+        self._ready.put(begin)
+
+    def rank(self, rank: int) -> None:
+        """Set the rank of the calls of a fiber."""
+        if self.inside():
+            greenlet.getcurrent().rank = rank
+
+    @staticmethod
+    def _rank() -> int:
+        return int(getattr(greenlet.getcurrent(), 'rank', FIRST))
 
     def inside(self) -> bool:
         """Return whether the caller is a fiber."""
@@ -123,7 +231,7 @@ class Fibers:
 
         :raises exception.Interrupted: the fibers are closed
         """
-        return self._call(self._pool, function, *arguments, **more)
+        return self._call(self._callers, function, *arguments, **more)
 
     def keep(self, function: Callable[..., _T], *arguments: Any, **more: Any) -> _T:
         """Call the database or the board of jobs, as :meth:`call` calls services and hosts.
@@ -132,21 +240,17 @@ class Fibers:
         """
         return self._call(self._keepers, function, *arguments, **more)
 
-    def _call(self, pool: futures.Executor, function: Callable[..., _T], *arguments: Any,
+    def _call(self, callers: _Callers, function: Callable[..., _T], *arguments: Any,
               **more: Any) -> _T:
         if not self.inside():
             return function(*arguments, **more)
         wait = _Wait()
-        try:
-            answer = pool.submit(function, *arguments, **more)
-        except RuntimeError as exc:
-            raise exception.Interrupted from exc
-        answer.add_done_callback(lambda _: self._ready.put(wait.end))
+        call = _Call(functools.partial(function, *arguments, **more),
+                     lambda: self._ready.put(wait.end))
+        callers.submit(call, self._rank())
         self._switch()
-        try:
-            return answer.result()
-        except futures.CancelledError as exc:
-            raise exception.Interrupted from exc
+        result: _T = call.result()
+        return result
 
     def together(self, functions: Sequence[Callable[[], _T]]) -> list[_T]:
         """Call functions as fibers at the same time, and return their results when all have ended.

@@ -66,7 +66,7 @@ _FIRST_FORECAST = 10.0
 _PATIENCE = 5.0
 
 # Threads that call services and hosts for recoveries.
-CALLERS = 26
+CALLERS = 25
 # Seconds after which a thread hangs that waits for nothing, and one that asks other services.
 _HANGS, _HANGS_ASKING = 10.0, 600.0
 

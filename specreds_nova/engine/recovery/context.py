@@ -29,6 +29,7 @@ class Context:
     :ivar crowds: the recoveries that look for the same thing again and again
     :ivar revocations: recoveries that others may have changed
     :ivar leases: times since which hosts have no network lease
+    :ivar rank: sets the rank of the calls of a recovery
     :ivar in_background: calls a function, on another thread if there is one
     :ivar together: calls functions, at the same time if that is possible, and returns their
         results
@@ -51,6 +52,7 @@ class Context:
         default_factory=preparation_limit.Turns)
     crowds: all_crowds.Crowds = dataclasses.field(default_factory=all_crowds.Crowds)
     leases: all_leases.Leases = dataclasses.field(default_factory=all_leases.Leases)
+    rank: Callable[[int], None] = lambda rank: None
     in_background: Callable[[Callable[[], None]], object] = lambda act: act()
     together: Callable[[Sequence[Callable[[], Any]]], list[Any]] = (
         lambda functions: [function() for function in functions])
@@ -90,7 +92,7 @@ def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: Clie
         revocations=all_revocations.Revocations(clock, database),
         preparations=preparation_limit.PreparationLimit(fibers.callers, fibers=fibers),
         group_turns=preparation_limit.Turns(fibers),
-        in_background=fibers.spawn, together=fibers.together, stopping=stopping,
+        rank=fibers.rank, in_background=fibers.spawn, together=fibers.together, stopping=stopping,
         observer=observer)
 
 

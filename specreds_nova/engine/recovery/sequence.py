@@ -5,6 +5,7 @@ from collections.abc import Callable
 import functools
 from typing import Any, NamedTuple
 
+from specreds_nova.engine import fibers
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery.steps import adopt
 from specreds_nova.engine.recovery.steps import decide
@@ -26,25 +27,28 @@ class Step(NamedTuple):
     :ivar provides: name of its verdict
     :ivar requires: names of the verdicts that it needs; a step that needs none may be taken at
         the same time as the other ones that need none
+    :ivar rank: rank of its calls. Servers whose backups are ready serve first, then other backups
+        are started; what is left to do for servers that serve comes last
     """
 
     name: str
     take: Callable[..., Any]
     provides: str
     requires: tuple[str, ...] = ()
+    rank: int = fibers.FIRST
 
 
 STEPS = (
-    Step('destination', destination.destination, 'placed'),
-    Step('super', super_step.superpose, 'superposed'),
-    Step('start', start.start, 'started', ('placed', 'superposed')),
+    Step('destination', destination.destination, 'placed', rank=fibers.SECOND),
+    Step('super', super_step.superpose, 'superposed', rank=fibers.SECOND),
+    Step('start', start.start, 'started', ('placed', 'superposed'), fibers.SECOND),
     Step('race', race.race, 'raced', ('started',)),
     Step('decide', decide.decide, 'decided', ('raced',)),
     Step('fence', fence.fence, 'fenced', ('decided',)),
     Step('promote', promote.promote, 'promoted', ('fenced',)),
-    Step('adopt', adopt.adopt, 'adopted', ('promoted',)),
-    Step('merge', merge.merge, 'merged', ('adopted',)),
-    Step('end', end.end, 'outcome', ('merged',)),
+    Step('adopt', adopt.adopt, 'adopted', ('promoted',), fibers.LAST),
+    Step('merge', merge.merge, 'merged', ('adopted',), fibers.LAST),
+    Step('end', end.end, 'outcome', ('merged',), fibers.LAST),
 )
 
 
@@ -58,10 +62,12 @@ def attempt(run: runs.Run) -> str:
     :raises exception.Superseded: another engine has taken over the recovery
     """
     first = [step for step in STEPS if not step.requires]
+    run.context.rank(fibers.SECOND)
     results = dict(zip((step.provides for step in first), run.context.together(
         [functools.partial(step.take, run) for step in first]), strict=True))
     for step in STEPS:
         if not step.requires:
             continue
+        run.context.rank(step.rank)
         results[step.provides] = step.take(run, *(results[name] for name in step.requires))
     return str(results[STEPS[-1].provides])

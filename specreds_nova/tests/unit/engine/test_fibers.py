@@ -82,6 +82,55 @@ class FibersTest(testtools.TestCase):
         answer.set()
         self.assertTrue(self._result())
 
+    def _ranked(self, count: int) -> list[int]:
+        """Return the ranks of calls in the order in which they are made, while one is waited for.
+
+        :param count: calls of each rank, which are requested in the order of the lowest first
+        """
+        fibers = all_fibers.Fibers(1)
+        fibers.start()
+        self.addCleanup(fibers.close)
+        begun, goes_on = threading.Event(), threading.Event()
+
+        def first() -> None:
+            begun.set()
+            goes_on.wait(_TIMEOUT)
+        fibers.spawn(fibers.call, first)
+        self.assertTrue(begun.wait(_TIMEOUT))
+
+        def ranked(rank: int) -> None:
+            fibers.rank(rank)
+            # What it does at the same time has the same rank.
+            fibers.together([lambda: fibers.call(self.results.put, rank)] * count)
+        ranks = all_fibers.LAST, all_fibers.SECOND, all_fibers.FIRST
+        for rank in ranks:
+            fibers.spawn(ranked, rank)
+        requested = threading.Event()
+        fibers.spawn(fibers.spawn, requested.set)
+        self.assertTrue(requested.wait(_TIMEOUT))
+        goes_on.set()
+        return [self._result() for _ in range(count * len(ranks))]
+
+    def test_calls_of_the_highest_rank_come_first(self) -> None:
+        self.assertEqual([0, 0, 1, 1, 2, 2], self._ranked(2))
+
+    def test_calls_of_the_lowest_rank_come_at_last(self) -> None:
+        order = self._ranked(20)
+        # The first call of all is one of every eight.
+        self.assertEqual([6, 14, 22, 30, 38], [
+            place for place, rank in enumerate(order) if rank == all_fibers.LAST][:5])
+
+    def test_calls_that_have_not_begun_are_cancelled(self) -> None:
+        answer = threading.Event()
+        self.addCleanup(answer.set)
+        for _ in range(5):
+            self._spawn(self.fibers.call, answer.wait, _TIMEOUT)
+        self._spawn(lambda: 'all have asked')
+        self.assertEqual('all have asked', self._result())
+        self.fibers.close()
+        for _ in range(3):
+            self.assertIsInstance(self._result(), exception.Interrupted)
+
     def test_database_answers_while_all_services_hang(self) -> None:
         answer = threading.Event()
         for _ in range(self.fibers.callers + 1):
