@@ -35,7 +35,7 @@ _T = TypeVar('_T')
 
 # Ranks of calls. Those of a lower rank wait for those of a higher one.
 FIRST, SECOND, LAST = range(3)
-# Every so many calls, the one of the lowest rank is made, so that none waits for ever.
+# Every so many calls, one of a lower rank is made, of each of them in turn: none waits for ever.
 _TURN = 8
 
 
@@ -134,11 +134,21 @@ class _Callers:
     def _make(self) -> None:
         with self._lock:
             self._made += 1
-            order = reversed(self._waiting) if self._made % _TURN == 0 else self._waiting
-            calls = next((calls for calls in order if calls), None)
+            calls = next((self._waiting[rank] for rank in self._order() if self._waiting[rank]),
+                         None)
             call = None if calls is None else calls.popleft()
         if call is not None:
             call.make()
+
+    def _order(self) -> list[int]:
+        """Return the ranks in the order in which they are served by the next call."""
+        ranks = list(range(FIRST, LAST + 1))
+        turn, left = divmod(self._made, _TURN)
+        if left:
+            return ranks
+        lower = ranks[1:]
+        first = (turn - 1) % len(lower)
+        return [*lower[first:], *lower[:first], FIRST]
 
 
 class Fibers:

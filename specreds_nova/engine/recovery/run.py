@@ -44,6 +44,8 @@ class Run(recorded.RecordedRun):
         self.asks_sentinel = False
         # The status with which the backup's host has answered to its start, until the race.
         self.answer: Mapping[str, Any] | None = None
+        # Whether the backup's box was opened, so that users reach the server.
+        self.serves = False
         if recovery.epoch == 1 and recovery.state == model.QUEUED and not recovery.steps:
             # No engine has worked on it before.
             self._looked = True

@@ -27,8 +27,9 @@ class Step(NamedTuple):
     :ivar provides: name of its verdict
     :ivar requires: names of the verdicts that it needs; a step that needs none may be taken at
         the same time as the other ones that need none
-    :ivar rank: rank of its calls. Servers whose backups are ready serve first, then other backups
-        are started; what is left to do for servers that serve comes last
+    :ivar rank: rank of its calls at first. Servers whose backups are ready serve first, then other
+        backups are started and servers are evacuated; what is left to do for servers that serve
+        comes last
     """
 
     name: str
@@ -44,9 +45,9 @@ STEPS = (
     Step('start', start.start, 'started', ('placed', 'superposed'), fibers.SECOND),
     Step('race', race.race, 'raced', ('started',)),
     Step('decide', decide.decide, 'decided', ('raced',)),
-    Step('fence', fence.fence, 'fenced', ('decided',)),
+    Step('fence', fence.fence, 'fenced', ('decided',), fibers.SECOND),
     Step('promote', promote.promote, 'promoted', ('fenced',)),
-    Step('adopt', adopt.adopt, 'adopted', ('promoted',), fibers.LAST),
+    Step('adopt', adopt.adopt, 'adopted', ('promoted',), fibers.SECOND),
     Step('merge', merge.merge, 'merged', ('adopted',), fibers.LAST),
     Step('end', end.end, 'outcome', ('merged',), fibers.LAST),
 )

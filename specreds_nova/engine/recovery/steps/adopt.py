@@ -7,6 +7,7 @@ from oslo_log import log as logging
 
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
+from specreds_nova.engine import fibers
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import run as runs
@@ -30,6 +31,8 @@ def adopt(run: runs.Run, promoted: verdicts.StepVerdict) -> verdicts.StepVerdict
     if run.recovery.state == model.MERGING:
         return verdicts.StepVerdict(verdicts.ADOPTED)
     run.free()
+    if run.serves:
+        run.context.rank(fibers.LAST)
     with run.step(timeline.ADOPT) as detail:
         if promoted.kind == verdicts.LATE and run.context.suspects.is_well(run.recovery.host):
             failure = _reboot(run, detail)

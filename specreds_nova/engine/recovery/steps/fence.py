@@ -2,6 +2,7 @@
 """Step ``fence``: without a backup, the primary is fenced, so that Nova can evacuate it."""
 
 from specreds_nova.engine import exception
+from specreds_nova.engine import fibers
 from specreds_nova.engine import model
 from specreds_nova.engine import refusals
 from specreds_nova.engine.recovery import run as runs
@@ -19,18 +20,21 @@ _PAUSE = 1.0
 def fence(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:
     """Fence the primary, once its host has been suspected for long enough.
 
+    Its calls have the first rank from the decision on: many servers may wait for hours.
+
     :raises exception.RetryAttempt: another controller has decided, with an unknown outcome
     """
     if decided.kind not in (verdicts.EVACUATE, verdicts.MERGING, verdicts.SHUT_OUT):
         return decided
     standing = run.standing()
     if standing is not None and standing.kind != verdicts.SHUT_OUT:
+        run.context.rank(fibers.FIRST)
         return decide.decide(run, standing)
     run.free()
     with run.step(timeline.FENCE) as detail:
         detail['why'] = decided.why
         if standing is not None:
-            verdict = shut_out.shut_out(run, standing.why)
+            verdict = _shut_out(run, standing.why)
         else:
             verdict = _wait(run) or _room(run) or unseen.wait(run) or _fence(run)
         detail['outcome'] = verdict.kind
@@ -95,14 +99,21 @@ def _fence(run: runs.Run) -> verdicts.StepVerdict:
             decide.commit(run)
             return verdicts.StepVerdict(verdicts.PROMOTED, superposed.why)
         if superposed.kind == verdicts.EVACUATE:
-            return shut_out.shut_out(run, superposed.why)
+            return _shut_out(run, superposed.why)
         if superposed.kind != verdicts.STARTED:
             return superposed
         if run.recovery.superposition != superposed.why:
             run.change(superposition=superposed.why)
         run.fresh()
+        run.context.rank(fibers.FIRST)
         objection = tenant.objection(run)
         verdict = decide.decide(run, objection or verdicts.StepVerdict(verdicts.DECIDING))
         if verdict.kind != verdicts.EVACUATE:
             return verdict
+        run.context.rank(fibers.SECOND)
         run.pause(_PAUSE)
+
+
+def _shut_out(run: runs.Run, why: str) -> verdicts.StepVerdict:
+    run.context.rank(fibers.FIRST)
+    return shut_out.shut_out(run, why)

@@ -29,6 +29,7 @@ def promote(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdic
         while True:
             failure = let_out(run, host, detail)
             if failure is None:
+                run.serves = True
                 run.free()
                 run.context.observer.recovery('promote', run.recovery)
                 break

@@ -14,6 +14,7 @@ from specreds_nova.engine import fibers as all_fibers
 
 _TIMEOUT = 20.0
 _MANY = 500
+_RANKS = all_fibers.LAST, all_fibers.SECOND, all_fibers.FIRST
 
 
 class FibersTest(testtools.TestCase):
@@ -82,10 +83,11 @@ class FibersTest(testtools.TestCase):
         answer.set()
         self.assertTrue(self._result())
 
-    def _ranked(self, count: int) -> list[int]:
+    def _ranked(self, count: int, ranks: tuple[int, ...] = _RANKS) -> list[int]:
         """Return the ranks of calls in the order in which they are made, while one is waited for.
 
-        :param count: calls of each rank, which are requested in the order of the lowest first
+        :param count: calls of each rank
+        :param ranks: in the order in which their calls are requested
         """
         fibers = all_fibers.Fibers(1)
         fibers.start()
@@ -102,7 +104,6 @@ class FibersTest(testtools.TestCase):
             fibers.rank(rank)
             # What it does at the same time has the same rank.
             fibers.together([lambda: fibers.call(self.results.put, rank)] * count)
-        ranks = all_fibers.LAST, all_fibers.SECOND, all_fibers.FIRST
         for rank in ranks:
             fibers.spawn(ranked, rank)
         requested = threading.Event()
@@ -114,11 +115,18 @@ class FibersTest(testtools.TestCase):
     def test_calls_of_the_highest_rank_come_first(self) -> None:
         self.assertEqual([0, 0, 1, 1, 2, 2], self._ranked(2))
 
-    def test_calls_of_the_lowest_rank_come_at_last(self) -> None:
-        order = self._ranked(20)
+    def test_lower_ranks_take_turns(self) -> None:
+        order = self._ranked(40)
         # The first call of all is one of every eight.
-        self.assertEqual([6, 14, 22, 30, 38], [
-            place for place, rank in enumerate(order) if rank == all_fibers.LAST][:5])
+        for rank, places in ((all_fibers.SECOND, [6, 22, 38]), (all_fibers.LAST, [14, 30])):
+            self.assertEqual(places, [
+                place for place, other in enumerate(order[:40]) if other == rank])
+
+    def test_turn_of_a_rank_without_calls_is_that_of_the_other_one(self) -> None:
+        for rank in (all_fibers.SECOND, all_fibers.LAST):
+            order = self._ranked(20, (rank, all_fibers.FIRST))
+            self.assertEqual([6, 14], [
+                place for place, other in enumerate(order[:20]) if other == rank])
 
     def test_calls_that_have_not_begun_are_cancelled(self) -> None:
         answer = threading.Event()

@@ -2,11 +2,13 @@
 """Base class of the tests of recoveries, in which nothing takes time."""
 
 from collections.abc import Mapping
+import dataclasses
 from typing import Any
 from unittest import mock
 
 import testtools
 
+from specreds_nova.engine import fibers
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import servers
 from specreds_nova.engine.recovery import context as contexts
@@ -64,6 +66,26 @@ class RecoveryTest(testtools.TestCase):
             destinations=destination_limits.DestinationLimits(
                 self.clock, store, limits or self.limits, self.suspects.healthy),
             revocations=revocations.Revocations(self.clock, store), observer=self.observer)
+
+    def note_ranks(self, **calls: mock.Mock) -> dict[str, set[int]]:
+        """Note the ranks with which calls are made, by the name of the call.
+
+        :param calls: the calls, which return what they have returned before
+        """
+        current, ranks = [fibers.FIRST], {name: set[int]() for name in calls}
+        self.context = dataclasses.replace(
+            self.context, rank=lambda rank: current.append(rank))
+
+        def noting(name: str, call: Any) -> Any:
+            act, value = call.side_effect, call.return_value
+
+            def noted(*arguments: Any) -> Any:
+                ranks[name].add(current[-1])
+                return act(*arguments) if callable(act) else value
+            return noted
+        for name, call in calls.items():
+            call.side_effect = noting(name, call)
+        return ranks
 
     def make_recovery(self, server: str = 'a', **values: Any) -> model.Recovery:
         """Return a recovery that is in the store."""

@@ -4,6 +4,7 @@
 from unittest import mock
 
 from specreds_nova import exception as backup_errors
+from specreds_nova.engine import fibers
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import run as runs
@@ -41,6 +42,20 @@ class PromoteTest(base.RecoveryTest):
         self.assertTrue(promote_on('h2'))
         self.backups.promote.side_effect = backup_errors.BackupError('no answer')
         self.assertFalse(promote_on('h2'))
+
+    def test_adoption_comes_last_only_if_the_box_is_open(self) -> None:
+        self.compute.server.return_value = None
+        for failure, rank in ((None, fibers.LAST),
+                              (backup_errors.BackupLost('gone'), fibers.SECOND)):
+            self.backups.promote.side_effect = failure
+            recovery = self.make_recovery(
+                str(rank), state=model.COMMITTED, destination='h2')
+            ranks = self.note_ranks(server=self.compute.server)
+            run = runs.Run(self.context, recovery)
+            promoted = promote.promote(run, verdicts.StepVerdict(verdicts.PROMOTED))
+            self.context.rank(fibers.SECOND)
+            adopt.adopt(run, promoted)
+            self.assertEqual({'server': {rank}}, ranks)
 
 
 class GiveWayTest(base.RecoveryTest):

@@ -4,8 +4,10 @@
 from typing import Any
 
 from specreds_nova.engine import exception
+from specreds_nova.engine import fibers
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import sequence
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import fence
 from specreds_nova.tests.unit.engine.recovery import base
@@ -66,6 +68,27 @@ class FenceTest(base.RecoveryTest):
         self.backups.check.return_value = {'eligible': False, 'reasons': ['shares']}
         self.assertEqual(verdicts.PROMOTED,
                          fence.fence(runs.Run(self.context, self.recovery), _DECIDED).kind)
+
+    def test_decision_alone_has_the_first_rank(self) -> None:
+        # Many servers may wait for hours until they can be evacuated.
+        def check(host: str, server_id: str) -> dict[str, Any]:
+            del host, server_id
+            return {'eligible': True, 'reasons': [],
+                    'immovable': _SHARES if self.clock.now() < later else None}
+
+        def evacuate(server_id: str, host: str | None, force: bool) -> None:
+            del host, force
+            self.compute.server.return_value = base.make_server(server_id, host='h2')
+        later = self.clock.now() + 30.0
+        self.backups.check.side_effect = check
+        self.compute.evacuate.side_effect = evacuate
+        self.compute.server.side_effect = lambda _: self.compute.server.return_value
+        ranks = self.note_ranks(
+            check=self.backups.check, fence=self.volumes.fence, evacuate=self.compute.evacuate)
+        self.assertEqual(model.EVACUATED,
+                         sequence.attempt(runs.Run(self.context, self.recovery)))
+        self.assertEqual({'check': {fibers.SECOND}, 'fence': {fibers.FIRST},
+                          'evacuate': {fibers.SECOND}}, ranks)
 
     def test_hosts_that_are_heard_are_asked_first(self) -> None:
         self.compute.candidates.return_value = ['h7', 'h3']
