@@ -58,6 +58,8 @@ def decide(run: runs.Run, raced: verdicts.StepVerdict) -> verdicts.StepVerdict:
     if verdict.kind in (verdicts.PROMOTED, verdicts.LATE, verdicts.ADOPTED):
         commit(run)
     if verdict.kind in (verdicts.LATE, verdicts.GONE):
+        # Another engine may have the recovery, and need its backup.
+        run.flush()
         remove(run)
         run.change(destination=None)
     if verdict.kind in (verdicts.AGAIN, verdicts.GONE):
