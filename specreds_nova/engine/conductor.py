@@ -245,8 +245,12 @@ class Conductor:
         # engines that do not hear each other would else take a recovery from each other for ever.
         self._taken = {taken for taken in self._taken if taken[0] in dead}
         mine = {(self._name, recovery_id) for recovery_id in running}
-        jobs_by_id = {posted.recovery: posted for posted in self._board.unclaimed(
-            {*dead, self._name}, self._taken | mine)}
+        free = self._board.unclaimed({*dead, self._name}, self._taken | mine)
+        with self._lock:
+            # Their jobs were posted after the first look at what runs, and do not wait.
+            reserved = self._running - running
+        jobs_by_id = {posted.recovery: posted for posted in free
+                      if posted.recovery not in reserved}
         self._left = bool(jobs_by_id)
         ours = running & jobs_by_id.keys()
         for recovery_id in ours:
