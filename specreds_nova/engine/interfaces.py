@@ -13,6 +13,9 @@ class Clock(Protocol):
     def now(self) -> float:
         """Return the seconds since the epoch, which never decrease."""
 
+    def wall(self) -> float:
+        """Return the seconds since the epoch by the clock of the system, which may be set."""
+
     def sleep(self, seconds: float) -> None:
         """Sleep."""
 

@@ -86,7 +86,7 @@ class Clock:
     """The simulated clock."""
 
     def __init__(self, hub: hubs.Hub) -> None:
-        self.now = hub.now
+        self.now = self.wall = hub.now
         self.sleep = hub.sleep
 
 

@@ -45,7 +45,7 @@ def recovery(stored: model.Recovery, *, details: bool) -> View:
 
 
 def timeline(stored: model.Recovery, *, details: bool) -> list[View]:
-    """Return the steps of a recovery in the order in which they began.
+    """Return the steps of a recovery in the order in which they were recorded.
 
     :param details: whether to include engines, and the details of steps
     """

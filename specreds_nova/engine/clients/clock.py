@@ -21,6 +21,10 @@ class Clock:
         """Return the seconds since the epoch."""
         return time.monotonic() + self._offset
 
+    def wall(self) -> float:
+        """Return the seconds since the epoch by the clock of the system, which may be set."""
+        return time.time()
+
     def sleep(self, seconds: float) -> None:
         """Sleep, unless the engine is being stopped."""
         self._stopping.wait(seconds)

@@ -14,7 +14,7 @@ _SHOWN = (_T.c.name, _T.c.attempt, _T.c.engine, _T.c.began, _T.c.ended, _T.c.det
 
 # Statements of each step of each recovery: to make them anew takes longer than to run them.
 _READ = (sa.select(*_SHOWN).where(_T.c.recovery == sa.bindparam('the_recovery'))
-         .order_by(_T.c.began, _T.c.id))
+         .order_by(_T.c.id))
 _LATEST = sa.select(sa.func.max(_T.c.attempt)).where(
     _T.c.recovery == sa.bindparam('the_recovery'), _T.c.name == sa.bindparam('the_name'))
 _SAME = sa.select(_T.c.id).where(
@@ -29,7 +29,10 @@ _END = (sa.update(_T).where(
 
 
 def get(connection: sa.Connection, recovery_id: str) -> tuple[model.Step, ...]:
-    """Return the steps of a recovery in the order in which they began."""
+    """Return the steps of a recovery in the order in which they were recorded.
+
+    Their times are those of several engines, whose clocks may differ or be set.
+    """
     rows = connection.execute(_READ, {'the_recovery': recovery_id})
     return tuple(model.Step(**row._mapping) for row in rows)
 

@@ -79,6 +79,11 @@ class Turns:
         # By resource: its queue, and the number of recoveries in the queue.
         self._queues: dict[str, tuple[PreparationLimit, int]] = {}
 
+    def taken(self, thing: str | None) -> bool:
+        """Return whether a recovery has a resource, so that others would wait for their turn."""
+        with self._lock:
+            return thing in self._queues
+
     @contextlib.contextmanager
     def of(self, thing: str | None, recovery_id: str) -> Iterator[None]:
         """Wait for the turn of a recovery, and end it.

@@ -24,6 +24,20 @@ _PAUSE_AT_LAST = 2.0
 _MOMENT = 1.0
 
 
+class _Taken:
+    """A step that a run takes.
+
+    :ivar step: the step as it is known here
+    :ivar stored: the step as it is stored; None if it is not
+    :ivar writing: whether the step is being written
+    """
+
+    def __init__(self, step: model.Step) -> None:
+        self.step = step
+        self.stored: model.Step | None = None
+        self.writing = False
+
+
 class RecordedRun:
     """One engine's work on one recovery: its record, its steps and its patience.
 
@@ -39,13 +53,12 @@ class RecordedRun:
     def __init__(self, context: contexts.Context, recovery: model.Recovery) -> None:
         self.context = context
         self.options = context.options
-        # As it is stored, but with the steps that are not written yet.
+        # As it is stored, but with the steps as they are known here.
         self._recovery = recovery
         self._lock = threading.Lock()
         self._read = context.clock.now()
-        # Not written yet: steps that took no time, ends of other steps, and values.
-        self._brief: list[model.Step] = []
-        self._ended: list[model.Step] = []
+        # What is not written yet: steps that have begun or ended, and values.
+        self._unwritten: list[_Taken] = []
         self._planned: dict[str, Any] = {}
 
     @property
@@ -86,39 +99,54 @@ class RecordedRun:
         return self.fresh() if self.now - self._read >= _MOMENT else self.recovery
 
     def change(self, **values: Any) -> model.Recovery:
-        """Change the recovery, with all that is not written yet.
+        """Change the recovery, and write the steps that have ended.
 
         :raises exception.Superseded: another engine has the recovery
         """
-        self._write((), values)
+        self._write(values)
         return self.recovery
 
-    def _write(self, begun: Sequence[model.Step], values: Mapping[str, Any]
-               ) -> Sequence[model.Step]:
-        """Write steps and values, with all that is not written yet.
+    def _write(self, values: Mapping[str, Any], begun: Sequence[_Taken] = (), *,
+               waits: bool = False) -> None:
+        """Write values and steps, with all that is not written yet.
 
         :param begun: steps that begin
-        :returns: these steps, as they are recorded
+        :param waits: whether to write the begins of steps that have not ended, too
         """
         with self._lock:
-            recovery, brief, ended = self._recovery, self._brief, self._ended
-            self._brief, self._ended = [], []
-            new = {**self._planned, **values}
+            recovery, new = self._recovery, {**self._planned, **values}
+            before = [taken for taken in self._unwritten
+                      if not taken.writing and (waits or taken.step.ended is not None)]
+            written = [(taken, taken.step) for taken in (*before, *begun)]
+            for taken in before:
+                taken.writing = True
         try:
             changed = self._insist(self._sleep, lambda: self.context.store.change(
-                recovery, begun=[*brief, *begun], ended=ended, **new))
-        except Exception:
+                recovery, begun=[step for taken, step in written if taken.stored is None],
+                ended=[step for taken, step in written if taken.stored is not None], **new))
             with self._lock:
-                self._brief, self._ended = [*brief, *self._brief], [*ended, *self._ended]
-            raise
-        with self._lock:
-            self._recovery = dataclasses.replace(changed, steps=self._recovery.steps)
-            self._planned = {name: value for name, value in self._planned.items()
-                             if name not in new}
-            self._read = self.now
-        for step, stored in zip([*brief, *begun], changed.steps, strict=True):
-            self._note(stored, step.attempt)
-        return changed.steps[len(brief):]
+                self._recovery = dataclasses.replace(changed, steps=self._recovery.steps)
+                self._planned = {name: value for name, value in self._planned.items()
+                                 if name not in new}
+                self._read = self.now
+                self._wrote(written, changed.steps)
+        finally:
+            for taken in before:
+                taken.writing = False
+
+    def _wrote(self, written: Sequence[tuple[_Taken, model.Step]], begun: Sequence[model.Step]
+               ) -> None:
+        """Note what is stored of steps, which may have ended since they were written.
+
+        :param written: the steps, each as it was written
+        :param begun: those of them that were not stored before, as they are stored now
+        """
+        stored = iter(begun)
+        for taken, step in written:
+            taken.stored = next(stored) if taken.stored is None else step
+            self._note(taken, taken.stored if taken.step == step else dataclasses.replace(
+                taken.step, attempt=taken.stored.attempt))
+        self._unwritten = [taken for taken in self._unwritten if taken.step != taken.stored]
 
     def plan(self, **values: Any) -> None:
         """Change the recovery together with the step that begins next.
@@ -133,18 +161,31 @@ class RecordedRun:
 
         :raises exception.Superseded: another engine has the recovery
         """
-        if self._brief or self._ended or self._planned:
-            self.change()
+        if self._planned or any(not taken.writing for taken in self._unwritten):
+            self._write({}, waits=True)
+
+    def discard(self) -> None:
+        """Discard what is not written yet, as if the engine had been killed before."""
+        with self._lock:
+            for taken in self._unwritten:
+                self._note(taken, taken.stored)
+            self._unwritten, self._planned = [], {}
 
     @contextlib.contextmanager
-    def step(self, name: str) -> Iterator[dict[str, Any]]:
+    def step(self, name: str, *, reads: bool = False) -> Iterator[dict[str, Any]]:
         """Record the begin of a step at once, and its end together with what follows.
 
         The dictionary that is yielded becomes the detail of the step.
 
+        :param reads: whether the step changes nothing elsewhere: its begin is recorded when the
+            run waits, or together with the end
         :raises exception.Superseded: another engine has the recovery
         """
-        [began] = self._write([self._new(name, self.now)], {})
+        taken, began = _Taken(self._new(name)), self.now
+        if reads:
+            self._put(taken, taken.step)
+        else:
+            self._write({}, [taken])
         detail: dict[str, Any] = {}
         try:
             yield detail
@@ -152,44 +193,36 @@ class RecordedRun:
             raise
         except Exception as exc:
             detail.setdefault('error', str(exc))
-            self._end(began, detail)
+            self._end(taken, detail)
             raise
-        self._end(began, detail)
-        self.context.observer.step(name, self.now - began.began)
-
-    def took(self, name: str, began: float, detail: Mapping[str, Any]) -> None:
-        """Record a step that has changed nothing elsewhere, together with what follows.
-
-        :param began: time at which it began, in seconds since the epoch
-        """
-        step = dataclasses.replace(self._new(name, began), ended=self.now, detail=dict(detail))
-        self._note(step)
-        with self._lock:
-            self._brief.append(step)
+        self._end(taken, detail)
         self.context.observer.step(name, self.now - began)
 
-    def _new(self, name: str, began: float) -> model.Step:
+    def _new(self, name: str) -> model.Step:
         """Return a new step, with the attempt that follows the known ones."""
         attempt = 1 + max((step.attempt for step in self.recovery.steps if step.name == name),
                           default=0)
-        return model.Step(name, attempt, self._recovery.engine or '', began)
+        return model.Step(name, attempt, self._recovery.engine or '', self.context.clock.wall())
 
-    def _end(self, began: model.Step, detail: dict[str, Any]) -> None:
-        ended = dataclasses.replace(began, ended=self.now, detail=dict(detail))
-        self._note(ended)
+    def _end(self, taken: _Taken, detail: dict[str, Any]) -> None:
+        self._put(taken, dataclasses.replace(
+            taken.step, ended=self.context.clock.wall(), detail=dict(detail)))
+
+    def _put(self, taken: _Taken, step: model.Step) -> None:
+        """Replace a step by what is still to be written."""
         with self._lock:
-            self._ended.append(ended)
+            self._note(taken, step)
+            if taken not in self._unwritten:
+                self._unwritten.append(taken)
 
-    def _note(self, step: model.Step, attempt: int | None = None) -> None:
-        """Add a step to the known steps, or replace it.
-
-        :param attempt: that with which it is known; None for its own
-        """
-        key = step.name, step.attempt if attempt is None else attempt
-        with self._lock:
-            others = tuple(other for other in self._recovery.steps
-                           if (other.name, other.attempt) != key)
-            self._recovery = dataclasses.replace(self._recovery, steps=(*others, step))
+    def _note(self, taken: _Taken, step: model.Step | None) -> None:
+        """Replace a known step, or add it to the known ones; remove it if it is None."""
+        steps = list(self._recovery.steps)
+        place = steps.index(taken.step) if taken.step in steps else len(steps)
+        steps[place:place + 1] = [] if step is None else [step]
+        self._recovery = dataclasses.replace(self._recovery, steps=tuple(steps))
+        if step is not None:
+            taken.step = step
 
     def free(self) -> None:
         """Free the slot: nothing races, whatever is still to be done."""

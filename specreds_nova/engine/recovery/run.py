@@ -40,6 +40,10 @@ class Run(recorded.RecordedRun):
         self._resumed: verdicts.StepVerdict | None = None
         self._looked = False
         self._written = False
+        # Whether a host for the backup is being chosen, while other steps are taken.
+        self.choosing = False
+        # When the backup was started by this run, in seconds since the epoch.
+        self.started: float | None = None
         # Whether the backup's host asks the sentinel of the primary's host.
         self.asks_sentinel = False
         # The status with which the backup's host has answered to its start, until the race.

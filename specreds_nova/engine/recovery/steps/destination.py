@@ -2,7 +2,6 @@
 """Step ``destination``: the engine chooses a host for the backup."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import destination_limits
@@ -21,11 +20,15 @@ _STRICT = (_TOGETHER, 'anti-affinity')
 
 def destination(run: runs.Run) -> verdicts.StepVerdict:
     """Return the host of the backup as the verdict's ``why``; choose it if none is recorded."""
-    if verdict := run.resumed() or run.over():
-        return verdict
-    if run.recovery.destination:
-        return verdicts.StepVerdict(verdicts.STARTED, run.recovery.destination)
-    return choose(run)
+    run.choosing = True
+    try:
+        if verdict := run.resumed() or run.over():
+            return verdict
+        if run.recovery.destination:
+            return verdicts.StepVerdict(verdicts.STARTED, run.recovery.destination)
+        return choose(run)
+    finally:
+        run.choosing = False
 
 
 def choose(run: runs.Run) -> verdicts.StepVerdict:
@@ -40,44 +43,27 @@ def choose(run: runs.Run) -> verdicts.StepVerdict:
         if len(run.chosen()) >= run.options.max_attempts:
             return verdicts.StepVerdict(
                 verdicts.EVACUATE, f'{len(run.chosen())} backups of it have failed')
-        choice = _chosen(run, server)
-        if isinstance(choice, verdicts.StepVerdict):
-            return choice
-        host, _ = choice
+        with run.step(timeline.DESTINATION, reads=True) as detail:
+            choice = _in_turn(run, server)
+            if isinstance(choice, verdicts.StepVerdict):
+                detail['none'] = choice.why
+                return choice
+            host, candidates = choice
+            detail.update(host=host, candidates=candidates)
     return verdicts.StepVerdict(verdicts.STARTED, host)
 
 
-def _chosen(run: runs.Run, server: model.Server) -> tuple[str, int] | verdicts.StepVerdict:
-    """Search for a host, and record the step: at once only if the search has to wait."""
-    began = run.now
-    choice = _in_turn(run, server, wait=False)
-    if choice is None:
-        with run.step(timeline.DESTINATION) as detail:
-            choice = _in_turn(run, server)
-            assert choice is not None, 'it waits for a host'
-            detail.update(_described(choice))
-    else:
-        run.took(timeline.DESTINATION, began, _described(choice))
-    return choice
-
-
-def _described(choice: tuple[str, int] | verdicts.StepVerdict) -> dict[str, Any]:
-    """Return the detail of the step."""
-    if isinstance(choice, verdicts.StepVerdict):
-        return {'none': choice.why}
-    host, candidates = choice
-    return {'host': host, 'candidates': candidates}
-
-
-def _in_turn(run: runs.Run, server: model.Server, *, wait: bool = True
-             ) -> tuple[str, int] | verdicts.StepVerdict | None:
+def _in_turn(run: runs.Run, server: model.Server) -> tuple[str, int] | verdicts.StepVerdict:
     """Search for a host when no other member of the server's group does.
 
     Members that choose at the same time would start over again and again.
     """
     group = None if server.group is None else str(server.group['id'])
+    if run.context.group_turns.taken(group):
+        # It has to wait.
+        run.flush()
     with run.context.group_turns.of(group, run.id):
-        return _search(run, server, wait=wait)
+        return _search(run, server)
 
 
 def settle(run: runs.Run) -> bool:
@@ -130,12 +116,8 @@ def _unused(recovery: model.Recovery) -> str | None:
     return None
 
 
-def _search(run: runs.Run, server: model.Server, *, wait: bool
-            ) -> tuple[str, int] | verdicts.StepVerdict | None:
-    """Return a host, once one may take another backup, and how many candidates there are.
-
-    :param wait: whether to wait if all candidates are at their limits; else None is returned
-    """
+def _search(run: runs.Run, server: model.Server) -> tuple[str, int] | verdicts.StepVerdict:
+    """Return a host, once one may take another backup, and how many candidates there are."""
     avoid = run.chosen()
     # Hosts that others are looked for beside: those with failed backups, and full ones.
     passed = set(avoid)
@@ -154,8 +136,6 @@ def _search(run: runs.Run, server: model.Server, *, wait: bool
         if over := run.over():
             return over
         if passed.issuperset(candidates):
-            if not wait:
-                return None
             passed = set(avoid)
             run.pause(_PAUSE)
         else:

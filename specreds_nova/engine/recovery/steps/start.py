@@ -53,6 +53,7 @@ def start(run: runs.Run, placed: verdicts.StepVerdict,
                 detail['error'] = failure.why
                 failure = run.over() or failure
         if failure is None:
+            run.started = run.now
             return verdicts.StepVerdict(verdicts.STARTED)
         if failure.kind != _ELSEWHERE:
             return failure

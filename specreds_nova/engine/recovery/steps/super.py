@@ -41,4 +41,7 @@ def superpose(run: runs.Run) -> verdicts.StepVerdict:
             run.pause(_PAUSE)
         detail.update(superposition=superposition, volumes=list(server.volumes),
                       macs=list(server.macs))
+    if run.choosing:
+        # The begin of the next step may be far, and an engine that takes over has to drop it.
+        run.flush()
     return verdicts.StepVerdict(verdicts.STARTED, superposition)

@@ -86,12 +86,74 @@ class RecordedTest(base.RecoveryTest):
         self.run_.change(destination=None)
         self.assertIsNone(self.run_.recovery.destination)
 
-    def test_step_that_took_no_time_is_written_with_what_follows(self) -> None:
-        self.run_.took('destination', self.clock.now(), {'host': 'h2'})
+    def test_step_that_only_reads_is_written_with_what_follows(self) -> None:
+        with self.run_.step('destination', reads=True) as detail:
+            detail['host'] = 'h2'
+            # The begin of another step does not wait for it.
+            self.take('super')
         self.assertEqual(['h2'], self.run_.chosen())
-        self.assertEqual([], self.stored())
+        self.assertEqual([('super', 1, False)], self.stored())
         self.take('start')
-        self.assertEqual([('destination', 1, True), ('start', 1, False)], self.stored())
+        self.assertEqual([('super', 1, True), ('destination', 1, True), ('start', 1, False)],
+                         self.stored())
+        self.assertEqual(2, self.change.call_count)
+
+    def test_step_that_only_reads_is_written_once_it_waits(self) -> None:
+        with self.run_.step('destination', reads=True) as detail:
+            self.run_.pause(1.0)
+            self.assertEqual([('destination', 1, False)], self.stored())
+            detail['host'] = 'h2'
+        self.run_.flush()
+        [step] = self.store.history[self.recovery.id].steps
+        self.assertEqual((1000.0, 1001.0, {'host': 'h2'}), (step.began, step.ended, step.detail))
+        self.assertEqual((step,), self.run_.recovery.steps)
+
+    def test_error_of_a_step_that_only_reads_is_written(self) -> None:
+        def fail() -> None:
+            with self.run_.step('destination', reads=True):
+                raise ValueError('no')
+        self.assertRaises(ValueError, fail)
+        self.run_.flush()
+        [step] = self.store.history[self.recovery.id].steps
+        self.assertEqual({'error': 'no'}, step.detail)
+
+    def test_step_that_ends_while_its_begin_is_written_is_ended_later(self) -> None:
+        change = self.store.change
+
+        def ends_meanwhile(*arguments: Any, **values: Any) -> model.Recovery:
+            step.__exit__(None, None, None)
+            return change(*arguments, **values)
+        step = self.run_.step('destination', reads=True)
+        step.__enter__()
+        with mock.patch.object(self.store, 'change', side_effect=ends_meanwhile):
+            self.run_.flush()
+        self.assertEqual([('destination', 1, False)], self.stored())
+        self.run_.flush()
+        self.assertEqual([('destination', 1, True)], self.stored())
+        self.run_.flush()
+        self.assertEqual(2, self.change.call_count)
+
+    def test_times_of_steps_are_those_of_the_wall_clock(self) -> None:
+        # The clock of the system was set after the engine had started.
+        self.clock.ahead = 3600.0
+        with self.run_.step('super'):
+            self.clock.sleep(2.0)
+        self.run_.flush()
+        [step] = self.store.history[self.recovery.id].steps
+        self.assertEqual((4600.0, 4602.0), (step.began, step.ended))
+        self.observer.step.assert_called_once_with('super', 2.0)
+
+    def test_discarded_end_is_not_known(self) -> None:
+        self.take('collapse')
+        self.run_.plan(destination='h2')
+        with self.run_.step('destination', reads=True):
+            pass
+        self.run_.discard()
+        self.assertTrue(self.run_.deciding())
+        self.assertEqual(self.store.history[self.recovery.id].steps, self.run_.recovery.steps)
+        self.assertIsNone(self.run_.recovery.destination)
+        self.run_.flush()
+        self.assertEqual([('collapse', 1, False)], self.stored())
 
     def test_begin_of_a_step_shows_whether_to_abort(self) -> None:
         self.store.request_abort(self.recovery.id)

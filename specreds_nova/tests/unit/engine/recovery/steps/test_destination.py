@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Destinations of servers whose group has other members that are being recovered."""
+"""Destinations of servers, and what is recorded while they are chosen."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
+from unittest import mock
 
 import ddt
 
+from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.detection import servers
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict
 from specreds_nova.engine.recovery.steps import destination
 from specreds_nova.engine.recovery.steps import start
+from specreds_nova.engine.recovery.steps import super as super_step
 from specreds_nova.tests.unit.engine.recovery import base
 
 _STARTED = verdict.StepVerdict(verdict.STARTED)
@@ -95,3 +99,107 @@ class GroupTest(base.RecoveryTest):
         with run.step(timeline.START):
             pass
         self.assertTrue(destination.settle(run))
+
+
+class WaitTest(base.RecoveryTest):
+    """A choice that has to wait, and what is recorded meanwhile."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspect()
+        self.compute.server.side_effect = lambda name: base.make_server(
+            name, group={'id': 'g', 'policy': 'soft-affinity', 'members': ['a', 'b']})
+        self.compute.candidates.return_value = ['h2']
+        self.recovery = self.store.take_over(self.make_recovery('a').id, 'e1')
+        self.run_ = runs.Run(self.context, self.recovery)
+
+    def steps(self) -> list[tuple[str, bool]]:
+        """Return the recorded steps, and whether each has ended."""
+        return [(step.name, step.ended is not None)
+                for step in self.store.history[self.recovery.id].steps]
+
+    def seen_by(self, owner: Any, name: str) -> list[list[tuple[str, bool]]]:
+        """Return the steps that are recorded at each call of a function."""
+        seen: list[list[tuple[str, bool]]] = []
+        function = getattr(owner, name)
+
+        def see(*arguments: Any) -> Any:
+            seen.append(self.steps())
+            return function(*arguments)
+        patch = mock.patch.object(owner, name, side_effect=see)
+        patch.start()
+        self.addCleanup(patch.stop)
+        return seen
+
+    def test_choice_without_a_wait_is_recorded_later(self) -> None:
+        self.assertEqual('h2', destination.choose(self.run_).why)
+        self.assertEqual([], self.steps())
+        self.run_.flush()
+        self.assertEqual([('destination', True)], self.steps())
+
+    def test_wait_for_nova_is_recorded(self) -> None:
+        self.compute.candidates.side_effect = [exception.Unreachable('no'), ['h2']]
+        seen = self.seen_by(self.clock, 'sleep')
+        self.assertEqual('h2', destination.choose(self.run_).why)
+        self.assertEqual([[('destination', False)]], seen)
+
+    def test_wait_for_a_host_is_recorded(self) -> None:
+        self.context = self.make_context(servers.Limits(0, 1))
+        self.make_recovery('c', state=model.RACING, destination='h2')
+        self.run_ = runs.Run(self.context, self.recovery)
+        seen = self.seen_by(self.clock, 'sleep')
+        self.compute.candidates.side_effect = lambda *_: (
+            ['h2', 'h3'] if len(seen) > 1 else ['h2'])
+        self.assertEqual('h3', destination.choose(self.run_).why)
+        self.assertEqual([[('destination', False)]] * 2, seen)
+
+    def test_wait_for_the_turn_of_the_group_is_recorded(self) -> None:
+        turns = self.context.group_turns
+        with turns.of('g', 'another'):
+            take = self.seen_by(turns._queues['g'][0], 'take')
+            destination.choose(self.run_)
+        self.assertEqual([[('destination', False)]], take)
+
+    def test_choice_that_fails_is_recorded(self) -> None:
+        self.compute.candidates.side_effect = ValueError('no')
+        self.assertRaises(ValueError, destination.choose, self.run_)
+        self.run_.flush()
+        [step] = self.store.history[self.recovery.id].steps
+        self.assertEqual({'error': 'no'}, step.detail)
+
+
+class SuperpositionTest(base.RecoveryTest):
+    """The superposition, which another engine needs if this one is killed."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspect()
+        self.compute.server.side_effect = lambda name: base.make_server(name)
+        self.volumes.superpose.return_value = 'sp'
+        self.recovery = self.store.take_over(self.make_recovery('a').id, 'e1')
+        self.run_ = runs.Run(self.context, self.recovery)
+
+    def found(self) -> str | None:
+        """Return the superposition that an engine finds which takes over."""
+        return runs.Run(self.context, self.store.history[self.recovery.id]).superposition()
+
+    def test_superposition_is_recorded_while_a_host_is_chosen(self) -> None:
+        def candidates(*arguments: Any) -> list[str]:
+            del arguments
+            super_step.superpose(self.run_)
+            self.assertEqual('sp', self.found())
+            return ['h2']
+        self.compute.candidates.side_effect = candidates
+        self.assertEqual('h2', destination.destination(self.run_).why)
+
+    def test_superposition_is_recorded_later_if_a_host_is_chosen(self) -> None:
+        self.compute.candidates.return_value = ['h2']
+        destination.destination(self.run_)
+        with mock.patch.object(self.store, 'change', wraps=self.store.change) as change:
+            super_step.superpose(self.run_)
+            self.assertIsNone(self.found())
+            with self.run_.step(timeline.START):
+                pass
+        self.assertEqual(2, change.call_count)
+        self.assertEqual(['destination', 'super', 'start'], [
+            step.name for step in self.store.history[self.recovery.id].steps])

@@ -6,8 +6,10 @@ from unittest import mock
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict
 from specreds_nova.engine.recovery.steps import race
+from specreds_nova.engine.recovery.steps import start
 from specreds_nova.tests.unit.engine.recovery import base
 
 _INTERVAL = 5.0
@@ -131,6 +133,32 @@ class RacingTest(base.RecoveryTest):
             self.backups.status.return_value = {**_NOT_YET, 'ready_timeout': seconds}
             self.assertEqual(verdict.READY, self.race().kind)
             self.assertTrue(600.0 <= self.clock.now() - began < 602.0)
+
+    def test_clock_that_was_set_does_not_change_the_timeout(self) -> None:
+        self.context = self.make_context(ready_timeout=100.0, dirty_interval=1000.0)
+        self.backups.status.return_value = _NOT_YET
+        self.backups.start.return_value = _NOT_YET
+        for ahead in (3600.0, -3600.0):
+            self.clock.ahead = ahead
+            run = runs.Run(self.context, self.make_recovery(
+                f'server {ahead}', state=model.RACING, destination='h2', superposition='sp'))
+            began = self.clock.now()
+            started = start.start(
+                run, verdict.StepVerdict(verdict.STARTED), verdict.StepVerdict(verdict.STARTED))
+            self.assertEqual(verdict.READY, race.race(run, started).kind)
+            self.assertTrue(100.0 <= self.clock.now() - began < 110.0)
+
+    def test_clock_of_another_engine_does_not_prolong_the_timeout(self) -> None:
+        self.context = self.make_context(ready_timeout=100.0, dirty_interval=1000.0)
+        self.backups.status.return_value = _NOT_YET
+        self.clock.ahead = 3600.0
+        run = runs.Run(self.context, self.recovery)
+        with run.step(timeline.START):
+            pass
+        run.flush()
+        self.recovery = self.store.take_over(self.recovery.id, 'e2')
+        self.assertEqual(verdict.READY, self.race().kind)
+        self.assertTrue(100.0 <= self.clock.now() - self.began < 110.0)
 
     def test_report_of_the_host_ends_the_race(self) -> None:
         def report(host: str, backup: str, seconds: float) -> bool:
