@@ -72,6 +72,18 @@ class RecoveryWorker:
 
     def _once(self, run: runs.Run, errors: '_Errors') -> None:
         try:
+            self._try(run)
+        except exception.Ended:
+            return
+        except (exception.Superseded, exception.Interrupted):
+            raise
+        except Exception as exc:
+            LOG.exception('recovery %s: unexpected error', run.id)
+            self._context.observer.recovery('error', run.recovery)
+            errors.take(run, exc)
+
+    def _try(self, run: runs.Run) -> None:
+        try:
             attempt = restart.attempt if restart.concerns(run.recovery) else self._attempt
             attempt(run)
         except exception.RetryAttempt as exc:
@@ -82,14 +94,6 @@ class RecoveryWorker:
         except exception.Unreachable as exc:
             LOG.warning('recovery %s waits for a service: %s', run.id, exc)
             run.pause(_PAUSE)
-        except exception.Ended:
-            return
-        except (exception.Superseded, exception.Interrupted):
-            raise
-        except Exception as exc:
-            LOG.exception('recovery %s: unexpected error', run.id)
-            self._context.observer.recovery('error', run.recovery)
-            errors.take(run, exc)
 
 
 class _Errors:
@@ -107,6 +111,7 @@ class _Errors:
         removes the backup. After the decision there is no way back: the recovery continues, but
         leaves its slot to others, and its error is visible.
         """
+        _settle(run)
         if run.recovery.state != self._state:
             self._state, self._count = run.recovery.state, 0
         self._count += 1
@@ -118,3 +123,18 @@ class _Errors:
                 return
             run.change(error=why)
         run.pause(min(_PAUSE * 2.0 ** (self._count - 1), _PAUSE_AT_LAST))
+
+
+def _settle(run: runs.Run) -> None:
+    """Write what an attempt has left to write; discard it if the database does not take it.
+
+    Else each write of this run would fail like the one that has ended the attempt.
+    """
+    try:
+        run.flush()
+    except (exception.Superseded, exception.Interrupted):
+        raise
+    except Exception as exc:
+        LOG.warning('recovery %s: what its last steps have led to is not recorded: %s',
+                    run.id, exc)
+        run.discard()

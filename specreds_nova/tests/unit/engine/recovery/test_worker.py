@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recoveries whose attempts fail unexpectedly."""
 
+from collections.abc import Sequence
+import itertools
 from typing import Any
+from unittest import mock
 
+from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import worker as workers
 from specreds_nova.tests.unit.engine.recovery import base
+from testing.simulation import store as stores
 
 
 class WorkingTest(base.RecoveryTest):
@@ -55,6 +60,45 @@ class WorkingTest(base.RecoveryTest):
         self.fails = 3
         self.assertEqual(model.RECOVERED, self.ended().outcome)
         self.observer.serves.assert_not_called()
+
+    def test_recovery_fails_if_the_database_refuses_the_end_of_a_step(self) -> None:
+        errors = itertools.cycle(
+            [exception.RetryAttempt('no'), exception.Unreachable('no'), ValueError('no')])
+
+        def attempt(run: runs.Run) -> None:
+            self.times += 1
+            with run.step('super'):
+                pass
+            run.plan(destination='h2')
+            raise next(errors)
+        self.worker = workers.RecoveryWorker(self.context, attempt, 'e1')
+        began = self.clock.now()
+        with mock.patch.object(self.store, 'change', side_effect=self._refuse_ends):
+            recovery = self.ended()
+        self.assertEqual((model.FAILED, None, 4),
+                         (recovery.outcome, recovery.destination, self.times))
+        self.assertEqual(1.0 + 2.0 + 4.0, self.clock.now() - began)
+
+    def test_decision_whose_end_the_database_refuses_is_not_given_up(self) -> None:
+        # The primary may be fenced.
+        def attempt(run: runs.Run) -> None:
+            with run.step('collapse') as detail:
+                detail['outcome'] = 'promoted'
+            self._attempt(run)
+        self.worker, self.fails = workers.RecoveryWorker(self.context, attempt, 'e1'), 5
+        with mock.patch.object(self.store, 'change', side_effect=self._refuse_ends):
+            recovery = self.ended()
+        self.assertEqual((model.RECOVERED, 6), (recovery.outcome, self.times))
+        self.assertIn('unexpected errors: ', recovery.error)
+
+    def _refuse_ends(self, recovery: model.Recovery, *, ended: Sequence[model.Step] = (),
+                     **values: Any) -> model.Recovery:
+        """Change a recovery, unless a step ends before the last attempt."""
+        if ended and self.times <= self.fails:
+            raise ValueError('refused')
+        change: Any = stores.Store.change
+        changed: model.Recovery = change(self.store, recovery, ended=ended, **values)
+        return changed
 
     def test_only_the_first_attempt_relies_on_the_server_that_was_read(self) -> None:
         read, later = base.make_server('a'), base.make_server('a', volumes=())
