@@ -12,6 +12,10 @@ class SimulatedClock:
         """Return the simulated time in seconds."""
         return self.time
 
+    def wall(self) -> float:
+        """Return the same: nobody sets this clock."""
+        return self.time
+
     def sleep(self, seconds: float) -> None:
         """Advance the time."""
         self.time += seconds

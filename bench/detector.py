@@ -95,6 +95,7 @@ class _Wall:
     """Real time."""
 
     now = staticmethod(time.time)
+    wall = staticmethod(time.time)
     sleep = staticmethod(time.sleep)
 
 
