@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Second failures: a host, a network or a monitor fails before or after the promotion."""
 
+from collections.abc import Iterator
 from concurrent import futures
+import contextlib
 import signal
 import time
 
+from cloud import commands
 from cloud import drill as drills
 from specreds_cinder import superposition as sp
 from specreds_nova.tests.cloud import base
 from specreds_nova.tests.cloud import life
 
 # Longer than the sweep with which a collapse begins.
-_LOOK_S = 3.0
+_LOOK_S = 2.0
+_WRITES_S = 4.0
 
 
 class TestSecondHost(life.LifeTestCase):
@@ -126,22 +130,21 @@ class TestLateDirty(life.LifeTestCase):
         primary.virsh('suspend', server.id)
         recovery = self.begin(server, ready=False)
         self.drill.backups.harden({}, recovery.host, recovery.id)
-        # Without the monitor, the primary can be swept but not fenced.
+        # Without the monitor, the primary can be swept but not fenced. A slow one leaves time to
+        # stop it between the two.
         volume = sp.VolumeRef('volumes', '', f'volume-{server.volumes[0]}')
-        with sp.Cluster(str(self.cloud.ceph.conf), 'cinder') as cluster, \
+        with sp.Cluster(str(self.cloud.ceph.conf), 'cinder') as cluster, self._slow_monitor(), \
                 futures.ThreadPoolExecutor() as pool:
             protocol = sp.Protocol(cluster)
             self.assertEqual('superposed', protocol.find(volume).state)
             collapse = pool.submit(self.drill.decide, recovery)
-            # Without a pause: the primary would be fenced within a tenth of a second.
             while protocol.find(volume).state == 'superposed':
                 self.assertFalse(collapse.done())
             self._monitor(signal.SIGSTOP)
             try:
                 time.sleep(_LOOK_S)
                 primary.virsh('resume', server.id)
-                # No more than that: Cinder gives a monitor up after 10 s.
-                client.wait_more(1)
+                self._write(recovery, client)
             finally:
                 self._monitor(signal.SIGCONT)
             self.assertEqual('late-dirty', collapse.result())
@@ -152,6 +155,31 @@ class TestLateDirty(life.LifeTestCase):
         client.wait_more(20)
         client.stop()
         client.assert_nothing_lost()
+
+    def _write(self, recovery: drills.Recovery, client: base.Client) -> None:
+        """Let the guest of the primary write for a few seconds.
+
+        A collapse bears a stopped monitor for 10 s, in which a slow guest may write nothing: its
+        device does.
+        """
+        before = client.acknowledged()
+        self.assertIn('wrote', self._io(recovery, 'write -P 0x11 1536M 4k', base.PRIMARY))
+        with contextlib.suppress(commands.CloudError):
+            self.drill.wait('a transaction', lambda: client.acknowledged() > before, _WRITES_S)
+
+    @contextlib.contextmanager
+    def _slow_monitor(self) -> Iterator[None]:
+        """Let the monitor gather changes of its maps for seconds before it commits them."""
+        try:
+            self._gather('3', '3')
+            yield
+        finally:
+            self._gather('0.05', '1')
+
+    def _gather(self, *seconds: str) -> None:
+        for option, value in zip(('paxos_min_wait', 'paxos_propose_interval'), seconds,
+                                 strict=True):
+            self.cloud.ceph.admin(['tell', 'mon.a', 'config', 'set', option, value])
 
     def _monitor(self, number: int) -> None:
         self.cloud.ceph.signal_daemon('mon.a', number)
