@@ -188,8 +188,9 @@ class Compute:
     def evacuation(self, server_id: str) -> model.Evacuation | None:
         """Return the evacuation of a server that is under way."""
         def act() -> model.Evacuation | None:
-            server = self._server(server_id)
-            if server.target is None:
+            # Nova lists the migrations of servers that it does not know, too: there are none.
+            server = self._cloud.servers.get(server_id)
+            if server is None or server.target is None:
                 return None
             return model.Evacuation(server.target, server.claimed, server.noted)
         return self._line.call('nova', 'migrations', act)
