@@ -178,6 +178,8 @@ class Compute:
             server = self._server(server_id)
             if server.task is not None:
                 raise exception.Refused(f'{server_id} is {server.task}')
+            if server.host == host:
+                raise exception.Refused(f'{server_id} is on {host} already')
             if not self._cloud.hosts[server.host].forced_down:
                 raise exception.Refused(f'{server.host} is up')
             if server.immovable:
