@@ -75,7 +75,7 @@ class Cells:
         self._lock = threading.Lock()
         # By UUID; empty if the cloud has one cell, None before Nova has answered.
         self._cells: dict[str, _Cell] | None = None
-        # Until when they need not be read again; without a meaning before Nova has answered.
+        # Until when they need not be read again; in the past before Nova has answered.
         self._fresh_until = float('-inf')
         # By host: until when it is valid, and the UUID of the cell; None for no cell.
         self._hosts: dict[str, tuple[float, str | None]] = {}
@@ -152,7 +152,7 @@ class Cells:
         """Return whether the cloud is known to have several cells."""
         with self._lock:
             known, fresh = self._cells, time.monotonic() < self._fresh_until
-        if known is None or not fresh:
+        if not fresh:
             try:
                 self.look()
             except exception.Unreachable as exc:

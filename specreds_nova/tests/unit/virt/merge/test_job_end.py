@@ -12,6 +12,12 @@ from specreds_nova.virt.merge import errors
 from specreds_nova.virt.merge import job as merge_job
 
 
+def _died() -> None:
+    """End a nova-compute."""
+    raise base.Died
+
+
+
 class EndTest(base.MergingTestCase):
     """Events while the guest is paused."""
 
@@ -118,13 +124,17 @@ class CutOffTest(base.MergingTestCase):
                 how()
         self.domain.after = after
 
+    def die_with_a_suspended_guest(self) -> None:
+        """End nova-compute right after it has suspended the guest."""
+        self.die(base.ALL.index('suspend') + 1, _died)
+        self.assertRaises(base.Died, self.merge)
+        self.domain.after = lambda _what: None
+
     def test_merge_continues_after_the_death_of_nova_compute(self) -> None:
-        def died() -> None:
-            raise base.Died
         for count, what in enumerate(base.ALL, 1):
             self.domain.__init__()  # type: ignore[misc]
             self.record.now = 'promoted'
-            self.die(count, died)
+            self.die(count, _died)
             self.assertRaises(base.Died, self.merge)
             self.assertEqual(what, self.domain.log[-1])
             self.domain.after = lambda _what: None
@@ -133,11 +143,7 @@ class CutOffTest(base.MergingTestCase):
             self.assert_paused_while_unclear()
 
     def test_guest_that_is_suspended_already_needs_no_turn(self) -> None:
-        def died() -> None:
-            raise base.Died
-        self.die(base.ALL.index('suspend') + 1, died)
-        self.assertRaises(base.Died, self.merge)
-        self.domain.after = lambda _what: None
+        self.die_with_a_suspended_guest()
         with self.turns(3):
             self.merge()
         self.assert_merged()
@@ -165,11 +171,9 @@ class CutOffTest(base.MergingTestCase):
             yield
 
     def test_merge_continues_after_repeated_deaths(self) -> None:
-        def died() -> None:
-            raise base.Died
         deaths = 0
         for _ in range(100):
-            self.die(3, died)
+            self.die(3, _died)
             try:
                 self.merge()
                 break
@@ -211,11 +215,7 @@ class CutOffTest(base.MergingTestCase):
         self.assertRaises(errors.Interrupted, work.run)
 
     def test_guest_resumed_by_others_is_paused_again(self) -> None:
-        def died() -> None:
-            raise base.Died
-        self.die(base.ALL.index('suspend') + 1, died)
-        self.assertRaises(base.Died, self.merge)
-        self.domain.after = lambda _what: None
+        self.die_with_a_suspended_guest()
         self.domain.resume()
         self.domain.disks[0].unseen = 65536
         self.merge()
@@ -223,9 +223,7 @@ class CutOffTest(base.MergingTestCase):
         self.assertEqual(2, self.domain.log.count('suspend'))
 
     def test_restarted_merge_waits_for_cinder(self) -> None:
-        def died() -> None:
-            raise base.Died
-        self.die(base.ALL.index('record end') + 1, died)
+        self.die(base.ALL.index('record end') + 1, _died)
         self.assertRaises(base.Died, self.merge)
         self.domain.after = lambda _what: None
         self.record.answers['state'] = [errors.Unknown('Cinder is down')] * 9 + [None]

@@ -10,7 +10,7 @@ from specreds_nova.tests.unit.engine.recovery import base
 
 
 class GoneTest(base.RecoveryTest):
-    """The superposition is gone when Cinder is asked what it has decided."""
+    """Cinder no longer has the superposition when it is asked for the decision."""
 
     def setUp(self) -> None:
         super().setUp()
