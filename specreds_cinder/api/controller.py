@@ -57,7 +57,9 @@ class SuperpositionsController(wsgi.Controller):
     def show(self, req: wsgi.Request, id: str, query: dict[str, str]) -> _Answer:
         """Return all fields of a superposition."""
         ctxt = req.environ['cinder.context']
-        return {'superposition': views.detail(self._visible(ctxt, id), admin=ctxt.is_admin)}
+        sizes = strutils.bool_from_string(query.get('sizes', '1'))
+        return {'superposition': views.detail(self._visible(ctxt, id, sizes=sizes),
+                                              admin=ctxt.is_admin)}
 
     @versions.negotiated
     @schemas.query(schemas.ELIGIBILITY, 'volume_id', 'disk')
@@ -179,19 +181,18 @@ class SuperpositionsController(wsgi.Controller):
             return wsgi.ResponseObject(None, code=HTTPStatus.ACCEPTED)
         return None
 
-    def _visible(self, ctxt: Any, superposition_id: str,
-                 rule: str | None = None) -> joined.Superposition:
+    def _visible(self, ctxt: Any, superposition_id: str, rule: str | None = None, *,
+                 sizes: bool = False) -> joined.Superposition:
         """Return a superposition that the caller may see.
 
         :param rule: another rule that has to permit the request
+        :param sizes: include the sizes of second versions, each of which takes a sweep
         :raises SuperpositionNotFound: the superposition does not exist, or the caller may not
             see it
         :raises PolicyNotAuthorized: the other rule forbids the request
         :raises SuperpositionUnavailable: there is another rule, and the state is unknown
         """
-        # A request that is not a look waits for no sizes.
-        superposition = self._superpositions.get(ctxt, superposition_id,
-                                                 brief=rule is not None)
+        superposition = self._superpositions.get(ctxt, superposition_id, brief=not sizes)
         if not policies.allows(ctxt, policies.GET, superposition.project_id):
             raise exception.SuperpositionNotFound(
                 f'there is no superposition {superposition_id}')

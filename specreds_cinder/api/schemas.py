@@ -29,11 +29,12 @@ _UUID: _Schema = {
 _VOLUME_IDS: _Schema = {'type': 'array', 'items': _UUID, 'uniqueItems': True, 'minItems': 1,
                         'maxItems': MAX_VOLUMES}
 
+# Of a query.
+_BOOLEAN: _Schema = {'enum': ['0', '1', 'false', 'true', 'False', 'True']}
+
 
 def _disks(pattern: str) -> _Schema:
     return {**_VOLUME_IDS, 'items': {'type': 'string', 'pattern': rf'^{pattern}\Z'}}
-
-
 
 
 def _object(properties: _Schema, **more: Any) -> _Schema:
@@ -104,7 +105,7 @@ LIST = _object({
     'state': {'enum': list(STATES)},
     'server_id': _UUID,
     'volume_id': _UUID,
-    'all_tenants': {'enum': ['0', '1', 'false', 'true', 'False', 'True']},
+    'all_tenants': _BOOLEAN,
     'limit': {'type': 'string', 'pattern': '^[0-9]{1,9}\\Z'},
     'marker': _UUID,
 })
@@ -113,7 +114,7 @@ ELIGIBILITY = _object(
     {'volume_id': _VOLUME_IDS, 'disk': _disks(f'{server_disks.SERVER}_{server_disks.NAME}')},
     anyOf=[{'required': ['volume_id']}, {'required': ['disk']}])
 
-SHOW = _object({})
+SHOW = _object({'sizes': _BOOLEAN})
 
 
 def body(schema: _Schema) -> Callable[[_Action], _Action]:

@@ -41,7 +41,7 @@ class CinderAPI:
 
     def state(self, superposition_id: str) -> str | None:
         """Return the state of a superposition; None if it does not exist."""
-        answer = self._call('GET', f'{_COLLECTION}/{superposition_id}', missing_ok=True)
+        answer = self._call('GET', f'{_COLLECTION}/{superposition_id}?sizes=0', missing_ok=True)
         if answer is None:
             return None
         state = str(answer.json()['superposition']['state'])

@@ -85,7 +85,7 @@ class Volumes:
 
     def state(self, superposition_id: str) -> str | None:
         """Return the state of a superposition; None if it does not exist."""
-        shown = self._show(superposition_id)
+        shown = self._show(superposition_id, sizes='0')
         if shown is None:
             return None
         if shown['state'] == 'unknown':
@@ -110,7 +110,7 @@ class Volumes:
             return 'gone'
         if answer['outcome'] is not None:
             return str(answer['outcome'])
-        shown = self._show(superposition_id)
+        shown = self._show(superposition_id, sizes='0')
         if shown is None:
             return 'gone'
         if shown['outcome'] is not None:
@@ -198,10 +198,10 @@ class Volumes:
                         for entry in answer['eligibility']}
         return reasons
 
-    def _show(self, superposition_id: str) -> dict[str, Any] | None:
+    def _show(self, superposition_id: str, **query: str) -> dict[str, Any] | None:
         try:
             shown: dict[str, Any] = self._cinder.get(
-                f'{_BASE}/{superposition_id}')['superposition']
+                f'{_BASE}/{superposition_id}', **query)['superposition']
         except exception.NotFound:
             return None
         return shown

@@ -66,9 +66,11 @@ class TestRead(base.APITestCase):
     def test_only_a_look_measures_overlays(self) -> None:
         self.superposed()
         self.done(200, 'GET', base.MEMBER)
+        self.done(200, 'GET', f'{base.MEMBER}?sizes=0')
         self.done(200, 'POST', f'{base.MEMBER}/check')
-        self.assertEqual([False, True], [call.kwargs['brief']
-                                         for call in self.rpc.get.call_args_list])
+        self.assertEqual([False, True, True], [call.kwargs['brief']
+                                               for call in self.rpc.get.call_args_list])
+        self.refused(400, 'GET', f'{base.MEMBER}?sizes=no')
 
     def test_parts_on_several_back_ends_are_joined(self) -> None:
         members = [base.HOST, base.OTHER_HOST]

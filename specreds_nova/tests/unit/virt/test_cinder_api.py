@@ -48,7 +48,7 @@ class StorageTest(base.TestCase):
     def test_state_is_read(self) -> None:
         self.answers(answer('superposition-show-response'))
         self.assertEqual('superposed', self.api.state('s1'))
-        self.assertEqual(('GET', '/os-superpositions/s1', None), self.asked())
+        self.assertEqual(('GET', '/os-superpositions/s1?sizes=0', None), self.asked())
 
     def test_missing_superposition_has_no_state(self) -> None:
         self.answers(failure(exceptions.NotFound, {'itemNotFound': {'message': 'none'}}))

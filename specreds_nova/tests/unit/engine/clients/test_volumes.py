@@ -148,6 +148,9 @@ class VolumesTest(base.ServiceTest):
         self.assertIsNone(self.volumes.state('s1'))
         self.session.answer('GET', f'{_BASE}/s1', {'superposition': _shown('unknown')})
         self.raised(exception.Unreachable, self.volumes.state, 's1')
+        # Sizes take a sweep of each overlay.
+        self.assertEqual([{'sizes': '0'}] * 3,
+                         [request['params'] for request in self.session.requests])
 
     def test_check_of_a_decided_superposition_is_refused(self) -> None:
         self.session.answer('POST', f'{_BASE}/s1/check', {'check': {'dirty': True}})

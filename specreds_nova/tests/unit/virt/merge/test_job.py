@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A live merge: its steps, and when it must not run."""
 
+import itertools
+
 import fixtures
 import libvirt
 
@@ -141,6 +143,23 @@ class OvertakenTest(base.MergingTestCase):
         self.overtaken()
         # Another one of it may run by now.
         self.assertFalse(self.domain.running)
+
+    def test_many_merges_of_a_host_check_less_often(self) -> None:
+        self.domain.disks[0].size = 320 * base.MIB
+        moments: list[float] = []
+        state = self.record.state
+
+        def look() -> str | None:
+            moments.append(self.stop.clock)
+            return state()
+        self.patch(self.record, 'state', look)
+        with self.bandwidth.copying(58):
+            self.merge()
+        self.assert_merged()
+        # Without the first one, which precedes the copy, and those of the end.
+        gaps = [after - before for before, after in itertools.pairwise(moments[1:-2])]
+        self.assertGreater(len(gaps), 3)
+        self.assertGreaterEqual(min(gaps), 30.0)
 
     def test_server_that_moves_during_the_copy_ends_the_merge(self) -> None:
         self.domain.disks[0].size = 320 * base.MIB
