@@ -94,7 +94,7 @@ def unused(cluster: ceph.Cluster, record: records.Record, fencing: fence.Fence
     :returns: the fenced clients that have an overlay open
     :raises OverlayBusy: another client has an overlay open
     """
-    return _check(cluster, record, fencing.outside)
+    return _check(cluster, record, fencing.alive)
 
 
 def _check(cluster: ceph.Cluster, record: records.Record,

@@ -268,7 +268,7 @@ class Collapse(end.Ending):
         Its last request may not have taken effect: the monitors commit about once a second.
         """
         time.sleep(_SETTLE_S)
-        return not self.fence.remaining().keys().isdisjoint(record.fenced)
+        return bool(self.fence.remaining(record.fenced))
 
     @contextlib.contextmanager
     def _unfenced_if_lost(self, record: records.Record, known: set[str]) -> Iterator[None]:

@@ -175,7 +175,7 @@ class Ending(clients.Clients):
         """Remove from the ledgers the clients that this superposition has fenced for good."""
         if record.outcome not in states.FENCED or not record.fenced:
             return
-        proven = self.fence.remaining().keys() & set(record.fenced)
+        proven = self.fence.remaining(record.fenced).keys()
         fenced_at = record.labels.get(FENCED_AT, {})
         for moment in {fenced_at.get(client) for client in proven}:
             self._keep_fenced(

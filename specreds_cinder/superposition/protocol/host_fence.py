@@ -111,7 +111,8 @@ class HostFence(create.Creation):
                 clients, _entries = self._note(volume, fence_id)
                 fenced[volume.ref] |= {client for client in clients
                                        if address.host(client) in hosts}
-            due = frozenset().union(*fenced.values()) - self.fence.remaining().keys()
+            due = frozenset().union(*fenced.values())
+            due -= self.fence.remaining(due).keys()
         raise errors.ClusterError(
             f'new clients keep opening {", ".join(str(target.ref) for target in targets)}')
 

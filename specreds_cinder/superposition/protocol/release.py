@@ -91,7 +91,7 @@ class Release(base.Base):
         """Return those of some clients that are on the blocklist, oldest first."""
         if not listing.entries:
             return []
-        left = self.fence.remaining()
+        left = self.fence.remaining(listing.entries)
         return sorted((FencedClient(client, entry, left[client])
                        for client, entry in listing.entries.items() if client in left),
                       key=lambda listed: (listed.entry.fenced_at, listed.client))

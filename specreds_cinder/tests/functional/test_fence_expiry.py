@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A blocklist entry expires by itself, but not while it is needed."""
 
+from collections.abc import Mapping
 import threading
 
 from specreds_cinder import superposition as sp
@@ -46,6 +47,24 @@ class ExpiryTest(protocol_base.ProtocolTestCase):
         protocol.fence.open(clients)
         self.assertEqual(clients, set(protocol.renew(record)))
         self.assertTrue(clients <= self.fenced())
+
+    def test_blocklist_is_copied_again_when_it_has_changed(self) -> None:
+        fence, mon, client = self.protocol.fence, self.cluster.mon, '192.0.2.7:0/4711'
+        commands: list[object] = []
+
+        def record(command: Mapping[str, object]) -> object:
+            commands.append(command['prefix'])
+            return mon(command)
+        self.patch(self.cluster, 'mon', record)
+        for _ in range(50):
+            self.assertNotIn(client, fence.copied())
+        # Ceph itself may change the osdmap meanwhile.
+        self.assertLess(commands.count('osd blocklist ls'), 25)
+        fence.close([client])
+        self.addCleanup(fence.open, [client])
+        self.assertIn(client, fence.copied())
+        fence.open([client])
+        self.assertNotIn(client, fence.copied())
 
     def test_merge_renews_the_fence(self) -> None:
         _protocol, record, clients = self.make_promoted(1000)

@@ -19,18 +19,28 @@ FIRST, SECOND, OTHER = '10.0.0.1:0/1', '[fd00::1]:0/2', '10.0.0.3:0/3'
 
 
 class FakeMonitor:
-    """A blocklist that keeps the expiry of an existing entry, as Ceph's does."""
+    """A blocklist that keeps the expiry of an existing entry, as Ceph's does.
+
+    :ivar commands: those that changed it
+    :ivar lists: number of times that it was listed
+    """
 
     def __init__(self) -> None:
         self.entries: dict[str, datetime.datetime] = {}
         self.commands: list[tuple[str, str]] = []
+        self.epoch = 1
+        self.lists = 0
         self._lock = threading.Lock()
 
     def __call__(self, command: Mapping[str, Any]) -> Any:
+        if command['prefix'] == 'osd stat':
+            return {'epoch': self.epoch}
         if command['prefix'] == 'osd blocklist ls':
+            self.lists += 1
             return [{'addr': client, 'until': until.strftime('%Y-%m-%dT%H:%M:%S.%f%z')}
                     for client, until in self.entries.items()]
         with self._lock:
+            self.epoch += 1
             operation, client = command['blocklistop'], command['addr']
             self.commands.append((operation, client))
             if operation == 'rm':
@@ -122,6 +132,77 @@ class FenceTest(testtools.TestCase):
         self.assertNotIn(FIRST, self.monitor.entries)
         self.assertEqual([FIRST], self.fence.renew([FIRST]))
         self.assertGreater(self.left(FIRST), 900)
+
+    def fenced(self, count: int) -> list[str]:
+        """Return fenced clients whose entries have long to go."""
+        clients = [f'10.1.0.1:0/{number}' for number in range(1, count + 1)]
+        self.monitor.entries.update((client, self.monitor.after(900)) for client in clients)
+        return clients
+
+    def test_renewal_of_many_fences_lists_the_blocklist_once(self) -> None:
+        for client in self.fenced(100):
+            self.assertEqual([], self.fence.renew([client]))
+        self.assertEqual(1, self.monitor.lists)
+        self.monitor.epoch += 1
+        self.fence.renew([OTHER], lapsed=False)
+        # Once more for the other osdmap, and once to see that the renewed entry is long enough.
+        self.assertEqual(3, self.monitor.lists)
+
+    def test_fence_of_nobody_is_renewed_without_a_question(self) -> None:
+        self.cluster.mon = mock.Mock()
+        self.assertEqual([], self.fence.renew([]))
+        self.cluster.mon.assert_not_called()
+
+    def test_copy_of_an_unknown_osdmap_is_not_used_again(self) -> None:
+        answer, epochs = self.monitor, [1, 2, 2, 2, 2]
+        self.cluster.mon = lambda command: (
+            {'epoch': epochs.pop(0)} if command['prefix'] == 'osd stat' else answer(command))
+        for lists in (1, 2, 2):
+            self.fence.copied()
+            self.assertEqual(lists, self.monitor.lists)
+
+    def test_copy_without_an_epoch_is_not_used_again(self) -> None:
+        answer = self.monitor
+        self.cluster.mon = lambda command: (
+            None if command['prefix'] == 'osd stat' else answer(command))
+        for lists in (1, 2):
+            self.assertEqual({OTHER}, set(self.fence.copied()))
+            self.assertEqual(lists, self.monitor.lists)
+
+    def test_copy_grows_old(self) -> None:
+        self.fence.copied()
+        with mock.patch.object(fence, '_COPY_S', 0.0):
+            self.fence.copied()
+        self.assertEqual(2, self.monitor.lists)
+
+    def test_decision_reads_the_blocklist_anew(self) -> None:
+        [client] = self.fenced(1)
+        self.fence.copied()
+        # The monitor that says which osdmap there is need not be the one with the entry.
+        del self.monitor.entries[client]
+        self.assertEqual({client}, self.fence.outside({client}))
+        self.assertNotIn(client, self.fence.remaining())
+
+    def test_only_the_wanted_times_are_parsed(self) -> None:
+        clients = self.fenced(100)
+        with mock.patch.object(fence, '_time', wraps=fence._time) as parsed:
+            self.assertEqual({clients[7]}, self.fence.remaining([clients[7], FIRST]).keys())
+            self.assertEqual(frozenset({FIRST}), self.fence.outside({clients[7], FIRST}))
+        parsed.assert_called_once()
+
+    def test_clients_that_live_are_found_by_the_copy(self) -> None:
+        [client] = self.fenced(1)
+        for _ in range(100):
+            self.assertEqual({FIRST}, self.fence.alive({client, FIRST}))
+        self.assertEqual(1, self.monitor.lists)
+        self.cluster.aio.wait_for_latest_osdmap.assert_not_called()
+        # That all of them are fenced is relied on.
+        self.assertEqual(frozenset(), self.fence.alive({client}))
+        self.assertEqual(2, self.monitor.lists)
+        self.cluster.aio.wait_for_latest_osdmap.assert_called_once_with()
+        del self.monitor.entries[client]
+        self.assertEqual({client}, self.fence.alive({client}))
+        self.assertEqual(frozenset(), self.fence.alive(frozenset()))
 
     def test_failure_to_close_is_raised(self) -> None:
         self.cluster.mon = mock.Mock(side_effect=errors.ClusterTimeout('osd blocklist'))

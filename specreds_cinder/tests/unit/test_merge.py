@@ -34,7 +34,8 @@ class OfflineTest(testtools.TestCase):
             volumes, 'current', side_effect=lambda _cluster, volume: volume))
         self.ledger = mock.Mock()
         self.fenced: frozenset[str] = frozenset()
-        self.fence = mock.Mock(**{'outside.side_effect': lambda users: users - self.fenced})
+        self.fence = mock.Mock(**{f'{method}.side_effect': lambda users: users - self.fenced
+                                  for method in ('alive', 'outside')})
         self.useFixture(fixtures.MockPatchObject(overlay, 'used_bytes', return_value=1000))
         self.cluster = mock.Mock(conffile='/etc/ceph/ceph.conf', user='cinder')
         self.record = test_record.make_record(volumes=(

@@ -28,7 +28,8 @@ class NamedTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.record = test_record.make_record()
-        self.fence = mock.Mock(**{'outside.side_effect': lambda clients: clients - {_FENCED}})
+        self.fence = mock.Mock(**{f'{method}.side_effect': lambda clients: clients - {_FENCED}
+                                  for method in ('alive', 'outside')})
 
     def assert_named(self, clients: Iterable[str], what: str, call: Callable[[], object]) -> str:
         """Assert that a call fails because of some clients; return the message.
