@@ -36,7 +36,8 @@ class OfflineTest(testtools.TestCase):
         self.fenced: frozenset[str] = frozenset()
         self.fence = mock.Mock(**{f'{method}.side_effect': lambda users: users - self.fenced
                                   for method in ('alive', 'outside')})
-        self.useFixture(fixtures.MockPatchObject(overlay, 'used_bytes', return_value=1000))
+        self.measured = self.useFixture(fixtures.MockPatchObject(
+            overlay, 'used_bytes', return_value=1000)).mock
         self.cluster = mock.Mock(conffile='/etc/ceph/ceph.conf', user='cinder')
         self.record = test_record.make_record(volumes=(
             test_record.make_volume(), test_record.make_volume(image='second')))
@@ -90,6 +91,11 @@ class OfflineTest(testtools.TestCase):
         self.assertEqual((2000, 2000), self.progress[-1])
         self.assertIn((500, 2000), self.progress)
         self.assertEqual(sorted(self.progress), self.progress)
+
+    def test_overlays_are_measured_for_progress_only(self) -> None:
+        self.qemu_img('printf "x"')
+        merge.offline(self.cluster, self.record, self.fence, self.ledger, 0, 60)
+        self.measured.assert_not_called()
 
     def test_merger_is_in_the_ledger_before_it_writes(self) -> None:
         self.record = test_record.make_record()
