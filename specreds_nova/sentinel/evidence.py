@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Ceph says of the images that local domains use. It is only read, never changed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 import contextlib
 import dataclasses
 
@@ -85,8 +85,19 @@ class Storage:
 
         :param at_least_s: seconds
         """
-        return frozenset(client for client, left in self._fence.remaining().items()
-                         if left >= at_least_s)
+        return _lasting(self._fence.remaining(), at_least_s)
+
+    def suspected(self, at_least_s: float) -> frozenset[str]:
+        """Return what :meth:`blocklisted` does, for looks that are repeated.
+
+        Each host of a cloud takes them every few seconds, and the blocklist may be long: it is
+        read only if the osdmap has changed.
+        """
+        return _lasting(self._fence.copied(), at_least_s)
+
+
+def _lasting(left_s: Mapping[str, float], at_least_s: float) -> frozenset[str]:
+    return frozenset(client for client, left in left_s.items() if left >= at_least_s)
 
 
 def overlays(record: records.Record, ref: records.VolumeRef) -> Iterable[str]:

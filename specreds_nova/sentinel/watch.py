@@ -224,7 +224,7 @@ class HostWatch:
         now = time.monotonic()
         if now - self._asked.get(user, -1e9) > self._settings.blocklist_s:
             with self._hearing(user):
-                self._fenced[user] = storage.blocklisted(self._settings.fenced_for_good_s)
+                self._fenced[user] = storage.suspected(self._settings.fenced_for_good_s)
             self._asked[user] = now
         failed: list[errors.SuperError] = []
         attempts = 0

@@ -13,6 +13,7 @@ import rados
 import rbd
 
 from cloud import caps
+from specreds_cinder import capabilities
 from specreds_cinder.tests.functional import base
 
 # Documentation addresses: no client of a cluster has them.
@@ -66,10 +67,15 @@ class SufficientTest(CapsTestCase):
         self.assertNotIn(address, self.fenced())
 
     @ddt.data(('osd dump', {}), ('osd blocklist ls', {}), ('osd pool ls', {'detail': 'detail'}),
-              ('mon dump', {}), ('status', {}), ('df', {}))
+              ('osd stat', {}), ('mon dump', {}), ('status', {}), ('df', {}))
     @ddt.unpack
     def test_monitor_answers_queries(self, prefix: str, words: dict[str, Any]) -> None:
         self.assertEqual(0, monitor(self.cinder, prefix, **words)[0])
+
+    @ddt.data('osd stat', 'osd blocklist ls')
+    def test_monitor_answers_queries_of_sentinels(self, prefix: str) -> None:
+        sentinel = self.make_user(capabilities.sentinel([self.pool]))
+        self.assertEqual(0, monitor(sentinel, prefix)[0])
 
     @ddt.data('', 'tenant')
     def test_image_can_be_used_and_removed(self, namespace: str) -> None:

@@ -56,6 +56,7 @@ class WatchTestCase(testtools.TestCase):
         self.storage.record.side_effect = lambda _ref, _id: self.record
         self.storage.noted.side_effect = lambda _ref: self.noted
         self.storage.blocklisted.side_effect = lambda _s: self.blocklist
+        self.storage.suspected.side_effect = lambda _s: self.blocklist
         self.process = processes.Process(100, 5, 'qemu -uuid x')
         self._patch(processes, 'qemu', lambda _uuid: self.process)
         self.silenced = mock.Mock()
@@ -111,7 +112,7 @@ class WatchTestCase(testtools.TestCase):
         self.assertEqual(100.0, self.watch.guests()[0].judged)
 
     def test_guest_whose_storage_was_never_heard(self) -> None:
-        self.storage.blocklisted.side_effect = errors.ClusterTimeout('no answer')
+        self.storage.suspected.side_effect = errors.ClusterTimeout('no answer')
         self.watch.look()
         [guest] = self.watch.guests()
         self.assertEqual((None, None), (guest.heard, guest.judged))
@@ -145,6 +146,14 @@ class WatchTestCase(testtools.TestCase):
         self.assertEqual([self.domain, second],
                          [call.args[0] for call in self.silenced.call_args_list])
         self.assertEqual([], self.watch.status.ended)
+
+    def test_judgement_reads_the_blocklist_anew(self) -> None:
+        self.watch.look()
+        self.storage.suspected.side_effect = lambda _s: frozenset({_OWN})
+        self.watching = frozenset()
+        self.watch.look()
+        self.ended.assert_not_called()
+        self.storage.blocklisted.assert_called_once()
 
     def test_primary_is_kept_after_an_abort(self) -> None:
         self.watch.look()
