@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One look after another at the domains of this host, and what follows from it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 import contextlib
 import dataclasses
 import pathlib
@@ -308,14 +308,42 @@ class HostWatch:
             except errors.SuperError as exc:
                 uses.append(None)
                 self._trouble(image.user, exc)
-        verdict = decide.decide(decide.Facts(domain.backup_of, hosts, tuple(uses)))
+        verdict = self._verdict(domain, hosts, uses)
         self._say(known, verdict.reason)
         if self._confirmed(known, verdict):
             self._end(domain, process, verdict.reason)
 
+    def _verdict(self, domain: domains.Domain, hosts: frozenset[str],
+                 uses: Sequence[decide.Use | None]) -> decide.Verdict:
+        """Return what follows from the facts, and collect the last of them only if need be.
+
+        Which records name a client takes a look at all of them: thousands, when the hundred
+        servers of a host that is back are to be ended at once, each of which its own record
+        convicts.
+        """
+        facts = decide.Facts(domain.backup_of, hosts, tuple(uses))
+        verdict = decide.decide(facts)
+        if verdict.kind is decide.Kind.STALE or not any(
+                use and use.blocklisted and not use.watched for use in uses):
+            return verdict
+        noted = []
+        for image, use in zip(domain.images, uses, strict=True):
+            if use is not None and use.blocklisted:
+                try:
+                    storage = self._ceph.of(image.user)
+                    use = dataclasses.replace(use, noted=storage.noted(image.ref))
+                except errors.SuperError as exc:
+                    use = None
+                    self._trouble(image.user, exc)
+            noted.append(use)
+        return decide.decide(dataclasses.replace(facts, uses=tuple(noted)))
+
     def _use(self, image: domains.Image, process: processes.Process,
              storage: evidence.Storage) -> decide.Use:
-        """Find out what is known of an image: the blocklist first, records afterwards."""
+        """Find out what is known of an image: the blocklist first, records afterwards.
+
+        All clients are taken for noted, which clears them, until :meth:`_verdict` looks.
+        """
         own = self._seen.clients(process.key, str(image.ref))
         fenced = storage.blocklisted(self._settings.fenced_for_good_s)
         opened = storage.opened(image.ref)
@@ -324,7 +352,7 @@ class HostWatch:
             image=str(image.ref),
             superposition=decide.Superposition.of(record) if record is not None else None,
             clients=own, blocklisted=own & fenced,
-            noted=storage.noted(image.ref) if own & fenced else frozenset(),
+            noted=own & fenced,
             watched=opened is not None and bool(opened.local - fenced),
             through_overlay=record is not None and any(
                 overlay in process.command for overlay in evidence.overlays(record, image.ref)))

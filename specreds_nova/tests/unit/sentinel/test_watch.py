@@ -147,6 +147,23 @@ class WatchTestCase(testtools.TestCase):
                          [call.args[0] for call in self.silenced.call_args_list])
         self.assertEqual([], self.watch.status.ended)
 
+    def test_primaries_that_their_records_convict_are_ended_without_a_look_at_all_records(
+            self) -> None:
+        self.watch.look()
+        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
+        self.blocklist, self.watching = frozenset({_OWN}), frozenset()
+        self.watch.look()
+        self.ended.assert_called_once_with(self.process)
+        self.storage.noted.assert_not_called()
+
+    def test_fenced_domain_is_kept_if_the_records_cannot_be_read(self) -> None:
+        self.watch.look()
+        self.blocklist, self.watching = frozenset({_OWN}), frozenset()
+        self.storage.noted.side_effect = errors.ClusterTimeout('no answer')
+        self.watch.look()
+        self.ended.assert_not_called()
+        self.storage.reset.assert_called_once_with()
+
     def test_judgement_reads_the_blocklist_anew(self) -> None:
         self.watch.look()
         self.storage.suspected.side_effect = lambda _s: frozenset({_OWN})
