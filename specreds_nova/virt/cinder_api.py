@@ -22,6 +22,8 @@ conf.register(CONF)
 _COLLECTION = '/os-superpositions'
 _HEADERS = {'OpenStack-API-Version': 'superposition 1.0'}
 _GROUP = 'cinder'
+# The id of no superposition: Cinder looks for it neither in its database nor in Ceph.
+_NONE = 'none'
 # Short enough for a URL that any web server accepts.
 _VOLUMES_PER_QUERY = 50
 
@@ -53,7 +55,8 @@ class CinderAPI:
 
     def warm_up(self) -> None:
         """Get a token and find Cinder, before the first backup needs them."""
-        self._call('GET', f'{_COLLECTION}?limit=1')
+        # Not by a list, for which every back end reads all of its superpositions.
+        self._call('GET', f'{_COLLECTION}/{_NONE}?sizes=0', missing_ok=True)
 
     def connections(self, superposition_id: str, connector: Mapping[str, Any]
                     ) -> dict[str, dict[str, Any]]:

@@ -50,6 +50,13 @@ class StorageTest(base.TestCase):
         self.assertEqual('superposed', self.api.state('s1'))
         self.assertEqual(('GET', '/os-superpositions/s1?sizes=0', None), self.asked())
 
+    def test_warming_up_lists_no_superpositions(self) -> None:
+        self.answers(failure(exceptions.NotFound, {'itemNotFound': {'message': 'none'}}))
+        self.api.warm_up()
+        self.assertEqual(('GET', '/os-superpositions/none?sizes=0', None), self.asked())
+        self.answers(failure(exceptions.NotFound, {'error': 'no such page'}))
+        self.assertRaises(exception.SuperpositionRefused, self.api.warm_up)
+
     def test_missing_superposition_has_no_state(self) -> None:
         self.answers(failure(exceptions.NotFound, {'itemNotFound': {'message': 'none'}}))
         self.assertIsNone(self.api.state('s1'))
