@@ -161,6 +161,9 @@ class Reconciler:
             LOG.info('forgetting backup %s: server %s has left this host', record.backup_id,
                      record.instance_uuid)
             self._journal.forget(record.backup_id)
+        elif self._merger.progress(record.instance_uuid) is not None:
+            # Its merge asks Cinder, and so would this for each merge of the host.
+            return
         elif self._host.cinder.state(record.superposition_id) is None:
             record.phase = journals.MERGED
             self._journal.save(record)

@@ -20,7 +20,7 @@ class Reconciling(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.merger = mock.Mock()
+        self.merger = mock.Mock(**{'progress.return_value': None})
         self.adoption = adoption.Adoption(self.this_host, self.backups)
         self.instance.vm_state = 'active'
         self.reconciler = reconcile.Reconciler(self.this_host, self.backups, self.adoption,
@@ -101,6 +101,14 @@ class ReconcileTest(Reconciling):
         self.instance.host = base.HOST
         self.assertEqual('adopted', self.after(journals.ADOPTED, 'merging'))
         self.assertEqual('merged', self.after(journals.MERGING, None))
+
+    def test_cinder_is_not_asked_about_a_merge_of_this_host(self) -> None:
+        self.instance.host = base.HOST
+        self.merger.progress.return_value = {'state': 'merging'}
+        self.assertEqual('merging', self.after(journals.MERGING, 'merging'))
+        self.cinder.state.assert_not_called()
+        self.instance.host = 'node3'
+        self.assertIsNone(self.after(journals.MERGING, 'merging'))
 
     def test_adopted_server_on_another_host_is_forgotten(self) -> None:
         self.instance.host = 'node3'
