@@ -50,10 +50,15 @@ def of(volume_id: str) -> str | None:
 
 def volumes(superposition: str) -> list[objects.Volume]:
     """List the volumes that may be in a superposition."""
-    # Cinder looks for this filter in the metadata that users may write, too.
-    candidates = objects.VolumeList.get_all(context.get_admin_context(),
-                                       filters={'metadata': {KEY: superposition}})
-    return [volume for volume in candidates if volume.admin_metadata.get(KEY) == superposition]
+    admin = context.get_admin_context()
+    note = releases.models.VolumeAdminMetadata
+    with releases.main_context_manager.reader.using(admin) as session:
+        noted = session.query(note.volume_id).filter(
+            note.key == KEY, note.value == superposition, note.deleted.is_(False)).all()
+    # Cinder's own filter for metadata looks at each volume of the cloud, and also at the metadata
+    # that users may write.
+    return list(objects.VolumeList.get_all(admin, filters={
+        'id': [volume_id for volume_id, in noted]})) if noted else []
 
 
 def put(volume_ids: Iterable[str], superposition: str) -> None:

@@ -2,6 +2,7 @@
 """Notes on volumes, and whether volumes are at rest, in a database of Cinder's tests."""
 
 from typing import Any
+from unittest import mock
 
 from cinder import context
 from cinder import coordination
@@ -58,6 +59,18 @@ class HintsTest(DatabaseTestCase):
         self.assertEqual({}, self.metadata(first))
         hints.put([first], 's3')
         self.assertEqual('s3', hints.of(first))
+
+    def test_volumes_are_looked_up_by_their_ids(self) -> None:
+        volume_id = self.make()
+        hints.put([volume_id], 's1')
+        with mock.patch.object(objects.VolumeList, 'get_all',
+                               wraps=objects.VolumeList.get_all) as listed:
+            hints.volumes('s2')
+            listed.assert_not_called()
+            hints.volumes('s1')
+        # Any other filter looks at each volume of the cloud, for every request.
+        self.assertEqual([{'id': [volume_id]}],
+                         [call.kwargs['filters'] for call in listed.call_args_list])
 
     def test_repetition_changes_nothing(self) -> None:
         volume_id = self.make()
