@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The housekeeping of a back end: resumes interrupted steps, merges, and renews fences."""
 
+from collections.abc import Mapping
 import contextlib
 from typing import Any
 
@@ -37,18 +38,22 @@ class Housekeeping(decisions.Decisions):
             LOG.warning('cannot list the superpositions of back end %s, trying again at the next '
                         'pass: %s', self._host, exc.msg)
             return
-        for shown in superpositions:
+        noted = hints.on(self._host)
+        # Thousands may wait for their merges: those whose servers wait for a decision go first.
+        for shown in sorted(superpositions, key=lambda shown: shown['state'] in states.DECIDED):
             # specreds-super made what has no members, and Cinder leaves it to specreds-super.
             if 'members' in shown['labels']:
-                self._look_after_safely(ctxt, shown, cut_off)
+                self._look_after_safely(ctxt, shown, cut_off, noted)
         try:
             self._tidy({shown['id'] for shown in superpositions})
         except exception.SuperpositionError as exc:
             LOG.warning('cannot remove the remains of ended superpositions of back end %s, trying '
                         'again at the next pass: %s', self._host, exc.msg)
 
-    def _look_after_safely(self, ctxt: Any, shown: base.View, cut_off: bool) -> None:
+    def _look_after_safely(self, ctxt: Any, shown: base.View, cut_off: bool,
+                           noted: Mapping[str, str]) -> None:
         try:
+            self._note(shown, noted)
             self._look_after(ctxt, shown, cut_off)
         except exception.SuperpositionNotFound:
             self._remove_hints(shown)
@@ -59,8 +64,17 @@ class Housekeeping(decisions.Decisions):
             LOG.exception('cannot continue superposition %s, which is %s, trying again at the '
                           'next pass', shown['id'], shown['state'])
 
+    @staticmethod
+    def _note(shown: base.View, noted: Mapping[str, str]) -> None:
+        """Write the notes on volumes that lack them.
+
+        :param noted: the notes that there are, by volume id
+        """
+        if missing := [volume_id for volume_id in shown['labels']['volumes'].values()
+                       if noted.get(volume_id) != shown['id']]:
+            hints.put(missing, shown['id'])
+
     def _look_after(self, ctxt: Any, shown: base.View, cut_off: bool) -> None:
-        hints.put(shown['labels']['volumes'].values(), shown['id'])
         stale = cut_off or shown['unchanged_seconds'] > base.CONF.specreds.stale_after
         leader = shown['labels']['members'][0]
         if shown['state'] in (states.CREATING, states.ABORTING):

@@ -4,10 +4,12 @@
 import threading
 
 import ddt
+import fixtures
 from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 
 from specreds_cinder import exception
+from specreds_cinder import hints
 from specreds_cinder.tests.unit.volume import base
 
 
@@ -132,6 +134,26 @@ class LookAfterTest(base.ServiceTestCase):
         self.assertEqual(['list', 'look_after', 'tidy'], self.worker.methods())
         # The lost note is written again.
         self.assertEqual({'vol-1': 's1'}, self.back.notes)
+
+    def test_note_that_is_there_is_not_written_again(self) -> None:
+        written = self.useFixture(fixtures.MockPatchObject(hints, 'put')).mock
+        self.service.look_after()
+        written.assert_not_called()
+        self.back.notes['vol-1'] = 's0'
+        self.service.look_after()
+        written.assert_called_once_with(['vol-1'], 's1')
+
+    def test_superpositions_that_wait_for_a_decision_go_first(self) -> None:
+        self.create(self.back.add_volume(base.HOST), superposition_id='s2')
+        self.create(self.back.add_volume(base.HOST), superposition_id='s3')
+        self.worker.calls.clear()
+        self.record['state'] = 'promoted'
+        self.worker.records['s3'].update(state='collapsing', unchanged_seconds=61.0)
+        self.service.look_after()
+        self.assertEqual(['look_after', 'collapse', 'look_after'], [
+            method for method in self.worker.methods() if method in ('look_after', 'collapse')])
+        self.assertEqual('s1', [arguments for method, arguments in self.worker.calls
+                                if method == 'look_after'][-1]['superposition'])
 
     def test_superposition_that_cinder_did_not_create_is_left_alone(self) -> None:
         self.worker.records.clear()
