@@ -26,6 +26,8 @@ View = dict[str, Any]
 _COPIED = ('id', 'state', 'outcome', 'created_at', 'updated_at', 'age_seconds', 'reason',
            'server_id', 'dirty', 'dirty_object', 'fenced')
 _LABELS = ('project_id', 'user_id', 'request_id')
+# Overlays of which it is looked at a time whether they are unused.
+_LOOKS = 4
 
 
 class Base:
@@ -41,6 +43,7 @@ class Base:
         self._merging: set[str] = set()
         self._deciding: set[str] = set()
         self._merges = threading.BoundedSemaphore(CONF.specreds.merges)
+        self._looks = threading.BoundedSemaphore(_LOOKS)
         self._lock = threading.Lock()
 
     def _worker(self, ctxt: Any, method: str, **arguments: Any) -> Any:

@@ -33,11 +33,16 @@ class Merging(sets.Sets):
 
     def _merge(self, ctxt: Any, shown: base.View) -> None:
         try:
-            with self._merges, _merge_lock(self._host, shown['id']):
-                # A superposition that is gone has been merged.
-                with contextlib.suppress(exception.SuperpositionNotFound):
+            # A superposition that is gone has been merged.
+            with contextlib.suppress(exception.SuperpositionNotFound):
+                # Most servers run on their overlays, and are merged by their hypervisors: they
+                # must not take the turns of those that have nobody else.
+                with self._looks:
+                    self._check_unused(ctxt, shown)
+                with self._merges, _merge_lock(self._host, shown['id']), \
+                        contextlib.suppress(exception.SuperpositionNotFound):
                     self._merge_locked(ctxt, shown)
-                self._remove_hints(shown)
+            self._remove_hints(shown)
         except exception.SuperpositionConflict as exc:
             LOG.info('superposition %s cannot be merged yet, trying again later: %s',
                      shown['id'], exc.msg)
@@ -50,13 +55,22 @@ class Merging(sets.Sets):
             with self._lock:
                 self._merging.discard(shown['id'])
 
-    def _merge_locked(self, ctxt: Any, shown: base.View) -> None:
+    def _check_unused(self, ctxt: Any, shown: base.View) -> None:
+        """Make sure that no server runs on overlays that all back ends know to be promoted.
+
+        A server that runs on its overlays is no failure, so no notification is sent for it.
+
+        :raises SuperpositionConflict: a server does
+        """
         members = shown['labels']['members']
         if members[0] == self._host:
             # The others read the leader's record until they are committed, too.
             for host in members[1:]:
                 self._on(ctxt, host, 'commit', superposition_id=shown['id'])
-        # A server that runs on its overlays is no failure, so no notification is sent for it.
+        self._worker(ctxt, 'unused', superposition=shown['id'])
+
+    def _merge_locked(self, ctxt: Any, shown: base.View) -> None:
+        # A server may have been started meanwhile.
         self._worker(ctxt, 'unused', superposition=shown['id'])
         began = time.monotonic()
         with self._notified(ctxt, 'merge', self._view(shown)) as end:

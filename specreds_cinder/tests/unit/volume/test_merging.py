@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Offline merges, and the housekeeping of superpositions."""
 
+import contextlib
 import threading
 
 import ddt
@@ -154,6 +155,16 @@ class LookAfterTest(base.ServiceTestCase):
             method for method in self.worker.methods() if method in ('look_after', 'collapse')])
         self.assertEqual('s1', [arguments for method, arguments in self.worker.calls
                                 if method == 'look_after'][-1]['superposition'])
+
+    def test_server_that_runs_takes_no_turn_of_a_merge(self) -> None:
+        self.record.update(state='merging', unchanged_seconds=1e6)
+        self.worker.fail['unused'] = exception.SuperpositionConflict('its overlay is open')
+        with contextlib.ExitStack() as turns:
+            for _ in range(self.conf.conf.specreds.merges):
+                turns.enter_context(self.service._merges)
+            self.service.look_after()
+            self.merged()
+        self.assertNotIn('merge', self.worker.methods())
 
     def test_superposition_that_cinder_did_not_create_is_left_alone(self) -> None:
         self.worker.records.clear()
