@@ -48,15 +48,16 @@ if TYPE_CHECKING:
     from specreds_cinder.superposition.record import Record
     from specreds_cinder.superposition.record import VolumeRef
     from specreds_cinder.superposition.settings import Settings
+    from specreds_cinder.superposition.sweep import BackgroundSweep
     from specreds_cinder.superposition.sweep import SweepReport
 
 __all__ = (
-    'AlreadySuperposed', 'Backup', 'BackupError', 'ClientsUnknown', 'Cluster', 'ClusterError',
-    'ClusterTimeout', 'CollapseReport', 'Conflict', 'Durability', 'Home', 'InvalidInput',
-    'MergeFailed', 'NotEligible', 'NotSuperposed', 'OverlayBusy', 'Protocol', 'QmpBackup',
-    'Record', 'RecordChanged', 'Settings', 'SuperError', 'SweepReport', 'Target', 'VolumeGone',
-    'VolumeRef', 'address', 'cluster', 'cut', 'errors', 'fence', 'merge_rate', 'nodes',
-    'overrides', 'record', 'settings', 'states', 'store', 'trace', 'volume',
+    'AlreadySuperposed', 'BackgroundSweep', 'Backup', 'BackupError', 'ClientsUnknown', 'Cluster',
+    'ClusterError', 'ClusterTimeout', 'CollapseReport', 'Conflict', 'Durability', 'Home',
+    'InvalidInput', 'MergeFailed', 'NotEligible', 'NotSuperposed', 'OverlayBusy', 'Protocol',
+    'QmpBackup', 'Record', 'RecordChanged', 'Settings', 'SuperError', 'SweepReport', 'Target',
+    'VolumeGone', 'VolumeRef', 'address', 'cluster', 'cut', 'errors', 'fence', 'merge_rate',
+    'nodes', 'overrides', 'record', 'settings', 'states', 'store', 'trace', 'volume',
 )
 
 # The module of each class that is not in a module of errors.
@@ -65,6 +66,7 @@ _MODULES = {
     'CollapseReport': 'protocol.collapse', 'Target': 'protocol.host_fence',
     'QmpBackup': 'qmp_backup', 'Home': 'record',
     'Record': 'record', 'VolumeRef': 'record', 'Settings': 'settings', 'SweepReport': 'sweep',
+    'BackgroundSweep': 'sweep',
 }
 
 

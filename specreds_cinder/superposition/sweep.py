@@ -270,13 +270,21 @@ class BackgroundSweep:
         self.error: errors.SuperError | None = None
 
     def __enter__(self) -> 'BackgroundSweep':
-        self._thread.start()
+        self.start()
         return self
 
     def __exit__(self, *_exc: object) -> None:
+        self.stop()
+        self._thread.join()
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Make the thread end, without waiting for that: an OSD may keep it from ending."""
         self._ended.set()
         self._sweeper.stop()
-        self._thread.join()
 
     def _loop(self) -> None:
         while not self._ended.is_set():

@@ -221,9 +221,11 @@ class Operations:
         self._watches.end(superposition)
         try:
             return dataclasses.asdict(decide(record, DurableBackup() if durable else None))
-        finally:
+        except Exception:
+            # It may be superposed still.
             with contextlib.suppress(sp.SuperError):
                 self._watches.begin(self._get(superposition))
+            raise
 
     # Afterwards
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The superposed volumes that a worker sweeps in the background, and those that became dirty."""
 
-import contextlib
 import queue
 import threading
 
@@ -18,7 +17,7 @@ class Watches:
     def __init__(self, protocol: sp.Protocol, *, watching: bool) -> None:
         self._protocol = protocol
         self._watching = watching
-        self._watches: dict[str, contextlib.ExitStack] = {}
+        self._watches: dict[str, sp.BackgroundSweep] = {}
         self._dirty: dict[str, str] = {}
         self._dirty_ids: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -33,23 +32,28 @@ class Watches:
             return
 
         def note(report: sp.SweepReport) -> None:
-            self._dirty[record.id] = report.first or ''
+            with self._lock:
+                # A watch that has ended may find out yet what its last sweep has seen.
+                if self._watches.get(record.id) is not watch:
+                    return
+                self._dirty[record.id] = report.first or ''
             self._dirty_ids.put(record.id)
         with self._lock:
             if record.id in self._watches or record.id in self._dirty:
                 return
-            stack = contextlib.ExitStack()
-            stack.enter_context(self._protocol.watch(record, note))
-            self._watches[record.id] = stack
+            watch = self._watches[record.id] = self._protocol.watch(record, note)
+            watch.start()
 
     def end(self, superposition: str) -> None:
-        """End the watch of a superposition, if there is one."""
+        """End the watch of a superposition, if there is one.
+
+        A decision follows, which does not wait for the sweep that is under way.
+        """
         with self._lock:
             watch = self._watches.pop(superposition, None)
+            self._dirty.pop(superposition, None)
         if watch is not None:
-            watch.close()
-        # After the watch has ended, since it may have noted the superposition until then.
-        self._dirty.pop(superposition, None)
+            watch.stop()
 
     def watched(self) -> set[str]:
         """Return all superpositions that are watched."""

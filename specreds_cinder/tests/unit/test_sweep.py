@@ -299,6 +299,25 @@ class WatchTest(SweepTestCase):
         self.assertFalse(watch._thread.is_alive())
         self.assertEqual((0, []), (watch.passes, self.reports))
 
+    def test_stop_does_not_wait_for_an_osd(self) -> None:
+        begun, answered = threading.Event(), threading.Event()
+        self.addCleanup(answered.set)
+
+        def hang(names: list[bytes], _depth: int) -> list[int]:
+            begun.set()
+            answered.wait()
+            return [99] * len(names)
+
+        watch = self.watch()
+        with mock.patch.object(self.aio, 'stat_versions', hang):
+            watch.start()
+            self.assertTrue(begun.wait(_TIMEOUT))
+            watch.stop()
+            self.assertTrue(watch._thread.is_alive())
+            answered.set()
+            watch._thread.join(_TIMEOUT)
+        self.assertFalse(watch._thread.is_alive())
+
     def test_watches_share_one_rate(self) -> None:
         budget = pace.budget(self.cluster)
         for number in range(6):
