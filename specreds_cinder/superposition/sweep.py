@@ -260,6 +260,7 @@ class BackgroundSweep:
                  on_dirty: Callable[[SweepReport], None], *, pace: float) -> None:
         if not pace > 0:
             raise errors.InvalidInput(f'the pace of a sweep must be positive, not {pace}')
+        self._budget = pacing.budget(cluster)
         self._sweeper = Sweeper(cluster, record, pace=pace,
                                 depth=min(DEPTH, max(1, int(pace / 20))))
         self._on_dirty = on_dirty
@@ -303,10 +304,13 @@ class BackgroundSweep:
                 self._on_dirty(report)
                 return
             # The sweep of an almost empty volume is so short that its header would be read in a
-            # tight loop.
-            self._ended.wait(max(0.0, _SHORTEST - report.seconds))
+            # tight loop; a thousand of them would leave decisions no processor.
+            self._ended.wait(max(self._budget.reserve(1, _PASSES), _SHORTEST - report.seconds))
 
 
 _RETRY = 0.2
 _PAUSE_S = 0.02
 _SHORTEST = 0.1
+# Passes per second at most, of all background sweeps together. Each one opens its volumes and asks
+# the monitors, which takes some milliseconds of the processor.
+_PASSES = 100.0

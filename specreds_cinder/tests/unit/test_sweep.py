@@ -318,6 +318,18 @@ class WatchTest(SweepTestCase):
             watch._thread.join(_TIMEOUT)
         self.assertFalse(watch._thread.is_alive())
 
+    def test_passes_of_all_watches_together_are_limited(self) -> None:
+        waits: list[float] = []
+        for _ in range(6):
+            watch = self.watch()
+            watch._sweeper._stop = mock.Mock(wait=lambda _seconds: None)
+            watch._ended = mock.Mock(**{'is_set.side_effect': [False, True],
+                                        'wait.side_effect': waits.append})
+            with mock.patch.object(sweep, '_PASSES', 0.01):
+                watch._loop()
+        # Each pass waits for those before it: a hundred seconds are reserved at a time.
+        self.assertEqual(list(range(6)), [round(seconds / 100) for seconds in waits])
+
     def test_watches_share_one_rate(self) -> None:
         budget = pace.budget(self.cluster)
         for number in range(6):
