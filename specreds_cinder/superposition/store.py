@@ -15,7 +15,7 @@ Three kinds of objects, all in the pool and namespace of the image headers, besi
     no record.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
 import errno
@@ -32,6 +32,8 @@ from specreds_cinder.superposition import trace
 
 _INDEX = 'specreds.index'
 _LARGEST = 64 << 20
+# Stats that are under way at a time.
+_DEPTH = 256
 _CHANGED = (errno.ERANGE, errno.EOVERFLOW)
 
 
@@ -143,6 +145,24 @@ class Store:
             for page in omap.pages(io, _INDEX):
                 index.update({key: _entry(value) for key, value in page.items()})
         return index
+
+    def missing(self, index: Mapping[str, Entry]) -> set[str]:
+        """Return the superpositions of an index that have no record."""
+        by_home: dict[records.Home, list[str]] = {}
+        for superposition, entry in index.items():
+            by_home.setdefault(entry.home, []).append(superposition)
+        return {superposition for home, superpositions in by_home.items()
+                for superposition, version in zip(
+                    superpositions, self._versions(home, superpositions), strict=True)
+                if not version}
+
+    def _versions(self, home: records.Home, superpositions: Sequence[str]) -> list[int]:
+        """Return the version of each record in a home; 0 for one that does not exist."""
+        with self._ioctx(home, f'look for the records of {home}') as io:
+            pool_id = io.get_pool_id()
+        # Thousands of them, of which the contents do not matter, at once.
+        return self._cluster.aio.ioctx(pool_id, home.namespace).stat_versions(
+            [_object(superposition).encode() for superposition in superpositions], _DEPTH)
 
     def claim(self, volume: records.Volume, superposition: str, home: records.Home) -> None:
         """Claim a volume for a superposition. A second claim for the same one is no error.

@@ -96,16 +96,12 @@ class Base:
         :param older_s: age in seconds up to which entries stay: their record may be written yet
         :returns: number of entries that were removed
         """
-        removed = 0
-        for superposition, entry in self.store.index(home).items():
-            if entry.age_seconds < older_s:
-                continue
-            try:
-                self.store.read(superposition, entry.home)
-            except errors.NotSuperposed:
-                self.store.unlist(superposition, home)
-                removed += 1
-        return removed
+        gone = self.store.missing({
+            superposition: entry for superposition, entry in self.store.index(home).items()
+            if entry.age_seconds >= older_s})
+        for superposition in gone:
+            self.store.unlist(superposition, home)
+        return len(gone)
 
     def label(self, record: records.Record, **labels: Any) -> records.Record:
         """Set some of a superposition's labels.

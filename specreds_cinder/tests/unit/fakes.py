@@ -62,6 +62,10 @@ class Ioctx:
         """Return a version."""
         return 7
 
+    def get_pool_id(self) -> int:
+        """Return the pool's id."""
+        return POOL_ID
+
 
 class AioIoctx:
     """The asynchronous context: versions by object name; writes get rising ones."""

@@ -19,6 +19,7 @@ from specreds_cinder.superposition import omap
 from specreds_cinder.superposition import record
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import store
+from specreds_cinder.superposition.protocol import base
 from specreds_cinder.tests.unit import fakes
 
 _CLAIM = 'specreds.claim.1a'
@@ -156,6 +157,28 @@ class StoreTest(testtools.TestCase):
             self.assertEqual(sorted(self.io.omap), list(index))
             self.assertEqual(record.Home('volumes', 'tenant'), index['00'].home)
             self.assertGreater(index['00'].age_seconds, 59)
+
+    def test_missing_records_are_found_without_reading_any(self) -> None:
+        aio = fakes.AioIoctx({b'specreds.super.a': 3, b'specreds.super.c': 9})
+        cluster: Any = fakes.Cluster(io=self.io, aio=aio)
+        here, there = (store.Entry(record.Home(pool), 1.0) for pool in ('volumes', 'vms'))
+        index = {'a': here, 'b': here, 'c': there, 'd': there}
+        self.assertEqual({'b', 'd'}, store.Store(cluster).missing(index))
+        self.assertEqual([], self.io.reads)
+        self.assertEqual(set(), store.Store(cluster).missing({}))
+
+    def test_tidying_removes_old_entries_without_a_record(self) -> None:
+        aio = fakes.AioIoctx({b'specreds.super.a': 3})
+        cluster: Any = fakes.Cluster(io=self.io, aio=aio)
+        made = {'a': 60, 'b': 60, 'c': 0}
+        self.io.omap = {superposition: f'volumes {time.time() - age:.0f}'.encode()
+                        for superposition, age in made.items()}
+        tidied = base.Base(cluster)
+        self.patch(tidied.store, 'unlist', unlisted := mock.Mock())
+        home = record.Home('volumes')
+        self.assertEqual(1, tidied.tidy(home, older_s=30))
+        unlisted.assert_called_once_with('b', home)
+        self.assertEqual([], self.io.reads)
 
     def test_missing_index_is_empty(self) -> None:
         self.assertEqual({}, self.store.index(record.Home('volumes')))
