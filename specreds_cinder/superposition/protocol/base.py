@@ -69,11 +69,13 @@ class Base:
 
     def list(self, home: records.Home) -> 'builtins.list[records.Record]':
         """Return the superpositions that have a volume in a home, oldest first."""
-        listed = []
-        for superposition, entry in self.store.index(home).items():
+        def read(entry: tuple[str, stores.Entry]) -> records.Record | None:
             with contextlib.suppress(errors.NotSuperposed):
-                listed.append(self.store.read(superposition, entry.home))
-        return sorted(listed, key=lambda record: record.created_at)
+                return self.store.read(entry[0], entry[1].home)
+            return None
+        listed = self._each(read, tuple(self.store.index(home).items()))
+        return sorted((record for record in listed if record is not None),
+                      key=lambda record: record.created_at)
 
     def overlay_bytes(self, record: records.Record) -> int:
         """Return the bytes that the overlays of a superposition take in Ceph."""

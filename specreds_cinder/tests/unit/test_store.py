@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import errno
 import json
+import threading
 import time
 from typing import Any
 from unittest import mock
@@ -179,6 +180,20 @@ class StoreTest(testtools.TestCase):
         self.assertEqual(1, tidied.tidy(home, older_s=30))
         unlisted.assert_called_once_with('b', home)
         self.assertEqual([], self.io.reads)
+
+    def test_records_are_listed_several_at_a_time(self) -> None:
+        reading = threading.Barrier(4, timeout=60)
+
+        def read(superposition: str, _home: record.Home) -> record.Record:
+            reading.wait()
+            if superposition == 'ended':
+                raise errors.NotSuperposed('it has ended')
+            return dataclasses.replace(self.record, id=superposition, created_at=superposition)
+        cluster: Any = fakes.Cluster(io=self.io)
+        listing = base.Base(cluster)
+        self.io.omap = dict.fromkeys(('b', 'a', 'ended', 'c'), b'volumes 0')
+        self.patch(listing.store, 'read', read)
+        self.assertEqual(['a', 'b', 'c'], [each.id for each in listing.list(record.Home('p'))])
 
     def test_missing_index_is_empty(self) -> None:
         self.assertEqual({}, self.store.index(record.Home('volumes')))
