@@ -226,7 +226,7 @@ class SuperAPI:
 def _must_be_up(host: str) -> None:
     """:raises SuperpositionUnavailable: no volume service of the back end is up"""
     services = objects.ServiceList.get_all(
-        context.get_admin_context(), {'binary': constants.VOLUME_BINARY})
+        context.get_admin_context(), {'binary': constants.VOLUME_BINARY, 'host_or_cluster': host})
     if not any(service.is_up for service in services if host in (service.host,
                                                                  service.cluster_name)):
         raise exception.SuperpositionUnavailable(

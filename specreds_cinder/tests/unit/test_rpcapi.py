@@ -10,6 +10,7 @@ from typing import Any
 from unittest import mock
 
 from cinder import context
+from cinder import objects
 from cinder import rpc
 from cinder.common import constants
 from cinder.tests.unit import test
@@ -252,6 +253,19 @@ class ServiceTest(RpcTestCase):
     @ddt.data('node9@rbd', 'node', 'rbd', f'{HOST}2x')
     def test_unknown_back_end_is_unavailable(self, host: str) -> None:
         self.assertRaises(exception.SuperpositionUnavailable, self.api.list, self.context, host)
+
+    def test_only_the_service_of_the_back_end_is_read(self) -> None:
+        self.backs[HOST].get.return_value = {}
+        listed: list[int] = []
+        get_all = objects.ServiceList.get_all
+
+        def count(*args: Any) -> Any:
+            services = get_all(*args)
+            listed.append(len(services))
+            return services
+        self.useFixture(fixtures.MockPatchObject(objects.ServiceList, 'get_all', count))
+        self.api.get(self.context, HOST, 's1')
+        self.assertEqual([1], listed)
 
     def test_service_that_is_down_is_unavailable(self) -> None:
         self.make_service('node3@rbd',
