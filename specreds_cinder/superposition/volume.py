@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The properties of an RBD image at one moment, and whether it can be superposed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 import contextlib
 import dataclasses
 from typing import Any
@@ -163,7 +163,9 @@ def inspect(cluster: ceph.Cluster, ref: records.VolumeRef) -> Facts:
     with opened(cluster, ref) as image:
         if image.old_format():
             raise errors.NotEligible(str(ref), ['it is of RBD format 1: migrate it to format 2'])
-        owners = _lock_owners(image)
+        # Each of these is a request: every sweep makes them, also those of a decision.
+        lockers, watchers = _lockers(image), list(image.watchers_list())
+        owners = _owners(lockers)
         features = image.features()
         with cluster.ioctx(ref.pool, ref.namespace) as io:
             pool_id = io.get_pool_id()
@@ -173,12 +175,12 @@ def inspect(cluster: ceph.Cluster, ref: records.VolumeRef) -> Facts:
             data_pool_id=data_pool_id if data_pool_id >= 0 else pool_id,
             data_prefix=image.block_name_prefix(), size_bytes=image.size(),
             object_size=image.stat()['obj_size'], features=features,
-            clients=(_watchers(image) | owners) - cluster.addresses, owners=owners,
+            clients=(_addresses(watchers) | owners) - cluster.addresses, owners=owners,
             invalid_map=bool(image.flags() & rbd.RBD_FLAG_OBJECT_MAP_INVALID),
-            ids=_ids(image, cluster.addresses),
+            ids=_ids(lockers, watchers, cluster.addresses),
             mirrored=_mirrored(image), overrides=tuple(overrides.of_image(image, ref)),
-            kernel=address.clients(watcher['addr'] for watcher in image.watchers_list()
-                                   if watcher['cookie'] >= _KERNEL_WATCH),
+            kernel=_addresses(watcher for watcher in watchers
+                              if watcher['cookie'] >= _KERNEL_WATCH),
             luks=luks.header(image.read(0, min(luks.HEAD, image.size()))))
 
 
@@ -208,30 +210,35 @@ def watchers_and_owners(cluster: ceph.Cluster, ref: records.VolumeRef,
     :raises VolumeGone: there is no such image
     """
     with opened(cluster, ref, image_id=image_id) as image:
-        return (_watchers(image) - cluster.addresses, _lock_owners(image) - cluster.addresses)
+        return (_addresses(image.watchers_list()) - cluster.addresses,
+                _owners(_lockers(image)) - cluster.addresses)
 
 
-def _watchers(image: Any) -> frozenset[str]:
-    return address.clients(watcher['addr'] for watcher in image.watchers_list())
+def _addresses(watchers: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    return address.clients(watcher['addr'] for watcher in watchers)
 
 
-def _lock_owners(image: Any) -> frozenset[str]:
-    # The owner of the exclusive lock by the header; lock_get_owners() needs a writable open.
+def _lockers(image: Any) -> list[tuple[str, str, str]]:
+    """Return client, cookie and address of each owner of the exclusive lock but the latch."""
+    # By the header; lock_get_owners() needs a writable open.
     lockers = image.list_lockers()
-    return address.clients(locker[2] for locker in (lockers['lockers'] if lockers else ())
-                           if locker[1] != latch.COOKIE)
+    return [locker for locker in (lockers['lockers'] if lockers else ())
+            if locker[1] != latch.COOKIE]
 
 
-def _ids(image: Any, without: frozenset[str]) -> frozenset[int]:
+def _owners(lockers: Iterable[tuple[str, str, str]]) -> frozenset[str]:
+    return address.clients(addr for _client, _cookie, addr in lockers)
+
+
+def _ids(lockers: Iterable[tuple[str, str, str]], watchers: Iterable[Mapping[str, Any]],
+         without: frozenset[str]) -> frozenset[int]:
     """Return the ids of the clients that watch an image or own a lock on it.
 
     :param without: addresses of clients that do not count
     """
-    lockers = image.list_lockers()
-    clients = [(watcher['id'], watcher['addr']) for watcher in image.watchers_list()]
+    clients = [(watcher['id'], watcher['addr']) for watcher in watchers]
     clients += [(int(client.removeprefix('client.')), addr)
-                for client, cookie, addr in (lockers['lockers'] if lockers else ())
-                if cookie != latch.COOKIE]
+                for client, _cookie, addr in lockers]
     return frozenset(number for number, addr in clients
                      if not address.clients([addr]) <= without)
 

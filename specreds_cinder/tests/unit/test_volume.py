@@ -110,7 +110,11 @@ class InspectTest(testtools.TestCase):
             opened.watchers_list.return_value = watchers
             opened.data_pool_id.return_value = opened.size.return_value = 1
             opened.flags.return_value = opened.features.return_value = 0
-            return volumes.inspect(cluster, GOOD.ref)
+            facts = volumes.inspect(cluster, GOOD.ref)
+        # A decision waits for each of these requests.
+        opened.list_lockers.assert_called_once_with()
+        opened.watchers_list.assert_called_once_with()
+        return facts
 
     def test_kernel_is_told_from_librbd_by_the_cookie_of_its_watch(self) -> None:
         facts = self.inspect([
