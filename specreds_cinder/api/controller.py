@@ -229,16 +229,17 @@ class SuperpositionsController(wsgi.Controller):
             matching = _after(marker, matching)
         page = matching[:limit]
         if full:
-            shown = [views.detail(self._in_full(ctxt, superposition), admin=ctxt.is_admin)
-                     for superposition in page]
+            if strutils.bool_from_string(query.get('sizes', '0')):
+                page = [self._measured(ctxt, superposition) for superposition in page]
+            shown = [views.detail(superposition, admin=ctxt.is_admin) for superposition in page]
         else:
             shown = [views.summary(superposition) for superposition in page]
         path = f'{views.COLLECTION}/detail' if full else views.COLLECTION
         return views.page(req, shown, more=bool(page) and len(matching) > len(page),
                           path=path, unreachable=unreachable if ctxt.is_admin else None)
 
-    def _in_full(self, ctxt: Any, superposition: joined.Superposition) -> joined.Superposition:
-        """Return all fields of a listed superposition; those of the list if it has ended."""
+    def _measured(self, ctxt: Any, superposition: joined.Superposition) -> joined.Superposition:
+        """Return a listed superposition with its sizes; unchanged if it has ended."""
         try:
             return self._superpositions.get(ctxt, superposition.id)
         except exception.SuperpositionNotFound:

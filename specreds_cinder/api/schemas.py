@@ -106,6 +106,7 @@ LIST = _object({
     'server_id': _UUID,
     'volume_id': _UUID,
     'all_tenants': _BOOLEAN,
+    'sizes': _BOOLEAN,
     'limit': {'type': 'string', 'pattern': '^[0-9]{1,9}\\Z'},
     'marker': _UUID,
 })

@@ -60,23 +60,30 @@ class Superpositions:
         answer = self._call('POST', _BASE, json={'superposition': wanted})
         return dict(answer.json()['superposition'])
 
-    def get(self, superposition_id: str) -> Superposition:
-        """Return one superposition with all details."""
-        answer = self._call('GET', f'{_BASE}/{superposition_id}')
+    def get(self, superposition_id: str, *, sizes: bool = True) -> Superposition:
+        """Return one superposition with all details.
+
+        :param sizes: include the sizes of second versions, for which Cinder sweeps them
+        """
+        answer = self._call('GET', f'{_BASE}/{superposition_id}',
+                            params={} if sizes else {'sizes': '0'})
         return dict(answer.json()['superposition'])
 
     def list(self, filters: dict[str, Any], *, limit: int | None = None,
-             marker: str | None = None, detail: bool = False) -> Iterator[Superposition]:
+             marker: str | None = None, detail: bool = False,
+             sizes: bool = False) -> Iterator[Superposition]:
         """List the superpositions that match all filters, page by page.
 
         :param filters: names and values of the API's query
         :param limit: the most to return
         :param marker: return those after the one with this id
+        :param sizes: include the sizes of second versions, for which Cinder sweeps them
         """
         path = f'{_BASE}/detail' if detail else _BASE
+        more = {'sizes': '1'} if sizes else {}
 
         def ask(query: Mapping[str, Any]) -> tuple[Sequence[Superposition], bool]:
-            answer = self._call('GET', path, params=query).json()
+            answer = self._call('GET', path, params={**query, **more}).json()
             self.unreachable.update(answer.get('unreachable_hosts', ()))
             return answer['superpositions'], bool(answer.get('superpositions_links'))
         return pages.items(ask, filters, limit, marker)
@@ -109,14 +116,15 @@ class Superpositions:
         """Abort a superposition."""
         self._call('DELETE', f'{_BASE}/{superposition_id}')
 
-    def find(self, text: str) -> Superposition:
+    def find(self, text: str, *, sizes: bool = False) -> Superposition:
         """Return the superposition with an id, or with a volume.
 
+        :param sizes: include the sizes of second versions, for which Cinder sweeps them
         :raises NoSuchSuperposition: neither exists
         """
         if _is_uuid(text):
             try:
-                return self.get(text)
+                return self.get(text, sizes=sizes)
             except exceptions.NotFoundException:
                 pass
         volume = self._proxy.find_volume(text, ignore_missing=True)
@@ -126,7 +134,7 @@ class Superpositions:
         filters = {'volume_id': volume.id}
         if volume.project_id not in (None, self._cloud.current_project_id):
             filters['all_tenants'] = '1'
-        for superposition in self.list(filters, detail=True):
+        for superposition in self.list(filters, detail=True, sizes=sizes):
             return superposition
         raise NoSuchSuperposition(f'volume {text} is in no superposition')
 

@@ -47,7 +47,8 @@ class List(base.SuperCommand, command.Lister):
         if parsed_args.server:
             filters['server_id'] = superpositions.server_id(parsed_args.server)
         page = list(superpositions.list(filters, limit=parsed_args.limit,
-                                        marker=parsed_args.marker, detail=parsed_args.long))
+                                        marker=parsed_args.marker, detail=parsed_args.long,
+                                        sizes=parsed_args.long))
         if superpositions.unreachable:
             self.log.warning('no answer from %s: their superpositions are listed as unknown',
                              ', '.join(sorted(superpositions.unreachable)))
@@ -60,7 +61,7 @@ class Show(base.SuperpositionCommand, command.ShowOne):
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Show the superposition."""
-        return shown.one(self.client.find(parsed_args.superposition))
+        return shown.one(self.client.find(parsed_args.superposition, sizes=True))
 
 
 class Check(base.SuperpositionCommand, command.ShowOne):

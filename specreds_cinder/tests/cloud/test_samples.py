@@ -40,7 +40,7 @@ class SamplesTest(base.CloudTestCase):
             # Only a page with a next one has a link to it.
             sample = api_samples.load(f'superpositions-{name}-response')['superpositions']
             self.assertEqual([], api_samples.differences(sample, self.superpositions_at(
-                f'/os-superpositions{where}?all_tenants=1&{query}')))
+                f'/os-superpositions{where}?all_tenants=1&sizes=1&{query}')))
         self.assert_like('superposition-check-response', self.request('POST', f'{path}/check'))
         self.assert_like('superposition-connection-response', self.request(
             'POST', f'{path}/connection', api_samples.load('superposition-connection-request')))

@@ -155,13 +155,22 @@ class TestList(base.APITestCase):
             url = link['href'].partition(f'/v3/{base.PROJECT}')[2]
         self.assertEqual([base.OTHER_ID, base.ID], seen)
 
-    def test_detail_has_sizes_of_overlays(self) -> None:
-        superpositions = self.done(200, 'GET', f'{base.BASE}/detail')['superpositions']
+    def test_detail_has_sizes_of_overlays_on_request(self) -> None:
+        superpositions = self.done(200, 'GET', f'{base.BASE}/detail?sizes=1')['superpositions']
         self.assertEqual([1 << 20, 1 << 20], [each['overlay_bytes'] for each in superpositions])
+        self.refused(400, 'GET', f'{base.BASE}/detail?sizes=no')
+
+    @ddt.data('', '?sizes=0')
+    def test_detail_asks_each_back_end_once(self, query: str) -> None:
+        superpositions = self.done(200, 'GET', f'{base.BASE}/detail{query}')['superpositions']
+        self.assertEqual(['promoted', 'superposed'], [each['state'] for each in superpositions])
+        self.assertEqual(2, self.rpc.list.call_count)
+        # Each size takes a sweep of the overlay.
+        self.rpc.get.assert_not_called()
 
     def test_detail_keeps_a_superposition_that_ends_meanwhile(self) -> None:
         self.rpc.get.side_effect = exception.SuperpositionNotFound('gone')
-        superpositions = self.done(200, 'GET', f'{base.BASE}/detail')['superpositions']
+        superpositions = self.done(200, 'GET', f'{base.BASE}/detail?sizes=1')['superpositions']
         self.assertEqual([base.OTHER_ID, base.ID], [each['id'] for each in superpositions])
 
     def test_list_is_limited_to_the_project(self) -> None:

@@ -49,7 +49,7 @@ _CALLS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
     'superposition-show': ('GET', base.MEMBER, 200, {'get': base.view(dirty=False)}),
     'superpositions-list': ('GET', f'{base.BASE}?limit=1', 200, {'list': [
         base.view(), base.view(base.OTHER_ID, created_at='2026-01-02T03:04:09Z')]}),
-    'superpositions-detail': ('GET', f'{base.BASE}/detail', 200, {
+    'superpositions-detail': ('GET', f'{base.BASE}/detail?sizes=1', 200, {
         'list': [base.view()], 'get': base.view(dirty=False)}),
     'superposition-eligibility': (
         'GET', f'{base.BASE}/eligibility?volume_id={base.VOLUME}&volume_id={base.SECOND}', 200,

@@ -138,7 +138,7 @@ class ShowTest(cloud.CommandTest):
         self.superposition()
         self.volume()
         self.assertEqual(cloud.ID, self.run_json('show', 'data')['id'])
-        self.assertEqual({'volume_id': [cloud.VOLUME]},
+        self.assertEqual({'volume_id': [cloud.VOLUME], 'sizes': ['1']},
                          self.cloud.to(f'{_BASE}/detail')[0].query)
 
     def test_show_by_id_of_a_volume_of_another_project(self) -> None:
@@ -146,7 +146,7 @@ class ShowTest(cloud.CommandTest):
         self.volume(project='other')
         self.cloud.fault('GET', f'{_BASE}/{cloud.VOLUME}', 404, 'no', 'itemNotFound')
         self.assertEqual(cloud.ID, self.run_json('show', cloud.VOLUME)['id'])
-        self.assertEqual({'volume_id': [cloud.VOLUME], 'all_tenants': ['1']},
+        self.assertEqual({'volume_id': [cloud.VOLUME], 'all_tenants': ['1'], 'sizes': ['1']},
                          self.cloud.to(f'{_BASE}/detail')[0].query)
 
     def test_table_has_readable_sizes(self) -> None:
@@ -232,6 +232,11 @@ class CollapseTest(cloud.CommandTest):
             self.run_json('collapse', '--promote', cloud.ID, status=status))
         self.assertEqual({'collapse': {'decision': 'promote', 'backup_durable': False}},
                          self.cloud.to(f'{_OWN}/collapse')[0].body)
+
+    def test_decision_waits_for_no_sizes(self) -> None:
+        self._decided('promoted')
+        self.run_super('collapse', '--promote', cloud.ID)
+        self.assertEqual({'sizes': ['0']}, self.cloud.to(_OWN)[0].query)
 
     def test_table_has_durations(self) -> None:
         self._decided('promoted')
