@@ -137,8 +137,9 @@ class Volumes:
 
     def ours(self) -> Mapping[str, str]:
         """Return the undecided superpositions of recoveries, as recovery by superposition."""
-        answer = self._cinder.get(_BASE + '/detail', all_tenants='1', state=states.SUPERPOSED)
-        return {str(superposition['id']): recovery for superposition in answer['superpositions']
+        superpositions = self._cinder.pages(_BASE + '/detail', 'superpositions', all_tenants='1',
+                                            state=states.SUPERPOSED)
+        return {str(superposition['id']): recovery for superposition in superpositions
                 if (recovery := _recovery(superposition)) is not None}
 
     def observe(self, server: model.Server, host: str, recovery_id: str) -> None:

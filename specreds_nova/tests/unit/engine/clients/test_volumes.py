@@ -200,6 +200,15 @@ class VolumesTest(base.ServiceTest):
         self._list(_shown('superposed'), _shown('superposed', None, id='s2'))
         self.assertEqual({'s1': _MINE}, self.volumes.ours())
 
+    def test_superpositions_on_all_pages_are_ours(self) -> None:
+        first, second = _shown('superposed'), _shown('superposed', _OTHER, id='s2')
+        self.session.answer(
+            'GET', f'{_BASE}/detail',
+            {'superpositions': [first], 'superpositions_links': [{'rel': 'next', 'href': '…'}]},
+            {'superpositions': [second]})
+        self.assertEqual({'s1': _MINE, 's2': _OTHER}, self.volumes.ours())
+        self.assertEqual('s1', self.session.requests[-1]['params']['marker'])
+
     def test_eligibility_has_reasons_per_volume(self) -> None:
         self.session.answer('GET', f'{_BASE}/eligibility', {'eligibility': [
             {'volume_id': 'v1', 'eligible': True, 'reasons': []},
