@@ -44,7 +44,7 @@ class HostFenceTest(protocol_base.ProtocolTestCase):
         hosts = frozenset(sp.address.host(client) for client in primary.clients)
         with mock.patch('specreds_cinder.superposition.volume.clients',
                         return_value=frozenset()), \
-                mock.patch('specreds_cinder.superposition.volume._watchers',
+                mock.patch('specreds_cinder.superposition.volume._addresses',
                            return_value=frozenset()):
             # Its watch has expired.
             fenced = self.shut_out(sp.Target(volume, hosts, 1))
