@@ -174,8 +174,14 @@ class SuperRBDDriver(rbd.RBDDriver):
         """Return a connection to an image with the overlay over it.
 
         :param image: the worker's name of the image
+        :raises VolumeSuperposed: it has several overlays
         """
         overlay = next(entry for entry in superposition['volumes'] if entry['image'] == image)
+        if overlay['layers']:
+            raise exception.VolumeSuperposed(
+                f'image {image} has several overlays in superposition {superposition["id"]}, '
+                f'which compute hosts cannot open: merge it first, by "specreds-super merge"',
+                state=superposition['state'])
         info['driver_volume_type'] = CONNECTION_TYPE
         info['data']['superposition'] = {
             'id': superposition['id'],
@@ -301,9 +307,10 @@ class SuperRBDDriver(rbd.RBDDriver):
         for superposition in self.worker.call(None, 'list'):
             for volume in superposition['volumes']:
                 taken[volume['image']] = f'it is in superposition {superposition["id"]}'
-                taken[volume['overlay'].rpartition('/')[2]] = (
-                    f'it is the overlay of {volume["image"]} in superposition '
-                    f'{superposition["id"]}')
+                for overlay in (volume['overlay'], *volume['layers']):
+                    taken[overlay.rpartition('/')[2]] = (
+                        f'it is an overlay of {volume["image"]} in superposition '
+                        f'{superposition["id"]}')
         return taken
 
     def unmanage(self, volume: objects.Volume) -> None:

@@ -91,12 +91,13 @@ def add_nodes(parser: argparse.ArgumentParser) -> None:
 
 
 def find(protocol: sp.Protocol, text: str) -> sp.Record:
-    """Return the superposition that an argument names.
+    """Return the superposition that an argument names; of a volume, the latest one.
 
     :raises NotSuperposed: no id begins with the argument, or several do
     """
     if '/' in text:
-        return protocol.find(sp.VolumeRef.parse(text))
+        counting = protocol.find(sp.VolumeRef.parse(text))
+        return protocol.successor(counting) or counting
     records = {record.id: record for home in homes(protocol.cluster)
                for record in protocol.list(home) if record.id.startswith(text)}
     if len(records) != 1:

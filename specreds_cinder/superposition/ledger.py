@@ -87,6 +87,11 @@ class Ledger:
             return {**entries, **entered} if replace else {**entered, **entries}
         self._change(volume, 'enter', add)
 
+    def exchange(self, volume: records.Volume, old: Entry, new: Entry) -> None:
+        """Replace every entry that equals another one."""
+        self._change(volume, 'exchange', lambda entries: {
+            client: new if entry == old else entry for client, entry in entries.items()})
+
     def leave(self, volume: records.Volume, clients: Iterable[str]) -> None:
         """Remove clients, of each of which the caller has proof that it cannot write any more."""
         gone = frozenset(clients)

@@ -58,10 +58,12 @@ def offline(cluster: ceph.Cluster, record: records.Record, fencing: fence.Fence,
                 f'{volume.overlay_ref} is encrypted, and its passphrase is unknown here: let '
                 f'Cinder merge it, or start the server')
     dead = unused(cluster, record, fencing)
+    # From the lowest overlay up, also in a merge that is repeated: the upper ones hold later data.
+    overlaid = [single for volume in record.volumes for single in volume.overlaid]
     # Each size takes a sweep of the overlay.
     sizes = ([] if progress is None else
-             [overlay.used_bytes(cluster, volume) for volume in record.volumes])
-    for index, volume in enumerate(record.volumes):
+             [overlay.used_bytes(cluster, volume) for volume in overlaid])
+    for index, volume in enumerate(overlaid):
         def report(share: float, index: int = index) -> None:
             if progress is not None:
                 progress(int(sum(sizes[:index]) + share * sizes[index]), sum(sizes))
@@ -108,7 +110,7 @@ def _check(cluster: ceph.Cluster, record: records.Record,
     """
     users: frozenset[str] = frozenset()
     for volume in record.volumes:
-        clients = volumes.clients(cluster, volume.overlay_ref)
+        clients = volumes.watchers(cluster, volume.overlay_ref)
         users |= clients
         if running := alive(clients):
             raise errors.OverlayBusy(
@@ -195,7 +197,7 @@ class _Commit:
 
     def _clients(self) -> _Clients:
         """Return the clients of the overlay, and of the volume's own image."""
-        return [volumes.clients(self._cluster, ref)
+        return [volumes.watchers(self._cluster, ref)
                 for ref in (self._volume.overlay_ref, self._volume.ref)]
 
     @staticmethod

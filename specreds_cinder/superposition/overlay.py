@@ -3,11 +3,15 @@
 
 Its header names no backing file: the backing chain is given where the overlay is opened, so that
 no path, pool or secret is in it, and one header serves every volume of the same size.
+
+It has an exclusive lock from its creation, so that the latch of a second superposition can close
+it: a client that had it open before the feature was enabled would write without the lock.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 import dataclasses
 import functools
+import hashlib
 import pathlib
 import re
 import struct
@@ -81,7 +85,8 @@ def create(cluster: ceph.Cluster, volume: records.Volume) -> None:
     """
     ref = volume.overlay_ref
     header = _header_of(cluster, volume)
-    features = rbd.RBD_FEATURE_LAYERING | rbd.RBD_FEATURE_STRIPINGV2
+    features = (rbd.RBD_FEATURE_LAYERING | rbd.RBD_FEATURE_STRIPINGV2
+                | rbd.RBD_FEATURE_EXCLUSIVE_LOCK)
     with cluster.ioctx(ref.pool, ref.namespace) as io, \
             ceph.answering(f'create overlay {ref}'), \
             trace.change('overlay.create', str(ref)):
@@ -144,6 +149,33 @@ class Objects:
         for start in range(0, self.count, _BATCH):
             yield [self.data(number)
                    for number in range(start, min(start + _BATCH, self.count))]
+
+
+class Existing:
+    """Which objects of an overlay exist, as a fingerprint."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=16)
+
+    def add(self, versions: Sequence[int]) -> None:
+        """Take in the versions of the next objects; 0 for one that does not exist."""
+        self._hash.update(bytes(map(bool, versions)))
+
+    def digest(self) -> str:
+        """Return the fingerprint."""
+        return self._hash.hexdigest()
+
+
+def existing(cluster: ceph.Cluster, volume: records.Volume, ref: records.VolumeRef) -> str:
+    """Return the fingerprint of the objects of an overlay that exist.
+
+    :param volume: the volume whose overlay it is, or was
+    """
+    existing = Existing()
+    io = cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
+    for names in Objects.of(cluster, ref).batches():
+        existing.add(io.stat_versions(names, DEPTH))
+    return existing.digest()
 
 
 def presized(size: int) -> int:

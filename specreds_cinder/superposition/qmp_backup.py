@@ -47,7 +47,7 @@ class QmpBackup(backups.Backup):
         options: list[nodes.Node] = []
         for prefix, volume in self._disks(record):
             options += nodes.overlay_nodes(self._cluster, volume, speculative=False,
-                                           prefix=prefix)[1:]
+                                           prefix=prefix)[-2:]
         with self._session() as run:
             run('blockdev-reopen', options=options)
             # A reopen flushes each node before it changes the node. The flush of the first reopen
@@ -113,10 +113,11 @@ class QmpBackup(backups.Backup):
         """Remove the nodes of the overlays, and with them their watches."""
         with self._session() as run:
             present = self._nodes(run)
-            for prefix, _volume in self._disks(record):
-                for node in (prefix, f'{prefix}-file'):
-                    if node in present:
-                        run('blockdev-del', **{'node-name': node})
+            for prefix, volume in self._disks(record):
+                for name in (prefix, *reversed(nodes.layer_nodes(volume, prefix))):
+                    for node in (name, f'{name}-file'):
+                        if node in present:
+                            run('blockdev-del', **{'node-name': node})
 
     def _disks(self, record: records.Record) -> list[tuple[str, records.Volume]]:
         return list(zip(self._prefixes, record.volumes, strict=True))

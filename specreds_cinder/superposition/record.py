@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The record of a superposition, and its form in RADOS."""
 
-import base64
-import binascii
-from collections.abc import Sequence
 import dataclasses
 import datetime
 import json
 import re
 from typing import Any
 import uuid
-import zlib
 
 import jsonschema
-import numpy
 
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import packing
 from specreds_cinder.superposition import states
 
 # Format 1 has the versions of a cut as an array of numbers. It is read, and not written.
@@ -49,6 +45,12 @@ _SCHEMA = {
                 'features': _COUNT, 'map_digest': _TEXT,
                 'pending': {'type': 'array', 'items': _COUNT}, 'overlay': _TEXT,
                 'clients': _TEXTS, 'luks_bytes': _COUNT,
+                'layers': {'type': 'array', 'items': {
+                    'type': 'object',
+                    'required': ['image', 'image_id', 'data_prefix', 'objects', 'digest'],
+                    'additionalProperties': False,
+                    'properties': {'image': _TEXT, 'image_id': _TEXT, 'data_prefix': _TEXT,
+                                   'objects': _COUNT, 'digest': _TEXT}}},
             }}},
         'cuts': {'type': 'object', 'propertyNames': {'pattern': '^[0-9]+$'},
                  'additionalProperties': {
@@ -61,6 +63,7 @@ _SCHEMA = {
         'reason': _TEXT, 'server_id': {'type': ['string', 'null']},
         'joint': {'type': 'boolean'}, 'prepared': {'type': 'boolean'},
         'labels': {'type': 'object'},
+        'predecessor': _TEXT, 'successor': _TEXT, 'inherited': _TEXTS,
     },
 }
 # jsonschema.validate() would check the schema itself each time: 25 ms for every record read.
@@ -120,6 +123,23 @@ class Home:
 
 
 @dataclasses.dataclass(frozen=True)
+class Layer:
+    """An overlay below that of a superposition, with its properties at the cut.
+
+    :param image: name of its RBD image, in the pool and namespace of the volume
+    :param data_prefix: data objects are named ``<data_prefix>.<number, 16 hex digits>``
+    :param objects: number of data objects that may exist
+    :param digest: fingerprint of the set of those that existed; empty before the cut
+    """
+
+    image: str
+    image_id: str
+    data_prefix: str
+    objects: int
+    digest: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
 class Volume:
     """A volume of a superposition, with its properties at the cut.
 
@@ -132,6 +152,7 @@ class Volume:
     :param overlay: name of the overlay's RBD image, in the same pool and namespace
     :param clients: addresses of the primary's clients, as blocklists name them
     :param luks_bytes: length of its LUKS header; 0 if it is not encrypted
+    :param layers: the overlays of earlier superpositions between overlay and volume, topmost first
     """
 
     pool: str
@@ -150,6 +171,7 @@ class Volume:
     map_digest: str = ''
     pending: tuple[int, ...] = ()
     luks_bytes: int = 0
+    layers: tuple[Layer, ...] = ()
 
     @property
     def disk_bytes(self) -> int:
@@ -165,6 +187,22 @@ class Volume:
     def overlay_ref(self) -> VolumeRef:
         """Return the reference of the overlay's RBD image."""
         return VolumeRef(self.pool, self.namespace, self.overlay)
+
+    @property
+    def parents(self) -> 'tuple[Volume, ...]':
+        """Return the images of the parent version, topmost first: layers, and the volume itself.
+
+        A layer is returned in the form of a volume, whose map is the set of its objects.
+        """
+        return (*(dataclasses.replace(
+            self, image=layer.image, image_id=layer.image_id, data_prefix=layer.data_prefix,
+            map_digest=layer.digest, pending=(), layers=()) for layer in self.layers), self)
+
+    @property
+    def overlaid(self) -> 'tuple[Volume, ...]':
+        """Return the volume once below each of its overlays alone, lowest overlay first."""
+        return tuple(dataclasses.replace(self, overlay=name, layers=()) for name in (
+            *(layer.image for layer in reversed(self.layers)), self.overlay))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,29 +227,7 @@ class Cut:
         """
         versions = body['versions']
         return cls(body['pg_num'], body['merges'],
-                   unpacked(versions) if isinstance(versions, str) else tuple(versions))
-
-
-def packed(versions: Sequence[int]) -> str:
-    """Return the stored form of a cut's versions: 64 bits each, compressed, in base64.
-
-    A pool of 4,096 placement groups takes 40 KB as an array in JSON, which takes 15 ms to check
-    against the schema each time a record is read.
-    """
-    raw = numpy.array(versions, dtype='<u8').tobytes()
-    return base64.b64encode(zlib.compress(raw, 1)).decode()
-
-
-def unpacked(text: str) -> tuple[int, ...]:
-    """Return the versions whose stored form a text is.
-
-    :raises ValueError: it is none
-    """
-    try:
-        raw = zlib.decompress(base64.b64decode(text, validate=True))
-    except (binascii.Error, zlib.error) as exc:
-        raise ValueError(f'the versions of a cut are damaged: {exc}') from exc
-    return tuple(numpy.frombuffer(raw, dtype='<u8').tolist())
+                   packing.unpacked(versions) if isinstance(versions, str) else tuple(versions))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,6 +240,12 @@ class Record:
     :param joint: decided together with others: all are prepared, then all are committed
     :param prepared: fenced and swept, so that it may be committed at any time
     :param labels: JSON values of the caller, by name
+    :param predecessor: the superposition whose promoted version is the parent version of this one;
+        None if the volumes themselves are
+    :param successor: the latest superposition of which this one is the predecessor; it counts as
+        long as it has a record
+    :param inherited: clients that the predecessor has fenced: no decision of this superposition
+        removes their fence
     :param version: RADOS version of the record's object, for the compare-and-swap
     """
 
@@ -240,6 +262,9 @@ class Record:
     joint: bool = False
     prepared: bool = False
     labels: dict[str, Any] = dataclasses.field(default_factory=dict)
+    predecessor: str | None = None
+    successor: str | None = None
+    inherited: tuple[str, ...] = ()
     version: int = 0
 
     @property
@@ -285,8 +310,8 @@ class Record:
             wrong = f'it cannot become {new.state}'
         elif (new.outcome == states.PROMOTED) != (new.state in states.DECIDED):
             wrong = f'as {new.state}, its outcome cannot be {new.outcome}'
-        elif new.id != self.id or [volume.ref for volume in new.volumes] != [
-                volume.ref for volume in self.volumes]:
+        elif (new.id, new.predecessor) != (self.id, self.predecessor) or [
+                volume.ref for volume in new.volumes] != [volume.ref for volume in self.volumes]:
             wrong = f'superposition {new.id} of {len(new.volumes)} volumes cannot replace it'
         if wrong is not None:
             raise errors.Conflict(f'superposition {self.id} is {self.state}: {wrong}', self.state)
@@ -296,11 +321,16 @@ class Record:
         body = dataclasses.asdict(self)
         del body['version']
         for cut in body['cuts'].values():
-            cut['versions'] = packed(cut['versions'])
+            cut['versions'] = packing.packed(cut['versions'])
+        # An older release reads no record with one of these fields, and must open none of its
+        # overlays.
         for volume in body['volumes']:
-            # An older release reads no record with this field, and must not open such an overlay.
-            if not volume['luks_bytes']:
-                del volume['luks_bytes']
+            for field in ('luks_bytes', 'layers'):
+                if not volume[field]:
+                    del volume[field]
+        for field in ('predecessor', 'successor', 'inherited'):
+            if not body[field]:
+                del body[field]
         return json.dumps({'format': FORMAT, **body}, separators=(',', ':')).encode()
 
     @classmethod
@@ -311,14 +341,17 @@ class Record:
         """
         body = parse(raw, _VALIDATOR, 'superposition record')
         del body['format']
-        body['volumes'] = tuple(Volume(**{**volume, 'clients': tuple(volume['clients']),
-                                          'pending': tuple(volume.get('pending', ()))})
-                                for volume in body['volumes'])
+        body['volumes'] = tuple(Volume(**{
+            **volume, 'clients': tuple(volume['clients']),
+            'pending': tuple(volume.get('pending', ())),
+            'layers': tuple(Layer(**layer) for layer in volume.get('layers', ()))})
+            for volume in body['volumes'])
         try:
             body['cuts'] = {int(pool): Cut.load(cut) for pool, cut in body['cuts'].items()}
         except ValueError as exc:
             raise errors.ClusterError(f'unreadable superposition record: {exc}') from exc
         body['fenced'] = tuple(body['fenced'])
+        body['inherited'] = tuple(body.get('inherited', ()))
         return cls(**body, version=version)
 
 

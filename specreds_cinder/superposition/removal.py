@@ -87,7 +87,7 @@ def _users(cluster: ceph.Cluster, ref: records.VolumeRef, image_id: str) -> froz
     """Return the clients that have an overlay open."""
     # An image whose creation or removal was interrupted may have no header.
     with contextlib.suppress(errors.VolumeGone):
-        return volumes.clients(cluster, ref, image_id)
+        return volumes.watchers(cluster, ref, image_id)
     return frozenset()
 
 

@@ -169,7 +169,7 @@ class Store:
 
         :raises AlreadySuperposed: another superposition holds the volume
         """
-        body = json.dumps({'superposition': superposition, 'home': str(home)}).encode()
+        body = _claiming(superposition, home)
         with self._ioctx(volume.ref.home, f'claim volume {volume.ref}') as io:
             try:
                 with trace.change('claim.create', str(volume.ref)), rados.WriteOpCtx() as op:
@@ -209,6 +209,20 @@ class Store:
             op.remove()
             io.operate_write_op(op, _claim(volume.image_id))
 
+    def pass_claim(self, volume: records.Volume, old: str, new: str, home: records.Home) -> None:
+        """Pass the claim of a superposition to another one; that of any other one stays."""
+        holder = self.claimed(volume.ref.home, volume.image_id)
+        if holder is None or holder.superposition != old:
+            return
+        with self._ioctx(volume.ref.home, f'pass on the claim on volume {volume.ref}') as io, \
+                contextlib.suppress(errors.RecordChanged, errors.NotSuperposed), \
+                self._asserting(old), \
+                trace.change('claim.pass', str(volume.ref)), \
+                rados.WriteOpCtx() as op:
+            op.assert_version(holder.version)
+            op.write_full(_claiming(new, home))
+            io.operate_write_op(op, _claim(volume.image_id))
+
     @contextlib.contextmanager
     def _ioctx(self, home: records.Home, what: str) -> 'Iterator[rados.Ioctx]':
         with self._cluster.ioctx(home.pool, home.namespace) as io, ceph.answering(what):
@@ -235,6 +249,10 @@ def _object(superposition: str) -> str:
 
 def _claim(image_id: str) -> str:
     return f'specreds.claim.{image_id}'
+
+
+def _claiming(superposition: str, home: records.Home) -> bytes:
+    return json.dumps({'superposition': superposition, 'home': str(home)}).encode()
 
 
 def _entry(value: bytes) -> Entry:

@@ -22,6 +22,7 @@ from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import librados
 from specreds_cinder.superposition import objectmap
+from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import pace as pacing
 from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record as records
@@ -105,6 +106,37 @@ class Sweeper:
                 yield functools.partial(self._barrier, pool_id)
 
     def _volume(self, volume: records.Volume) -> None:
+        *layers, image = volume.parents
+        for layer, properties in zip(layers, volume.layers, strict=True):
+            self._layer(layer, properties)
+            if self._first is not None and not self._thorough:
+                return
+        self._image(image)
+
+    def _layer(self, layer: records.Volume, properties: records.Layer) -> None:
+        """Sweep an overlay that is part of the parent version.
+
+        It has no object map, but few objects: each that may exist is examined. Each placement
+        group that may hold one of them answers therefore, and has the osdmap of this client.
+        """
+        try:
+            objects = overlay.Objects.of(self._cluster, layer.ref)
+        except errors.VolumeGone:
+            self._dirty(f'overlay {layer.ref} is gone')
+            return
+        if (objects.prefix.decode(), objects.count) != (layer.data_prefix, properties.objects):
+            self._dirty(f'overlay {layer.ref} was replaced by another one, or resized')
+            return
+        existing = overlay.Existing()
+        for start in range(0, properties.objects, _BATCH):
+            existing.add(self._objects(layer, range(
+                start, min(start + _BATCH, properties.objects))))
+            if self._first is not None and not self._thorough:
+                return
+        if existing.digest() != properties.digest:
+            self._dirty(f'objects of overlay {layer.ref} were created or discarded')
+
+    def _image(self, volume: records.Volume) -> None:
         if not self._header(volume):
             return
         try:
@@ -134,7 +166,8 @@ class Sweeper:
             self._dirty(f'image {volume.ref} has other features, or its object map is invalid')
         return facts.image_id == volume.image_id
 
-    def _objects(self, volume: records.Volume, numbers: Sequence[int]) -> None:
+    def _objects(self, volume: records.Volume, numbers: Sequence[int]) -> list[int]:
+        """Examine objects of an image, and return their versions."""
         names = objectmap.data_names(volume.data_prefix, numbers)
         io = self._cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
         versions = self._stat(io, names)
@@ -155,6 +188,7 @@ class Sweeper:
                 if not version and number in volume.pending] if volume.pending else []
         if gone:
             self._dirty(f'{gone[0].decode()} of {volume.ref} was discarded')
+        return versions
 
     def _stat(self, io: librados.IoCtx, names: list[bytes]) -> list[int]:
         if self._pace is None:
@@ -196,7 +230,8 @@ class Sweeper:
         If the volumes are dirty, the primary is started again, and all its writes must have an
         end. If they are clean, a group that does not answer needs no barrier: none of the objects
         is in that group, since all of them were swept. librbd changes the object map before it
-        creates an object, and the map, which a fenced client cannot change any more, is equal.
+        creates an object, and the map, which a fenced client cannot change any more, is equal. A
+        layer has no map: every object that may be created in it was swept.
 
         :raises ClusterTimeout: a group does not answer, and the volumes are dirty
         """

@@ -112,6 +112,20 @@ class Facts:
                     in {self.pool_id, self.data_pool_id} if not pools[pool_id].rjenkins]
         return against
 
+    def overlay_reasons(self) -> list[str]:
+        """Return the reasons why an overlay cannot be part of a parent version."""
+        against = []
+        if not self.features & rbd.RBD_FEATURE_EXCLUSIVE_LOCK:
+            against.append(f'its overlay {self.ref} has no exclusive-lock, since an older release '
+                           f'has made it, so that no client can be kept from writing to it: merge '
+                           f'it first')
+        if self.kernel:
+            against.append(f'the kernel of a host has its overlay {self.ref} mapped: unmap it')
+        if self.on_several_hosts:
+            against.append(f'clients on several hosts have its overlay {self.ref} open '
+                           f'({", ".join(sorted(self.clients))}): there must be one primary')
+        return against
+
     def _header_group(self, pool: ceph.Pool) -> str:
         """Return the placement group of the image's header, as Ceph names it."""
         name = f'rbd_header.{self.image_id}'.encode()
@@ -200,6 +214,18 @@ def clients(cluster: ceph.Cluster, ref: records.VolumeRef,
     :raises VolumeGone: there is no such image
     """
     return frozenset().union(*watchers_and_owners(cluster, ref, image_id))
+
+
+def watchers(cluster: ceph.Cluster, ref: records.VolumeRef,
+             image_id: str | None = None) -> frozenset[str]:
+    """Return the addresses that watch an image, without this process's.
+
+    A client that was killed owns the lock of its image for ever, and watches it for half a minute.
+
+    :param image_id: as for :func:`opened`
+    :raises VolumeGone: there is no such image
+    """
+    return watchers_and_owners(cluster, ref, image_id)[0]
 
 
 def watchers_and_owners(cluster: ceph.Cluster, ref: records.VolumeRef,

@@ -250,12 +250,17 @@ class Operations:
             self._ref(image): passphrase for image, passphrase in (keys or {}).items()})
 
     def hand_out(self, superposition: str) -> dict[str, Any]:
-        """Record that a client is about to open the overlays of a promoted superposition."""
-        record = self._get(superposition)
+        """Record that a client is about to open the overlays of a promoted superposition.
+
+        :returns: it, or the superposition over it that has taken its place
+        """
+        record = self._protocol.counting(self._get(superposition))
         # The clients that had them open so far may only hang: enter them into the ledgers first.
         with contextlib.suppress(sp.RecordChanged):
             self._protocol.observe(record)
         record = self._protocol.label(record, **{_HANDED_AT: records.now()})
+        if self._protocol.counting(record).id != record.id:
+            return self.hand_out(record.id)
         self._hand_outs.begin(record, record.labels[_HANDED_AT])
         return self._view(record)
 
@@ -385,7 +390,8 @@ class Operations:
             'dirty_object': dirty,
             'volumes': [{
                 'image': self._name(volume.ref), 'size_bytes': volume.size_bytes,
-                'overlay': str(volume.overlay_ref), 'overlay_bytes': size}
+                'overlay': str(volume.overlay_ref), 'overlay_bytes': size,
+                'layers': [str(layer.ref) for layer in volume.parents[:-1]]}
                 for volume, size in zip(record.volumes, bytes_, strict=True)],
         }
 

@@ -144,7 +144,7 @@ MUTATIONS = (
              f'{_FUNCTIONAL}.test_late_fence.LateFenceTest.'
              'test_fence_that_comes_after_its_controller_has_died_is_lifted'),
     Mutation('fence-of-a-later-superposition-lifted', f'{_SUPERPOSITION}/protocol/end.py',
-             '\n                and self._claims(record) <= {record.id}', '',
+             '\n                and self._deciders(record) <= {record.id}', '',
              f'{_FUNCTIONAL}.test_fence.FenceTest.'
              'test_unfence_of_an_overtaken_controller_spares_a_later_fence'),
     Mutation('overlay-removed-under-its-user', f'{_SUPERPOSITION}/removal.py',
@@ -169,7 +169,7 @@ MUTATIONS = (
              f'{_UNIT}.test_roles.RolesTest.'
              'test_host_does_not_make_an_earlier_client_a_backup'),
     Mutation('backup-not-in-the-ledger', f'{_SUPERPOSITION}/protocol/clients.py',
-             'self._remember(record, volume, clients, classified.backup)', 'pass',
+             'self._remember(record, volume, looks, classified.backup)', 'pass',
              f'{_FUNCTIONAL}.test_ledger.EntriesTest.test_promoted_backup_is_in_the_ledger'),
     Mutation('newcomer-behind-the-address-of-the-backup', f'{_SUPERPOSITION}/roles.py',
              'if len(near) == count:', 'if near:',
@@ -201,7 +201,7 @@ MUTATIONS = (
              f'{_FUNCTIONAL}.test_latch.OpenedTest.'
              'test_controller_overtaken_by_a_merge_cannot_close_the_latch'),
     Mutation('latch-armed-without-a-claim', f'{_SUPERPOSITION}/latch.py',
-             'if foreign and not self._claims(volume, superposition):', 'if False:',
+             'if foreign and not (owned or functools.partial(', 'if False and (owned or (',
              f'{_FUNCTIONAL}.test_latch.OpenedTest.'
              'test_superposition_without_the_claim_does_not_arm'),
     Mutation('latch-breaks-the-lock', f'{_SUPERPOSITION}/latch.py',
@@ -209,4 +209,75 @@ MUTATIONS = (
              'return Lock((_owner(superposition),),',
              f'{_FUNCTIONAL}.test_latch.OpenedTest.'
              'test_aborted_collapse_leaves_the_lock_as_it_was'),
+    Mutation('second-backup-over-an-open-latch', f'{_SUPERPOSITION}/protocol/collapse.py',
+             'self.latch.close(parent, record.predecessor)', 'pass',
+             f'{_FUNCTIONAL}.test_succession.MergeTest.'
+             'test_second_backup_is_not_promoted_over_an_open_latch'),
+    Mutation('merge-below-a-second-superposition', f'{_SUPERPOSITION}/protocol/merge.py',
+             '        self._without_successor(record)\n', '',
+             f'{_FUNCTIONAL}.test_succession.MergeTest.'
+             'test_merge_that_hangs_before_it_begins_is_overtaken'),
+    Mutation('latch-not-passed-on', f'{_SUPERPOSITION}/protocol/succession.py',
+             'self.latch.pass_on(parent, record.predecessor, record.id)', 'pass',
+             f'{_FUNCTIONAL}.test_succession.MergeTest.'
+             'test_late_unlatch_of_the_first_merge_opens_no_latch_of_the_second'),
+    Mutation('claim-passed-on-meanwhile-ignored', f'{_SUPERPOSITION}/protocol/succession.py',
+             'claim, last = self.store.claimed(ref.home, image_id), claim', 'last = claim',
+             f'{_FUNCTIONAL}.test_succession.ReadTest.'
+             'test_volume_is_found_while_its_claim_is_passed_on'),
+    Mutation('promoted-successor-does-not-count', f'{_SUPERPOSITION}/protocol/succession.py',
+             'if successor is None or successor.state not in states.DECIDED:', 'if True:',
+             f'{_FUNCTIONAL}.test_succession.ReadTest.'
+             'test_first_superposition_counts_until_the_second_is_promoted'),
+    Mutation('second-backup-entered-by-the-first', f'{_SUPERPOSITION}/protocol/clients.py',
+             'if after.successor != before.successor or self.successor(after) is not None:',
+             'if False:',
+             f'{_FUNCTIONAL}.test_succession.ReadTest.'
+             'test_second_backup_is_not_taken_for_a_client_of_the_first'),
+    Mutation('dropped-successor-during-a-look-ignored', f'{_SUPERPOSITION}/protocol/clients.py',
+             'after.successor != before.successor or ', '',
+             f'{_FUNCTIONAL}.test_succession.ReadTest.'
+             'test_backup_that_was_dropped_during_a_look_is_no_client_of_the_first'),
+    Mutation('fence-of-the-predecessor-lifted', f'{_SUPERPOSITION}/roles.py',
+             ') - frozenset(record.inherited)', ')',
+             f'{_FUNCTIONAL}.test_succession.FenceTest.'
+             'test_abort_lifts_the_fence_of_the_first_backup_only'),
+    Mutation('late-fence-below-a-superposition-stays', f'{_SUPERPOSITION}/protocol/succession.py',
+             'return claims - {record.predecessor}', 'return claims',
+             f'{_FUNCTIONAL}.test_succession.FenceTest.'
+             'test_late_fence_of_the_first_backup_is_lifted'),
+    Mutation('late-dirty-clients-unknown-to-the-first', f'{_SUPERPOSITION}/protocol/succession.py',
+             'record.fenced if record.outcome in states.FENCED else ()', '()',
+             f'{_FUNCTIONAL}.test_second.DecisionTest.'
+             'test_late_dirty_server_is_started_again_on_its_overlay'),
+    Mutation('newcomers-of-the-second-strange-to-the-first',
+             f'{_SUPERPOSITION}/protocol/succession.py',
+             'ledgers.Entry(ledgers.PRIMARY, record.predecessor))',
+             'ledgers.Entry(ledgers.PRIMARY, record.id))',
+             f'{_FUNCTIONAL}.test_succession.FenceTest.'
+             'test_server_that_was_started_again_meanwhile_is_spared_by_its_merge'),
+    Mutation('silent-clients-of-the-first-forgotten', f'{_SUPERPOSITION}/protocol/create.py',
+             ' | self.ledger.read(volume).keys()', '',
+             f'{_FUNCTIONAL}.test_succession.FenceTest.'
+             'test_abort_lifts_the_fence_of_a_silent_first_backup'),
+    Mutation('layers-not-swept', f'{_SUPERPOSITION}/sweep.py',
+             'self._layer(layer, properties)', 'pass',
+             f'{_FUNCTIONAL}.test_second.DecisionTest.'
+             'test_write_of_the_first_backup_is_dirty'),
+    Mutation('discard-in-a-layer-ignored', f'{_SUPERPOSITION}/sweep.py',
+             'if existing.digest() != properties.digest:', 'if False:',
+             f'{_UNIT}.test_sweep.LayerTest.'
+             'test_discarded_object_of_a_layer_is_dirty'),
+    Mutation('silent-group-of-a-layer-ignored', f'{_SUPERPOSITION}/cut.py',
+             '    for layer in volume.layers:', '    for layer in ():',
+             f'{_UNIT}.test_cut.BoundedTest.'
+             'test_silent_group_of_any_object_of_a_layer_is_no_bound'),
+    Mutation('overlay-without-a-lock-superposed', f'{_SUPERPOSITION}/protocol/create.py',
+             'if reasons := facts.overlay_reasons():', 'if reasons := []:',
+             f'{_FUNCTIONAL}.test_second.RefusedTest.'
+             'test_overlay_without_exclusive_lock_is_refused'),
+    Mutation('connection-without-the-layers', 'specreds_cinder/driver.py',
+             "if overlay['layers']:", 'if False:',
+             f'{_UNIT}.test_driver.ConnectionTest.'
+             'test_connection_to_several_overlays_is_refused'),
 )

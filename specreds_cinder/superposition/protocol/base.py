@@ -51,22 +51,6 @@ class Base:
         """Return the current record of a superposition."""
         return self.store.read(record.id, record.home)
 
-    def find(self, ref: records.VolumeRef) -> records.Record:
-        """Return the superposition of a volume.
-
-        :raises NotSuperposed: it is in none
-        """
-        try:
-            with volumes.opened(self.cluster, ref) as image:
-                claim = self.store.claimed(ref.home, image.id())
-            if claim is not None:
-                return self.store.read(claim.superposition, claim.home)
-        except errors.VolumeGone:
-            for record in self.list(ref.home):
-                if ref in {volume.ref for volume in record.volumes}:
-                    return record
-        raise errors.NotSuperposed(f'volume {ref} is in no superposition')
-
     def list(self, home: records.Home) -> 'builtins.list[records.Record]':
         """Return the superpositions that have a volume in a home, oldest first."""
         def read(entry: tuple[str, stores.Entry]) -> records.Record | None:
@@ -80,12 +64,12 @@ class Base:
     def overlay_bytes(self, record: records.Record) -> int:
         """Return the bytes that the overlays of a superposition take in Ceph."""
         return sum(self._each(lambda volume: overlay.used_bytes(self.cluster, volume),
-                              record.volumes))
+                              overlaid(record)))
 
     @staticmethod
     def overlay_capacity(record: records.Record) -> int:
         """Return the sum of the virtual sizes of a superposition's overlays, in bytes."""
-        return sum(overlay.presized(volume.size_bytes) for volume in record.volumes)
+        return sum(overlay.presized(volume.size_bytes) for volume in overlaid(record))
 
     def fence_left(self, record: records.Record) -> float | None:
         """Return the seconds until the fence of a superposition expires; None without a fence."""
@@ -149,10 +133,24 @@ class Base:
             pending = [executor.submit(work, item) for item in items]
         return [future.result() for future in pending]
 
-    def _users(self, refs: Sequence[records.VolumeRef]) -> frozenset[str]:
-        """Return the clients of several images, of which some may be gone."""
-        def users(ref: records.VolumeRef) -> frozenset[str]:
-            with contextlib.suppress(errors.VolumeGone):
-                return volumes.clients(self.cluster, ref)
-            return frozenset()
-        return frozenset().union(*self._each(users, refs))
+    def _users(self, record: records.Record) -> frozenset[str]:
+        """Return the clients that have the overlays of a superposition open."""
+        return frozenset().union(*self._each(
+            lambda volume: self._visible(volumes.watchers, volume.overlay_ref), record.volumes))
+
+    def _visible(self, clients: Callable[[ceph.Cluster, records.VolumeRef], frozenset[str]],
+                 ref: records.VolumeRef) -> frozenset[str]:
+        """Return the clients of an image by a function; none if the image is gone."""
+        with contextlib.suppress(errors.VolumeGone):
+            return clients(self.cluster, ref)
+        return frozenset()
+
+
+def overlaid(record: records.Record) -> builtins.list[records.Volume]:
+    """Return a volume for each overlay of a superposition, lowest first.
+
+    The overlays below its own are those of its predecessor until it is promoted.
+    """
+    if record.state not in states.DECIDED:
+        return list(record.volumes)
+    return [single for volume in record.volumes for single in volume.overlaid]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The clients of a superposition's volumes, and their ledgers."""
 
+from collections.abc import Sequence
 import contextlib
 import dataclasses
 
@@ -10,10 +11,10 @@ from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import roles
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import volume as volumes
-from specreds_cinder.superposition.protocol import base
+from specreds_cinder.superposition.protocol import succession
 
 
-class Clients(base.Base):
+class Clients(succession.Succession):
     """Finds the clients that have volumes or overlays open, or may wake and write."""
 
     def observe(self, record: records.Record, *, attended: bool = True) -> roles.Roles:
@@ -21,16 +22,24 @@ class Clients(base.Base):
 
         :param attended: as for :func:`roles.classify`
         :returns: their roles, and those of the other clients in the ledgers
-        :raises RecordChanged: another controller is removing the overlays
+        :raises RecordChanged: another controller is removing the overlays, or the promoted
+            version was superposed again: its clients are those of the other superposition
         """
+        before = self.reload(record) if record.state in states.DECIDED else record
         seen = self._each(self._look, record.volumes)
-        if self.reload(record).state in (states.MERGED, states.ABORTING):
+        after = self.reload(record)
+        if after.state in (states.MERGED, states.ABORTING):
             raise errors.RecordChanged(
                 f'superposition {record.id} was ended by another controller meanwhile; look at it '
                 f'again')
-        classified = roles.classify(record, seen, attended=attended)
-        for volume, clients in zip(record.volumes, seen, strict=True):
-            self._remember(record, volume, clients, classified.backup)
+        # Between two reads without a successor there may have been one, whose backup was seen.
+        if after.successor != before.successor or self.successor(after) is not None:
+            raise errors.RecordChanged(
+                f'superposition {record.id} was superposed again, by {after.successor}')
+        classified = roles.classify(record, [clients for looks in seen for clients in looks],
+                                    attended=attended)
+        for volume, looks in zip(record.volumes, seen, strict=True):
+            self._remember(record, volume, looks, classified.backup)
         return classified
 
     def _classified(self, record: records.Record, *, attended: bool) -> roles.Roles:
@@ -47,30 +56,37 @@ class Clients(base.Base):
                 'stop the others, and try again')
         return observed
 
-    def _look(self, volume: records.Volume) -> roles.Seen:
+    def _look(self, volume: records.Volume) -> list[roles.Seen]:
+        """Return the clients of each image of the parent version of a volume."""
         # The ledger first: a client that leaves it meanwhile need not be fenced.
         entries = self.ledger.read(volume)
-        watchers = owners = frozenset[str]()
-        with contextlib.suppress(errors.VolumeGone):
-            watchers, owners = volumes.watchers_and_owners(self.cluster, volume.ref,
-                                                           volume.image_id)
-        return roles.Seen(ledger=entries, image=watchers | owners, owners=owners,
-                          overlay=self._users([volume.overlay_ref]))
+        looks = []
+        for parent in volume.parents:
+            watchers = owners = frozenset[str]()
+            with contextlib.suppress(errors.VolumeGone):
+                watchers, owners = volumes.watchers_and_owners(self.cluster, parent.ref,
+                                                               parent.image_id)
+            looks.append(roles.Seen(
+                ledger=entries, image=watchers | owners, owners=owners,
+                overlay=self._visible(volumes.watchers, volume.overlay_ref)))
+        return looks
 
-    def _remember(self, record: records.Record, volume: records.Volume, seen: roles.Seen,
-                  backup: frozenset[str]) -> None:
+    def _remember(self, record: records.Record, volume: records.Volume,
+                  looks: Sequence[roles.Seen], backup: frozenset[str]) -> None:
         """Enter the clients of a volume into its ledger, unless they are in it.
 
         A fenced client was entered before, and is not entered again after it has left. One of
         which an earlier look could not tell whether it was the backup's is entered as such, as
         soon as a look can.
         """
-        clear = {client for client in ((seen.image | seen.overlay) & backup) - set(record.fenced)
-                 if seen.ledger.get(client) == ledgers.Entry(ledgers.PRIMARY, record.id)}
+        ledger = looks[0].ledger
+        seen = frozenset().union(*(look.image | look.overlay for look in looks))
+        clear = {client for client in (seen & backup) - set(record.fenced)
+                 if ledger.get(client) == ledgers.Entry(ledgers.PRIMARY, record.id)}
         if clear:
             self.ledger.enter(volume, clear, ledgers.Entry(ledgers.BACKUP, record.id),
                               replace=True)
-        new = (seen.image | seen.overlay) - seen.ledger.keys() - set(record.fenced)
+        new = seen - ledger.keys() - set(record.fenced)
         for role, clients in ((ledgers.BACKUP, new & backup), (ledgers.PRIMARY, new - backup)):
             if clients:
                 self.ledger.enter(volume, clients, ledgers.Entry(role, record.id))
@@ -81,8 +97,12 @@ class Clients(base.Base):
                 for client, entry in entries.items()}
 
     def _unlatch(self, record: records.Record) -> None:
-        """Let librbd lock the volumes again, for good."""
-        self._each(lambda volume: self.latch.open(volume, record.id), record.volumes)
+        """Let librbd lock the volumes again, for good.
+
+        Latches of a predecessor stay as they are.
+        """
+        self._each(lambda parent: self.latch.open(parent, record.id),
+                   [parent for volume in record.volumes for parent in volume.parents])
 
     def _fencing(self, record: records.Record, clients: tuple[str, ...]) -> records.Record:
         """Record the clients that are about to be fenced."""

@@ -116,6 +116,8 @@ class Collapse(end.Ending):
         record = self.reload(record)
         step = states.STEPS[record.state].get(states.COMMIT)
         if step == states.NOTHING:
+            if record.state == states.PROMOTED:
+                self._succeed(record)
             return
         if step is None or not record.prepared or record.outcome is not None:
             raise errors.Conflict(f'superposition {record.id} is {record.outcome or record.state} '
@@ -145,10 +147,13 @@ class Collapse(end.Ending):
         with trace.span('commit', record.id):
             # A host may boot long before the merge: its clients were fenced before that.
             fenced_at = dict.fromkeys(record.fenced, records.now())
+            if record.predecessor is not None:
+                fenced_at |= self._succeeded(record).labels.get(end.FENCED_AT, {})
             labels = record.labels | ({end.FENCED_AT: fenced_at} if fenced_at else {})
-            self.store.swap(record, record.moved(states.PROMOTED, outcome=states.PROMOTED,
-                                                 labels=labels))
+            record = self.store.swap(record, record.moved(
+                states.PROMOTED, outcome=states.PROMOTED, labels=labels))
         LOG.info('superposition %s is promoted', record.id)
+        self._succeed(record)
 
     def _collapse(self, record: records.Record, backup: backups.Durability | None, *,
                   decide: bool = True) -> CollapseReport:
@@ -157,7 +162,8 @@ class Collapse(end.Ending):
             with trace.span('durable', record.id):
                 backup.make_durable(record)
         durable_s = time.monotonic() - began
-        clients = self._primary(record, attended=backup is not None) | set(record.fenced)
+        clients = self._primary(record, attended=backup is not None).union(
+            record.fenced, record.inherited)
         fenced = tuple(sorted(clients))
         resumed = record.state == states.COLLAPSING
         if not resumed:
@@ -219,7 +225,7 @@ class Collapse(end.Ending):
         """
         noted = ledgers.Entry(ledgers.BACKUP, record.id)
         others = {client for client, entry in self._entries(record).items() if entry != noted}
-        others -= self._users([volume.overlay_ref for volume in record.volumes])
+        others -= self._users(record)
         if unfenced := self.fence.outside(others):
             raise errors.ClusterError(
                 f'superposition {record.id} cannot be promoted: its ledgers have clients that are '
@@ -254,11 +260,19 @@ class Collapse(end.Ending):
             f'{", ".join(sorted(known - before))}')
 
     def _latch(self, record: records.Record) -> None:
-        """Keep every client that does not have a volume's lock from taking it."""
+        """Keep every client that does not have a volume's lock from taking it.
+
+        Below an overlay of the predecessor, the latches of that one stay closed.
+        """
         def close(volume: records.Volume) -> None:
+            top, *lower = volume.parents
             # The sweep finds an image that is gone dirty.
             with contextlib.suppress(errors.VolumeGone):
-                self.latch.close(volume, record.id)
+                self.latch.close(top, record.id)
+            for parent in lower:
+                assert record.predecessor is not None
+                with contextlib.suppress(errors.VolumeGone):
+                    self.latch.close(parent, record.predecessor)
         with trace.span('latch', record.id):
             self._each(close, record.volumes)
 
@@ -268,7 +282,7 @@ class Collapse(end.Ending):
         Its last request may not have taken effect: the monitors commit about once a second.
         """
         time.sleep(_SETTLE_S)
-        return bool(self.fence.remaining(record.fenced))
+        return bool(self.fence.remaining(set(record.fenced) - set(record.inherited)))
 
     @contextlib.contextmanager
     def _unfenced_if_lost(self, record: records.Record, known: set[str]) -> Iterator[None]:

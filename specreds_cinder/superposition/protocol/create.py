@@ -3,7 +3,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent import futures
+import contextlib
 import dataclasses
+import functools
 import logging
 import threading
 import time
@@ -24,6 +26,9 @@ from specreds_cinder.superposition.protocol import end
 
 LOG = logging.getLogger(__name__)
 
+# Each overlay costs a read of a block that none of them holds one more look at a table.
+MOST_OVERLAYS = 8
+
 
 class Creation(end.Ending):
     """Puts volumes into superposition."""
@@ -37,7 +42,8 @@ class Creation(end.Ending):
     def super(self, refs: Sequence[records.VolumeRef], reason: str = '',
               server_id: str | None = None, *, superposition: str | None = None,
               joint: bool = False, labels: Mapping[str, Any] | None = None,
-              encrypted: Collection[records.VolumeRef] = ()) -> records.Record:
+              encrypted: Collection[records.VolumeRef] = (),
+              again: bool = False) -> records.Record:
         """Put a set of volumes into superposition: all of them, or none.
 
         The backup must not open them before this returns.
@@ -50,25 +56,36 @@ class Creation(end.Ending):
             of :meth:`collapse`
         :param labels: values of the caller, kept in the record
         :param encrypted: those of the volumes that servers open with a key
+        :param again: superpose the promoted version of volumes that are not merged yet
         :raises InvalidInput: no volume is named, or one is named twice
         :raises VolumeGone: a volume does not exist
         :raises NotEligible: a volume cannot be superposed
         :raises AlreadySuperposed: a volume is in a superposition
+        :raises Conflict: a volume is superposed again already
+        :raises RecordChanged: a merge of the promoted version begins, or its connection was
+            handed out
         :raises ClusterTimeout: Ceph did not answer in time
         """
         if not refs or len(set(refs)) != len(refs):
             raise errors.InvalidInput('name at least one volume, and each only once')
         began = time.monotonic()
         superposition = superposition or records.new_id()
-        eligible, ended = self._eligible(refs, superposition, frozenset(encrypted))
+        below = self._promoted(refs, joint=joint) if again else None
+        if below is not None:
+            refs = [volume.ref for volume in below.volumes]
+        eligible, ended = self._eligible(refs, superposition, frozenset(encrypted), below)
         now = records.now()
         record = self.store.create(records.Record(
             id=superposition, state=states.CREATING, volumes=eligible, created_at=now,
             updated_at=now, reason=reason, server_id=server_id, joint=joint,
-            labels=dict(labels or {})))
+            labels=dict(labels or {}), predecessor=below.id if below else None,
+            inherited=below.fenced if below else ()))
         try:
-            self._each(lambda volume: self.store.claim(volume, superposition, record.home),
-                       record.volumes)
+            if below is not None:
+                self._be_succeeded(below, record.id)
+            else:
+                self._each(lambda volume: self.store.claim(volume, superposition, record.home),
+                           record.volumes)
             self._each(lambda pair: self._note_ended(*pair),
                        list(zip(record.volumes, ended, strict=True)))
             record = self._take(record)
@@ -80,22 +97,76 @@ class Creation(end.Ending):
         return record
 
     def _eligible(self, refs: Sequence[records.VolumeRef], superposition: str,
-                  encrypted: Collection[records.VolumeRef]
+                  encrypted: Collection[records.VolumeRef], below: records.Record | None
                   ) -> tuple[tuple[records.Volume, ...], tuple[ledgers.Entries, ...]]:
         """Return volumes as records describe them, and the watchers of each that have ended.
 
+        :param below: the promoted superposition of the volumes; None if they are in none
         :raises NotEligible: a volume cannot be superposed
         """
         pools = self.cluster.pools()
         inspected = self._each(lambda ref: volumes.inspect(self.cluster, ref), refs)
+        if below is not None:
+            inspected = [dataclasses.replace(image, clients=image.clients - set(below.fenced))
+                         for image in inspected]
         ended = tuple(self._ended(image) for image in inspected)
         facts = [dataclasses.replace(image, clients=image.clients - dead.keys())
                  for image, dead in zip(inspected, ended, strict=True)]
         for image in facts:
             if reasons := image.reasons(pools, encrypted=image.ref in encrypted):
                 raise errors.NotEligible(str(image.ref), reasons)
-        return tuple(recorded(image, pools, overlay.name(image.ref.image, superposition),
-                              encrypted=image.ref in encrypted) for image in facts), ended
+        eligible = tuple(recorded(image, pools, overlay.name(image.ref.image, superposition),
+                                  encrypted=image.ref in encrypted) for image in facts)
+        if below is not None:
+            eligible = tuple(self._each(lambda pair: self._over(*pair, below),
+                                        list(zip(eligible, below.volumes, strict=True))))
+        return eligible, ended
+
+    def _promoted(self, refs: Sequence[records.VolumeRef], *, joint: bool
+                  ) -> records.Record | None:
+        """Return the promoted superposition of volumes, with all its visible clients noted.
+
+        :returns: it; None if no volume is in a superposition
+        :raises AlreadySuperposed: they are in several, or not all of one, or not promoted
+        :raises NotEligible: it cannot be superposed again
+        """
+        holders = {}
+        for ref in refs:
+            with contextlib.suppress(errors.NotSuperposed):
+                holders[ref] = self.find(ref)
+        if not holders:
+            return None
+        ref, below = next(iter(holders.items()))
+        if ({record.id for record in holders.values()} != {below.id}
+                or {volume.ref for volume in below.volumes} != set(refs)
+                or below.state != states.PROMOTED):
+            raise errors.AlreadySuperposed(str(ref), below.id)
+        if reasons := _against(below, joint=joint):
+            raise errors.NotEligible(str(ref), reasons)
+        self._succeed(below)
+        self._without_successor(below)
+        # Before there is a successor: later its clients could not be told from this one's.
+        self.observe(below)
+        return below
+
+    def _over(self, volume: records.Volume, promoted: records.Volume,
+              below: records.Record) -> records.Volume:
+        """Return a volume with the layers of its promoted version, and all clients of these.
+
+        :raises NotEligible: an overlay cannot be superposed
+        """
+        facts = volumes.inspect(self.cluster, promoted.overlay_ref)
+        fenced = set(below.fenced)
+        facts = dataclasses.replace(facts, clients=facts.clients - fenced)
+        if reasons := facts.overlay_reasons():
+            raise errors.NotEligible(str(volume.ref), reasons)
+        objects = overlay.Objects.of(self.cluster, promoted.overlay_ref)
+        # A client that hangs is in the ledger only.
+        clients = set(volume.clients) | facts.clients | self.ledger.read(volume).keys()
+        return dataclasses.replace(
+            volume, clients=tuple(sorted(clients - fenced)), layers=(
+                records.Layer(promoted.overlay, facts.image_id, facts.data_prefix, objects.count),
+                *promoted.layers))
 
     def _ended(self, image: volumes.Facts) -> ledgers.Entries:
         """Return the watchers of an image that are fenced for good, if it has several hosts.
@@ -127,7 +198,7 @@ class Creation(end.Ending):
         """Create the overlays and take the cuts in parallel, then swap the record."""
         with futures.ThreadPoolExecutor(1) as executor:
             taking = executor.submit(self._cuts, record)
-            self._each(lambda volume: self._equip(volume, record.id), record.volumes)
+            self._each(lambda volume: self._equip(volume, record), record.volumes)
             taken_cuts = taking.result()
         mapped = self._each(lambda volume: self._mapped(volume, taken_cuts[volume.pool_id]),
                             record.volumes)
@@ -156,11 +227,14 @@ class Creation(end.Ending):
                     raise errors.ClusterTimeout(
                         f'a placement group with objects of {silent.ref} does not answer')
 
-    def _equip(self, volume: records.Volume, superposition: str) -> None:
+    def _equip(self, volume: records.Volume, record: records.Record) -> None:
         """Enter the primary's clients into the ledger, arm the latch, and create the overlay."""
+        # Those of a predecessor's server stay what they are: it may merge after all.
         self.ledger.enter(volume, volume.clients,
-                          ledgers.Entry(ledgers.PRIMARY, superposition), replace=True)
-        self.latch.arm(volume, superposition)
+                          ledgers.Entry(ledgers.PRIMARY, record.id),
+                          replace=record.predecessor is None)
+        self.latch.arm(volume.parents[0], record.id,
+                       functools.partial(self._is_over, record) if record.predecessor else None)
         overlay.create(self.cluster, volume)
 
     def _mapped(self, volume: records.Volume, cut: records.Cut) -> records.Volume:
@@ -174,7 +248,10 @@ class Creation(end.Ending):
             pending = self._existing(volume, objectmap.pending(io, volume.image_id))
         if sweep.moved(self.cluster, volume, cut):
             digest = ''
-        return dataclasses.replace(volume, map_digest=digest, pending=pending)
+        layers = tuple(dataclasses.replace(layer, digest=overlay.existing(
+            self.cluster, volume, parent.ref)) for layer, parent in zip(
+                volume.layers, volume.parents[:-1], strict=True))
+        return dataclasses.replace(volume, map_digest=digest, pending=pending, layers=layers)
 
     def _existing(self, volume: records.Volume, numbers: Sequence[int]) -> tuple[int, ...]:
         """Return the numbers of the objects of a volume that exist."""
@@ -198,6 +275,23 @@ class Creation(end.Ending):
         except errors.SuperError as exc:
             LOG.warning('superposition %s could not be created, and its remains not be removed: '
                         'resume it (%s)', record.id, exc)
+
+
+def _against(below: records.Record, *, joint: bool) -> list[str]:
+    """Return the reasons why a promoted superposition cannot be superposed again.
+
+    :param joint: its successor is decided together with others
+    """
+    against = []
+    if below.joint or joint:
+        against.append('its promoted version is not merged yet, and it is decided together with '
+                       'volumes of other back ends: merge it first')
+    if any(volume.luks_bytes for volume in below.volumes):
+        against.append('its promoted version is not merged yet, and it is encrypted: merge it '
+                       'first')
+    if any(len(volume.layers) + 2 > MOST_OVERLAYS for volume in below.volumes):
+        against.append(f'it has {MOST_OVERLAYS} overlays, the most there may be: merge it first')
+    return against
 
 
 def recorded(image: volumes.Facts, pools: Mapping[int, ceph.Pool],

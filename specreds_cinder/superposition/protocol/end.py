@@ -13,6 +13,8 @@ from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import removal
 from specreds_cinder.superposition import roles
 from specreds_cinder.superposition import states
+from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.protocol import base
 from specreds_cinder.superposition.protocol import clients
 
 LOG = logging.getLogger(__name__)
@@ -62,12 +64,14 @@ class Ending(clients.Clients):
         these for alive, the host of the primary is ambiguous. Clients on a host of the primary are
         left alone.
         """
-        backup = self._users([volume.overlay_ref for volume in record.volumes])
+        backup = self._users(record)
         hosts = {address.host(client) for client in backup}
         hosts -= {address.host(client) for client in record.clients}
-        below = frozenset(client for client in self._users(
-            [volume.ref for volume in record.volumes]) if address.host(client) in hosts
-            ) if hosts and record.clients else frozenset()
+        below = frozenset(
+            client for volume in record.volumes for parent in volume.parents
+            for client in self._visible(volumes.clients, parent.ref)
+            if address.host(client) in hosts) if hosts and record.clients else frozenset()
+        below -= frozenset(record.inherited)
         # The clients of the overlays are fenced when these are removed.
         self._keep_fenced(record.home, backup | below, record.id, record.server_id)
         self.fence.close(below)
@@ -101,7 +105,7 @@ class Ending(clients.Clients):
 
         :param blocklist: the clients on the blocklist that a superposition has fenced
         """
-        if self._claims(record):
+        if self._deciders(record):
             return
         if late := blocklist & set(record.fenced):
             self._unfence_gone(dataclasses.replace(record, fenced=tuple(sorted(late))))
@@ -113,7 +117,7 @@ class Ending(clients.Clients):
     def _unfence(self, record: records.Record) -> None:
         """Remove the fence of a primary that lives, unless another superposition decides on it."""
         if (record.outcome in states.LIVING and record.fenced
-                and self._claims(record) <= {record.id}):
+                and self._deciders(record) <= {record.id}):
             self.fence.open(self._living(record, self._entries(record)))
 
     def _unfence_lost(self, record: records.Record) -> None:
@@ -126,7 +130,7 @@ class Ending(clients.Clients):
             self._unfence(dataclasses.replace(
                 record, outcome=self.reload(record).outcome))
         except errors.NotSuperposed:
-            if not self._claims(record):
+            if not self._deciders(record):
                 self._unfence_gone(record)
 
     def _unfence_gone(self, record: records.Record) -> None:
@@ -139,12 +143,6 @@ class Ending(clients.Clients):
             LOG.info('superposition %s was decided for its primary, which a late fence has shut '
                      'out: removing %s from the blocklist', record.id, ', '.join(sorted(living)))
             self.fence.open(living)
-
-    def _claims(self, record: records.Record) -> frozenset[str]:
-        """Return the superpositions in which the volumes of a record are."""
-        claims = self._each(lambda volume: self.store.claimed(volume.ref.home, volume.image_id),
-                            record.volumes)
-        return frozenset(claim.superposition for claim in claims if claim is not None)
 
     def _living(self, record: records.Record, entries: ledgers.Entries) -> frozenset[str]:
         """Return the fenced clients that may live on.
@@ -160,7 +158,8 @@ class Ending(clients.Clients):
                evict: bool) -> None:
         """Remove everything that belongs to a decided superposition; its record last."""
         self._each(lambda volume: removal.remove(self.cluster, volume, self.fence, progress,
-                                                 evict=evict), record.volumes)
+                                                 evict=evict), base.overlaid(record))
+        self._restore_below(record)
         self._settle(record)
         self._unlatch(record)
         # Again: a controller that was collapsing when the record was decided may have fenced

@@ -144,6 +144,13 @@ class ProtocolTestCase(base.FunctionalTestCase):
             for pool in {volume.pool, volume.data_pool}:
                 self.assert_only_images(pool, volume.namespace, images, ours)
 
+    def unlock(self, ref: sp.VolumeRef) -> None:
+        """Free the lock of a volume, so that it can be removed whatever a test has found."""
+        with self.open_pool() as io, contextlib.suppress(sp.VolumeGone, rados.NoData):
+            with sp.volume.opened(self.cluster, ref) as image:
+                header = f'rbd_header.{image.id()}'
+            io.rm_xattr(header, 'lock.rbd_lock')
+
     def assert_unlatched(self, home: sp.Home, image_id: str) -> None:
         """Assert that the latch of an image is open, and cannot be closed."""
         with self.open_pool(home.pool, home.namespace) as io:

@@ -55,6 +55,21 @@ class CliTestCase(CommandTestCase):
         self.assertNotIn(made['id'], {entry['id'] for entry in self.json('list')})
         self.assertEqual(b'\x42' * 1024, self.contents(volume)[:1024])
 
+    def test_promoted_volume_is_superposed_again(self) -> None:
+        volume = self.make_image('vm', protocol_base.SIZE, objects=2)
+        made = self.json('create', str(volume))
+        self.json('collapse', '--promote', str(volume))
+        self.assertIn(made['id'], self.run_super('create', str(volume), status=1))
+        again = self.json('create', '--again', str(volume))
+        name = self.run_super('blockdev', '--filename', str(volume)).strip()
+        subprocess.run(['qemu-io', '-c', 'write -P 0x42 0 64k', name], check=True,
+                       stdout=subprocess.DEVNULL, timeout=_TIMEOUT)
+        self.assertEqual(again['id'], self.json('show', str(volume))['id'])
+        self.assertEqual('promoted', self.json('collapse', '--promote', str(volume))['outcome'])
+        self.assertNotIn(made['id'], {entry['id'] for entry in self.json('list')})
+        self.assertEqual('merged', self.json('merge', str(volume), '--rate', '0')['outcome'])
+        self.assertEqual(b'\x42' * 1024, self.contents(volume)[:1024])
+
     def test_dirty_volume_exits_with_3(self) -> None:
         volume = self.make_image('vm', protocol_base.SIZE, objects=1)
         primary = self.make_primary(volume)

@@ -20,7 +20,7 @@ from specreds_cinder.tests.functional import protocol_base
 _SIZE = 8 * base.MIB
 _BLOCK = 4096
 _BEFORE, _CHILD, _DIRTY, _AFTER = 0, 64 << 10, 192 << 10, 256 << 10
-_MOST_CHANGES = 100
+MOST_CHANGES = 100
 # The state in which a story finds the superposition, and its request.
 _REQUESTS: dict[controller.Story, tuple[str, str]] = {
     controller.collapse: (states.SUPERPOSED, states.COLLAPSE),
@@ -39,9 +39,8 @@ def _passes(story: controller.Story) -> frozenset[str]:
     return states.PASSES[states.STEPS[state][request]] | {state}
 
 
-@ddt.ddt
-class CrashMatrixTestCase(protocol_base.ProtocolTestCase):
-    """Two volumes of one primary, in a namespace of their own, and one story per test."""
+class CrashTestCase(protocol_base.ProtocolTestCase):
+    """Two volumes in a namespace of their own, and superpositions that are ended."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -50,6 +49,43 @@ class CrashMatrixTestCase(protocol_base.ProtocolTestCase):
         self.refs = [self.make_image(f'v{index}', _SIZE, objects=1,
                                      namespace=self.home.namespace) for index in range(2)]
         self.ours = set(self.images(self.home))
+
+    @tenacity.retry(retry=tenacity.retry_if_exception_type(sp.OverlayBusy), reraise=True,
+                    stop=tenacity.stop_after_delay(_WATCH_SECONDS), wait=tenacity.wait_fixed(1))
+    def conclude(self, record: sp.Record) -> None:
+        """End a superposition, wherever its controller died.
+
+        The qemu-img of a controller that died while it merged had the overlay open. The client
+        could as well be the server, which is never fenced: the protocol asks to repeat the merge.
+        """
+        outcome = self.protocol.resume(record)
+        if outcome == states.SUPERPOSED:
+            self.protocol.abort(record)
+        elif outcome == states.PROMOTED:
+            self.protocol.merge(record)
+
+    def assert_namespace_clean(self) -> None:
+        """Assert that only the test's images and their ledgers, markers and the index are left."""
+        self.assertEqual({}, self.protocol.store.index(self.home))
+        self.assertEqual(self.ours, set(self.images(self.home)))
+        for name in self.objects(self.home.pool, self.home.namespace):
+            kind = name.split('.')[0]
+            if name.startswith('specreds.clients.'):
+                # The ledger of a primary that lives.
+                self.assertIn(name.rpartition('.')[2], self.ours)
+            elif kind == 'specreds':
+                self.assertTrue(name.startswith(('specreds.cut.', 'specreds.index',
+                                                 'specreds.fenced', 'specreds.dropped')), name)
+            elif kind in ('rbd_data', 'rbd_header', 'rbd_object_map'):
+                self.assertIn(name.split('.')[1], self.ours)
+
+
+@ddt.ddt
+class CrashMatrixTestCase(CrashTestCase):
+    """Two volumes of one primary, and one story per test."""
+
+    def setUp(self) -> None:
+        super().setUp()
         self.primary: actors.Primary | None = None
 
     @ddt.data('before', 'after')
@@ -82,7 +118,7 @@ class CrashMatrixTestCase(protocol_base.ProtocolTestCase):
 
         :param ending: the result that it has then
         """
-        for number in range(_MOST_CHANGES):
+        for number in range(MOST_CHANGES):
             primary = self.living_primary()
             if story is not controller.superpose:
                 record = self.protocol.super(self.refs)
@@ -101,7 +137,7 @@ class CrashMatrixTestCase(protocol_base.ProtocolTestCase):
                 self.assertEqual((changes, ending), (number, came))
                 break
         else:
-            self.fail(f'the story did not end within {_MOST_CHANGES} changes')
+            self.fail(f'the story did not end within {MOST_CHANGES} changes')
 
     def living_primary(self) -> actors.Primary:
         """Return a primary that has written and works; start another one if necessary."""
@@ -144,38 +180,9 @@ class CrashMatrixTestCase(protocol_base.ProtocolTestCase):
                          content[1][late:late + _BLOCK])
         return 'late-dirty'
 
-    @tenacity.retry(retry=tenacity.retry_if_exception_type(sp.OverlayBusy), reraise=True,
-                    stop=tenacity.stop_after_delay(_WATCH_SECONDS), wait=tenacity.wait_fixed(1))
-    def conclude(self, record: sp.Record) -> None:
-        """End a superposition, wherever its controller died.
-
-        The qemu-img of a controller that died while it merged had the overlay open. The client
-        could as well be the server, which is never fenced: the protocol asks to repeat the merge.
-        """
-        outcome = self.protocol.resume(record)
-        if outcome == states.SUPERPOSED:
-            self.protocol.abort(record)
-        elif outcome == states.PROMOTED:
-            self.protocol.merge(record)
-
     def retire(self, primary: actors.Primary) -> None:
         """End a primary that was fenced."""
         self.assertNotEqual(0, primary.write(_AFTER, 0x46))
         primary.kill()
         self.protocol.fence.open(primary.clients)
         self.primary = None
-
-    def assert_namespace_clean(self) -> None:
-        """Assert that only the test's images and their ledgers, markers and the index are left."""
-        self.assertEqual({}, self.protocol.store.index(self.home))
-        self.assertEqual(self.ours, set(self.images(self.home)))
-        for name in self.objects(self.home.pool, self.home.namespace):
-            kind = name.split('.')[0]
-            if name.startswith('specreds.clients.'):
-                # The ledger of a primary that lives.
-                self.assertIn(name.rpartition('.')[2], self.ours)
-            elif kind == 'specreds':
-                self.assertTrue(name.startswith(('specreds.cut.', 'specreds.index',
-                                                 'specreds.fenced', 'specreds.dropped')), name)
-            elif kind in ('rbd_data', 'rbd_header', 'rbd_object_map'):
-                self.assertIn(name.split('.')[1], self.ours)

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A closed latch keeps every client of librbd from writing to a volume, and none outlives it."""
 
-import contextlib
 import struct
 import threading
 
 import nbd
-import rados
 import rbd
 
 from specreds_cinder import superposition as sp
@@ -75,14 +73,7 @@ class LatchTestCase(protocol_base.ProtocolTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.volume = self.make_volume()
-        self.addCleanup(self.unlock)
-
-    def unlock(self) -> None:
-        """Free the lock of the volume, so that it can be removed whatever the test has found."""
-        with self.open_pool() as io, contextlib.suppress(sp.VolumeGone, rados.NoData):
-            with sp.volume.opened(self.cluster, self.volume) as image:
-                header = f'rbd_header.{image.id()}'
-            io.rm_xattr(header, 'lock.rbd_lock')
+        self.addCleanup(self.unlock, self.volume)
 
     def latched(self, record: sp.Record) -> str | None:
         """Return the superposition that has closed the latch of a record's only volume."""

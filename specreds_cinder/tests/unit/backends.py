@@ -73,7 +73,7 @@ class Worker:
             **changes: Any) -> dict[str, Any]:
         """Add a superposition."""
         volumes = [{'image': image, 'size_bytes': 100, 'overlay': f'pool/{image}.super',
-                    'overlay_bytes': 7} for image in changes.pop('images', None)
+                    'layers': [], 'overlay_bytes': 7} for image in changes.pop('images', None)
                    or labels.get('volumes', {'other': ''})]
         self.records[superposition] = {
             'id': superposition, 'state': state, 'outcome': None, 'created_at': 'then',

@@ -41,6 +41,11 @@ class FakeProtocol:
         """List the records of a home."""
         return [each for each in self.records if home in each.homes]
 
+    @staticmethod
+    def successor(_record: sp.Record) -> sp.Record | None:
+        """Return no superposition."""
+        return None
+
     def find(self, ref: sp.VolumeRef) -> sp.Record:
         """Find by volume."""
         for each in self.records:
@@ -266,7 +271,11 @@ class CommandTest(testtools.TestCase):
         self.assertEqual(_ID, shown['id'])
         self.protocol.super.assert_called_once_with(
             [sp.VolumeRef('volumes', '', 'vol-1'), sp.VolumeRef('fast', 'tenant', 'b')],
-            reason='why', server_id='vm-1')
+            reason='why', server_id='vm-1', again=False)
+
+    def test_promoted_version_is_superposed_on_request(self) -> None:
+        self.run_super('create', 'volumes/vol-1', '--again')
+        self.assertTrue(self.protocol.super.call_args.kwargs['again'])
 
     def test_snapshot_cannot_be_superposed(self) -> None:
         self.run_super('create', 'volumes/vol-1@snap', status=1)

@@ -53,6 +53,24 @@ class CutsTest(testtools.TestCase):
         self.assertIn('pool 2', str(error))
 
 
+class AgainTest(testtools.TestCase):
+    """A promoted superposition that cannot be superposed again is refused in words."""
+
+    def test_each_reason_says_what_to_do(self) -> None:
+        layers = (records.Layer('o', '11', 'rbd_data.11', 3),) * (create.MOST_OVERLAYS - 1)
+        for below, joint in (
+                (fakes.superposition(joint=True), False), (fakes.superposition(), True),
+                (fakes.superposition(volumes=(fakes.volume(luks_bytes=4096),)), False),
+                (fakes.superposition(volumes=(fakes.volume(layers=layers),)), False)):
+            [reason] = create._against(below, joint=joint)
+            self.assertIn('merge it first', reason)
+
+    def test_promoted_superposition_with_few_overlays_is_accepted(self) -> None:
+        layers = (records.Layer('o', '11', 'rbd_data.11', 3),) * (create.MOST_OVERLAYS - 2)
+        self.assertEqual([], create._against(
+            fakes.superposition(volumes=(fakes.volume(layers=layers),)), joint=False))
+
+
 class EndedTest(testtools.TestCase):
     """A watcher that an earlier superposition has fenced does not make the primary ambiguous."""
 

@@ -36,8 +36,10 @@ _STATES = ('creating', 'superposed', 'collapsing', 'promoted', 'merging', 'merge
 def superposition(state: str) -> dict[str, Any]:
     """Return a superposition as the worker describes it."""
     return {'id': 's1', 'state': state, 'volumes': [
-        {'image': 'volume-0', 'size_bytes': 1, 'overlay': 'pool/volume-0.super-s1'},
-        {'image': 'volume-1', 'size_bytes': 1 << 30, 'overlay': 'pool/volume-1.super-s1'}]}
+        {'image': 'volume-0', 'size_bytes': 1, 'overlay': 'pool/volume-0.super-s1',
+         'layers': []},
+        {'image': 'volume-1', 'size_bytes': 1 << 30, 'overlay': 'pool/volume-1.super-s1',
+         'layers': []}]}
 
 
 class DriverTestCase(testtools.TestCase):
@@ -83,7 +85,7 @@ class DiskConnectionTest(DriverTestCase):
         return self.driver.disk_connection(self.disk, _CONNECTOR, {
             'id': 's1', 'state': 'superposed', 'volumes': [{
                 'image': self.driver.disk_image(self.disk), 'size_bytes': 5,
-                'overlay': f'vms/super-s1.{self.disk.name}'}]})
+                'overlay': f'vms/super-s1.{self.disk.name}', 'layers': []}]})
 
     def test_connection_names_the_pool_of_server_disks(self) -> None:
         image = f'vms/{self.disk.name}'
@@ -131,6 +133,13 @@ class ConnectionTest(DriverTestCase):
         }, child)
         self.assertEqual(mock.call(None, 'hand_out', superposition='s1'),
                          self.worker.call.call_args)
+
+    def test_connection_to_several_overlays_is_refused(self) -> None:
+        several = superposition('promoted')
+        several['volumes'][1]['layers'] = ['pool/volume-1.super-s0']
+        self.answers.update(find=several, hand_out=several)
+        error = self.assertRaises(exception.VolumeSuperposed, self.connect)
+        self.assertIn('merge it first', error.msg)
 
     def test_volume_merged_meanwhile_is_attached_directly(self) -> None:
         self.answers.update(find=superposition('merging'), hand_out=superposition('merged'))

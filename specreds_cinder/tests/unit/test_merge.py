@@ -29,7 +29,7 @@ class OfflineTest(testtools.TestCase):
         self.useFixture(fixtures.EnvironmentVariable(
             'PATH', f'{self.bin}{os.pathsep}{os.environ["PATH"]}'))
         self.users: frozenset[str] = frozenset()
-        self.useFixture(fixtures.MockPatchObject(volumes, 'clients', side_effect=self.clients))
+        self.useFixture(fixtures.MockPatchObject(volumes, 'watchers', side_effect=self.clients))
         self.useFixture(fixtures.MockPatchObject(
             volumes, 'current', side_effect=lambda _cluster, volume: volume))
         self.ledger = mock.Mock()

@@ -43,7 +43,7 @@ class NamedTest(testtools.TestCase):
         return str(error)
 
     def test_offline_merge_names_all_that_have_the_overlay_open(self) -> None:
-        self.patch(volumes, 'clients', mock.Mock(
+        self.patch(volumes, 'watchers', mock.Mock(
             return_value=frozenset({_SECOND, _FIRST, _FENCED})))
         self.assert_named(
             [_FIRST, _SECOND], f'overlay {self.record.volumes[0].overlay_ref} is open',

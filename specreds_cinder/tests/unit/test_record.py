@@ -22,10 +22,11 @@ _COUNTS = strategies.integers(0, 2**63 - 1)
 _TEXTS = strategies.lists(strategies.text(), max_size=4).map(tuple)
 _LABELS = strategies.none() | strategies.booleans() | _COUNTS | strategies.text() | (
     strategies.lists(strategies.text(), max_size=2))
+_LAYERS = strategies.lists(strategies.builds(records.Layer, objects=_COUNTS), max_size=2)
 _VOLUMES = strategies.builds(
     records.Volume, pool=_NAMES, namespace=strategies.just('') | _NAMES, image=_NAMES,
     pool_id=_COUNTS, data_pool_id=_COUNTS, size_bytes=_COUNTS, object_size=_COUNTS,
-    features=_COUNTS, clients=_TEXTS)
+    features=_COUNTS, clients=_TEXTS, layers=_LAYERS.map(tuple))
 _CUTS = strategies.builds(records.Cut, pg_num=_COUNTS,
                           versions=strategies.lists(_COUNTS, max_size=3).map(tuple))
 _RECORDS = strategies.builds(
@@ -36,7 +37,8 @@ _RECORDS = strategies.builds(
     outcome=strategies.sampled_from([None, states.ABORTED, states.DIRTY, states.LATE_DIRTY,
                                      states.PROMOTED]),
     fenced=_TEXTS, server_id=strategies.none() | strategies.text(), joint=strategies.booleans(),
-    prepared=strategies.booleans(), labels=strategies.dictionaries(strategies.text(), _LABELS),
+    prepared=strategies.booleans(), inherited=_TEXTS,
+    labels=strategies.dictionaries(strategies.text(), _LABELS),
     version=_COUNTS)
 # Fields that a record of an older release lacks.
 _OPTIONAL = ('map_digest', 'pending', 'joint', 'prepared', 'labels')
@@ -63,6 +65,11 @@ class StoredTest(testtools.TestCase):
     def test_loaded_record_equals_the_dumped_one(self, record: records.Record) -> None:
         self.assertEqual(record, records.Record.load(record.dump(), record.version))
 
+    def test_record_without_a_second_failure_is_read_by_older_releases(self) -> None:
+        body = json.loads(make_record().dump())
+        self.assertEqual(set(), {'predecessor', 'successor', 'inherited'} & body.keys())
+        self.assertNotIn('layers', body['volumes'][0])
+
     def test_version_is_not_stored(self) -> None:
         record = make_record(version=17)
         self.assertNotIn('version', json.loads(record.dump()))
@@ -74,6 +81,31 @@ class StoredTest(testtools.TestCase):
         body['format'] = 1
         body['cuts']['1']['versions'] = [7, 2**40]
         self.assertEqual(record, records.Record.load(json.dumps(body).encode(), 0))
+
+
+class LayersTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = make_volume(overlay='o3', layers=(
+            records.Layer('o2', '12', 'rbd_data.12', 3, 'b'),
+            records.Layer('o1', '11', 'rbd_data.11', 3, 'a')))
+
+    def test_parent_version_is_its_layers_and_the_volume(self) -> None:
+        parents = self.volume.parents
+        self.assertEqual([('o2', '12', 'b'), ('o1', '11', 'a'), ('vol', '10', '')],
+                         [(parent.image, parent.image_id, parent.map_digest)
+                          for parent in parents])
+        self.assertEqual(self.volume, parents[-1])
+
+    def test_lowest_overlay_is_merged_first(self) -> None:
+        self.assertEqual([('o1', 'vol', ()), ('o2', 'vol', ()), ('o3', 'vol', ())],
+                         [(single.overlay, single.image, single.layers)
+                          for single in self.volume.overlaid])
+
+    def test_predecessor_does_not_change(self) -> None:
+        self.assertRaises(errors.Conflict, make_record().check_successor,
+                          make_record(predecessor='other'))
 
 
 @ddt.ddt

@@ -232,6 +232,17 @@ class StoreTest(testtools.TestCase):
         self.assertEqual(store.Claim('other', record.Home('volumes', 'tenant'), 7),
                          self.store.claimed(record.Home('volumes'), '1a'))
 
+    def test_only_the_owner_passes_a_claim_on(self) -> None:
+        self.claimed_by('other')
+        self.io.error = None
+        self.store.pass_claim(fakes.volume(), 'mine', 'next', record.Home('volumes'))
+        self.assertEqual([], self.io.operated)
+        self.store.pass_claim(fakes.volume(), 'other', 'next', record.Home('volumes'))
+        self.assertEqual([_CLAIM], self.io.operated)
+        (asserted, (written, body)) = WriteOp.steps
+        self.assertEqual((('assert_version', 7), 'write_full'), (asserted, written))
+        self.assertEqual({'superposition': 'next', 'home': 'volumes'}, json.loads(body))
+
     def test_only_the_owner_releases_a_claim(self) -> None:
         self.claimed_by('other')
         self.io.error = None
