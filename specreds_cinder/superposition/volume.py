@@ -228,6 +228,14 @@ def watchers(cluster: ceph.Cluster, ref: records.VolumeRef,
     return watchers_and_owners(cluster, ref, image_id)[0]
 
 
+def owners(cluster: ceph.Cluster, ref: records.VolumeRef) -> frozenset[str]:
+    """Return the addresses that own a lock on an image, without this process's.
+
+    :raises VolumeGone: there is no such image
+    """
+    return watchers_and_owners(cluster, ref)[1]
+
+
 def watchers_and_owners(cluster: ceph.Cluster, ref: records.VolumeRef,
                         image_id: str | None = None) -> tuple[frozenset[str], frozenset[str]]:
     """Return the addresses that watch an image, and those that own a lock on it.

@@ -213,6 +213,14 @@ MUTATIONS = (
              'self.latch.close(parent, record.predecessor)', 'pass',
              f'{_FUNCTIONAL}.test_succession.MergeTest.'
              'test_second_backup_is_not_promoted_over_an_open_latch'),
+    Mutation('latch-of-a-lower-overlay-opened', f'{_SUPERPOSITION}/protocol/clients.py',
+             'volume.parents[first:]', 'volume.parents',
+             f'{_FUNCTIONAL}.test_succession.MergeTest.'
+             'test_server_that_was_handed_the_first_overlay_writes_nothing_to_the_merge'),
+    Mutation('owner-of-the-overlay-not-fenced', f'{_SUPERPOSITION}/protocol/merge.py',
+             ' | self._overlay_owners(record)', '',
+             f'{_FUNCTIONAL}.test_ledger.HungTest.'
+             'test_hung_backup_that_is_in_no_ledger_is_fenced_before_its_overlay_is_merged'),
     Mutation('merge-below-a-second-superposition', f'{_SUPERPOSITION}/protocol/merge.py',
              '        self._without_successor(record)\n', '',
              f'{_FUNCTIONAL}.test_succession.MergeTest.'

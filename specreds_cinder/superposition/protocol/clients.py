@@ -99,10 +99,12 @@ class Clients(succession.Succession):
     def _unlatch(self, record: records.Record) -> None:
         """Let librbd lock the volumes again, for good.
 
-        Latches of a predecessor stay as they are.
+        Latches of a predecessor stay as they are, and so do those of the overlays below a promoted
+        one, until these are removed: a server that was handed such an overlay is a fenced one's.
         """
-        self._each(lambda parent: self.latch.open(parent, record.id),
-                   [parent for volume in record.volumes for parent in volume.parents])
+        first = -1 if record.outcome == states.PROMOTED else 0
+        self._each(lambda parent: self.latch.open(parent, record.id), [
+            parent for volume in record.volumes for parent in volume.parents[first:]])
 
     def _fencing(self, record: records.Record, clients: tuple[str, ...]) -> records.Record:
         """Record the clients that are about to be fenced."""

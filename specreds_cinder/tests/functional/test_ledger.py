@@ -76,6 +76,20 @@ class HungTest(LedgerTestCase):
         self.assert_nothing_left(record)
         backup.kill()
 
+    def test_hung_backup_that_is_in_no_ledger_is_fenced_before_its_overlay_is_merged(self) -> None:
+        record, backup = self.promoted()
+        owners = volumes.owners(self.cluster, record.volumes[0].overlay_ref)
+        self.assertEqual(1, len(owners))
+        # As if no look had seen it.
+        self.protocol.ledger.leave(record.volumes[0], self.entries(record))
+        backup.signal(signal.SIGSTOP)
+        self.addCleanup(backup.signal, signal.SIGCONT)
+        self.forgotten(record.volumes[0].overlay_ref, self.volume)
+        self.protocol.merge(record)
+        self.assertTrue(owners <= self.fenced())
+        backup.signal(signal.SIGCONT)
+        backup.kill()
+
     @tenacity.retry(retry=tenacity.retry_if_result(bool), wait=tenacity.wait_fixed(0.1),
                     stop=tenacity.stop_after_delay(60))
     def wait_for_the_look(self, worker: operations.Operations, record: sp.Record) -> bool:

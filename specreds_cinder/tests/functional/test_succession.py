@@ -8,6 +8,8 @@ from typing import Any
 from unittest import mock
 import uuid
 
+import nbd
+
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import record as records
@@ -15,6 +17,9 @@ from specreds_cinder.superposition import states
 from specreds_cinder.tests.functional import protocol_base
 from specreds_cinder.tests.functional import second_base
 from specreds_cinder.worker import operations
+
+# Time in seconds in which librbd breaks the lock of a client that is fenced.
+_PATIENCE_S = 5.0
 
 
 class MergeTest(second_base.SecondTestCase):
@@ -57,6 +62,30 @@ class MergeTest(second_base.SecondTestCase):
         self.protocol._unlatch(self.first)
         self.assertEqual([record.id] * 2, [self.protocol.latch.superposition(image)
                                            for image in record.volumes[0].parents])
+
+    def test_server_that_was_handed_the_first_overlay_writes_nothing_to_the_merge(self) -> None:
+        record = self.promoted_again()
+        self.server.kill()
+        acknowledged = []
+
+        def start() -> None:
+            late = self.make_backup(self.first, speculative=False)
+
+            def write() -> None:
+                with contextlib.suppress(nbd.Error):
+                    self.write(late, second_base.PRIMARY, 0x99)
+                    acknowledged.append(late)
+            thread = threading.Thread(target=write, daemon=True)
+            thread.start()
+            # Without the latch, librbd breaks the lock of a fenced client at once.
+            thread.join(_PATIENCE_S)
+            clients = self.server_clients()
+            late.kill()
+            # So that its watch is none of a server that runs.
+            self.protocol.fence.close(clients)
+        with sp.trace.observe(self.at('merge.commit', 'before', start)):
+            self.protocol.merge(record)
+        self.assertEqual(([], 0x50), (acknowledged, self.places()[0]))
 
     def test_second_backup_is_not_promoted_over_an_open_latch(self) -> None:
         record = self.superpose_again()

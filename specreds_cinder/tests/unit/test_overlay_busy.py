@@ -77,6 +77,7 @@ class NamedTest(testtools.TestCase):
         self.patch(step, 'observe', mock.Mock(return_value=roles.Roles(
             _NOBODY, _NOBODY, _NOBODY, _NOBODY)))
         self.patch(step, 'unused', mock.Mock())
+        self.patch(volumes, 'owners', mock.Mock(return_value=_NOBODY))
         self.patch(sweep, 'barrier', mock.Mock())
         self.patch(step, '_entries', mock.Mock(return_value={
             _SECOND: ledgers.Entry(ledgers.BACKUP, self.record.id)}))
