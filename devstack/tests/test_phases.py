@@ -92,6 +92,14 @@ class AllInOneTest(_Base):
         self.assertFalse((node.root / 'opt' / 'data' / 'specreds').exists())
         self.assertEqual([], list((node.etc / 'apache').iterdir()))
 
+    def test_clean_removes_only_its_own_rule_of_apparmor(self) -> None:
+        node = self.make()
+        node.apparmor_rules.write_text('/opt/other r,\n')
+        node.run(*stack.STACK)
+        self.assertEqual(2, len(node.apparmor_rules.read_text().splitlines()))
+        node.run('unstack', 'clean')
+        self.assertEqual('/opt/other r,\n', node.apparmor_rules.read_text())
+
 
 class UnstackTest(_Base):
 
