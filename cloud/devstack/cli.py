@@ -18,7 +18,7 @@ FROM_PACKAGES = 'SPECREDS_DEVSTACK_FROM_PACKAGES'
 _NODES = range(1, len(layout.NODES) + 1)
 _DESCRIPTION = f"""\
 Run a real DevStack, with this checkout's last commit as plug-in, in a container on this machine.
-With --nodes 2, a second container is a second compute host.
+With --nodes 2 or 3, further containers are further compute hosts.
 
 A container has systemd as its first process, and a network of its own: a bridge on this machine
 ({layout.DEFAULT_SUBNET}), from which it reaches others, and by which others do not reach it.
@@ -29,6 +29,7 @@ _EPILOG = f"""\
 examples:
   ./run devstack up                  a quarter of an hour, from the developers' repositories
   ./run devstack up --nodes 2        and a second compute host, which tests may kill
+  ./run devstack up --nodes 3        and a third one, for tests in which two hosts die
   ./run devstack up --platform debian-13 --network ovn
   ./run devstack test                this project's tests, then OpenStack's with the tag smoke
   ./run devstack test tempest_plugin.api
@@ -95,7 +96,7 @@ def _add_up(up: argparse.ArgumentParser, environment: Mapping[str, str]) -> None
                     help='what wires servers, chosen once (default: '
                          f'{layout.NETWORKS[0]})')
     up.add_argument('--nodes', type=int, choices=_NODES, default=1,
-                    help='compute hosts; a second one that exists is started in any case '
+                    help='compute hosts; those that exist are started in any case '
                          '(default: 1)')
     up.add_argument('--subnet', default=layout.DEFAULT_SUBNET,
                     help='IPv4 subnet of the containers, which nothing else here uses '

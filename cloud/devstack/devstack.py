@@ -18,7 +18,7 @@ _ENGINE = 'devstack@specreds-engine'
 
 
 class Devstack:
-    """A DevStack in one or two containers, with a network of their own.
+    """A DevStack in one or several containers, with a network of their own.
 
     :param files: its places, and those of its first node
     """
@@ -27,13 +27,13 @@ class Devstack:
         self._files = files
         self._network = networks.Network(files.network)
         self._first = nodes.Node(files, self._network)
-        self._second = nodes.Node(files.second, self._network)
+        self._others = [nodes.Node(other, self._network) for other in files.others]
 
     def up(self, count: int, subnet: str, repos: repositories.Repositories,
            mirror: str | None, progress: commands.Progress) -> None:
         """Make what is missing, start what does not run, and run stack.sh if it has not succeeded.
 
-        :param count: of nodes; a second one that exists is started in any case
+        :param count: of nodes; those that exist are started in any case
         :param subnet: of the containers and of the bridge
         :param repos: what DevStack clones
         :param mirror: address of the distribution's archive; None for apt's
@@ -48,26 +48,28 @@ class Devstack:
                 repos.make(progress)
                 self._first.stacking.prepare(hosts, repos, '', progress)
                 self._first.stacking.run(progress)
-            if count > 1 or self._second.exists:
-                self._add_second(hosts, repos, mirror, progress)
+            for number, other in enumerate(self._others, 2):
+                if count >= number or other.exists:
+                    self._add(other, hosts, repos, mirror, progress)
 
-    def _add_second(self, hosts: tuple[str, ...], repos: repositories.Repositories,
-                    mirror: str | None, progress: commands.Progress) -> None:
-        first, second = self._first, self._second
-        second.start(mirror, hosts, first.files, progress)
-        if not second.stacking.done:
+    def _add(self, other: nodes.Node, hosts: tuple[str, ...], repos: repositories.Repositories,
+             mirror: str | None, progress: commands.Progress) -> None:
+        """Add a compute host, or start one that exists."""
+        first = self._first
+        other.start(mirror, hosts, first.files, progress)
+        if not other.stacking.done:
             repos.make(progress)
-            second.stacking.prepare(hosts, repos, first.stacking.key, progress)
-            second.stacking.run(progress, before=lambda: second.follow(first))
+            other.stacking.prepare(hosts, repos, first.stacking.key, progress)
+            other.stacking.run(progress, before=lambda: other.follow(first))
         # Each may have been done already.
-        for node in (first, second):
+        for node in (first, other):
             node.connect()
             node.admit(first)
         first.container.run(['su', '-', 'stack', '-c', 'devstack/tools/discover_hosts.sh'])
 
     @property
     def _nodes(self) -> list[nodes.Node]:
-        return [self._first, *([self._second] if self._second.exists else [])]
+        return [self._first, *(node for node in self._others if node.exists)]
 
     def status(self) -> list[tuple[str, str]]:
         """Return a line for each part: its name and its state."""
@@ -101,7 +103,7 @@ class Devstack:
 
         :param index: of the node
         """
-        return (self._first, self._second)[index].container.shell(argv)
+        return [self._first, *self._others][index].container.shell(argv)
 
     def down(self, progress: commands.Progress, kill: bool = False) -> None:
         """Stop the containers, and take the changes to this machine's network back.

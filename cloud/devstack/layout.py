@@ -24,8 +24,10 @@ ETC_CEPH = pathlib.PurePosixPath('/etc/ceph')
 DEFAULT_SUBNET = '198.18.250.0/24'
 # A second interface of a container, without an address, for what tenants send from node to node.
 DATA = 'data0'
-# Host names of the nodes. The first one has everything, the second one is a compute host.
-NODES = ('devstack', 'devstack2')
+# Host names of the nodes. The first one has everything, the others are compute hosts.
+NODES = ('devstack', 'devstack2', 'devstack3')
+# Directories of the others, below that of the first one.
+_OTHERS = ('second', 'third')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,9 +78,10 @@ class Layout:
         return NODES[self.index]
 
     @property
-    def second(self) -> 'Layout':
-        """The places of the second node, below those of the first one."""
-        return Layout(self.data / 'second', self.cache, 1, self.choices)
+    def others(self) -> 'tuple[Layout, ...]':
+        """The places of the other nodes, below those of the first one."""
+        return tuple(Layout(self.data / directory, self.cache, index, self.choices)
+                     for index, directory in enumerate(_OTHERS, 1))
 
     @property
     def root(self) -> roots.Root:

@@ -76,7 +76,7 @@ class Node:
             state == 'failed' for _, state in self.status())
 
     def follow(self, first: 'Node') -> None:
-        """Prepare what stack.sh of a second node expects of the first one.
+        """Prepare what stack.sh of another node expects of the first one.
 
         :param first: on which stack.sh has succeeded
         :raises CloudError: it cannot be done

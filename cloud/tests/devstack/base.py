@@ -9,7 +9,7 @@ import testtools
 from cloud.devstack import layout
 
 SUBNET = '198.18.7.0/24'
-NODES = ('198.18.7.2', '198.18.7.3')
+NODES = ('198.18.7.2', '198.18.7.3', '198.18.7.4')
 
 
 class DevstackTestCase(testtools.TestCase):

@@ -41,15 +41,16 @@ class LocalConfTest(base.DevstackTestCase):
                    if line.startswith('enable_plugin')]
         self.assertEqual(['devstack-plugin-ceph', 'specreds'], plugins)
 
-    def test_second_node_is_a_compute_host_of_the_first(self) -> None:
-        text = local_conf.text(1, base.NODES, {}, key='some-id')
-        for line in ('HOST_IP=198.18.7.3', 'CINDER_CEPH_UUID=some-id',
-                     'SERVICE_HOST=198.18.7.2', 'REMOTE_CEPH=True',
-                     'ENABLED_SERVICES=n-cpu,placement-client,q-agt'):
-            self.assertIn(f'\n{line}\n', text)
-        self.assertNotIn('SPECREDS_TEMPEST', text)
+    def test_other_nodes_are_compute_hosts_of_the_first(self) -> None:
+        for index, address in ((1, '198.18.7.3'), (2, '198.18.7.4')):
+            text = local_conf.text(index, base.NODES, {}, key='some-id')
+            for line in (f'HOST_IP={address}', 'CINDER_CEPH_UUID=some-id',
+                         'SERVICE_HOST=198.18.7.2', 'REMOTE_CEPH=True',
+                         'ENABLED_SERVICES=n-cpu,placement-client,q-agt'):
+                self.assertIn(f'\n{line}\n', text)
+            self.assertNotIn('SPECREDS_TEMPEST', text)
 
-    def test_ovn_on_both_nodes(self) -> None:
+    def test_ovn_on_all_nodes(self) -> None:
         first, second = (local_conf.text(index, base.NODES, {}, network='ovn')
                          for index in range(2))
         for text in (first, second):
@@ -65,9 +66,9 @@ class LocalConfTest(base.DevstackTestCase):
             self.assertIs(bool(checksum), 'guest_command = ' in text)
             self.assertIs(bool(checksum), 'TEMPEST_RUN_VALIDATION=False' in text)
 
-    def test_servers_start_on_the_second_node_first(self) -> None:
-        self.assertEqual([True, False], ['reserved_host_memory_mb' in local_conf.text(
-            index, base.NODES, {}) for index in range(2)])
+    def test_servers_start_on_the_first_node_last(self) -> None:
+        self.assertEqual([True, False, False], ['reserved_host_memory_mb' in local_conf.text(
+            index, base.NODES, {}) for index in range(3)])
 
     def test_tempest_may_kill_hosts(self) -> None:
         text = local_conf.text(0, base.NODES, {})
@@ -98,7 +99,7 @@ class ContentsTest(base.DevstackTestCase):
             contents.fill(self.files, base.NODES, commands.silent)
         self.assertEqual('devstack\n', (root / 'etc/hostname').read_text())
         self.assertTrue((root / 'etc/hosts').read_text().endswith(
-            '198.18.7.2 devstack\n198.18.7.3 devstack2\n'))
+            '198.18.7.2 devstack\n198.18.7.3 devstack2\n198.18.7.4 devstack3\n'))
         # The first directory of PATH is /bin once stack.sh has installed OVN.
         self.assertEqual('/opt/stand-ins/curl', os.readlink(root / 'usr/bin/curl'))
         self.assertEqual('of the package', (root / 'usr/bin/curl.distrib').read_text())

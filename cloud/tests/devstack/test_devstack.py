@@ -44,7 +44,8 @@ class DevstackTest(base.DevstackTestCase):
                 self.assertIs(expected, self.stack.healthy)
 
     def test_second_node_that_failed_is_not_healthy(self) -> None:
-        self.files.second.data.mkdir(parents=True)
+        second = self.files.others[0]
+        second.data.mkdir(parents=True)
         self.files.stacked.touch()
         self.record_commands()
         with mock.patch.object(container.Container, 'leader', 7):
@@ -52,11 +53,12 @@ class DevstackTest(base.DevstackTestCase):
             self.assertEqual('not run', dict(self.stack.status())['devstack2: stack.sh'])
             self.assertRaises(commands.CloudError, self.stack.test, tempest.SETS,
                               commands.silent)
-            self.files.second.stacked.touch()
+            second.stacked.touch()
             self.assertTrue(self.stack.healthy)
 
-    def test_engine_stops_before_the_second_node(self) -> None:
-        self.files.second.data.mkdir(parents=True)
+    def test_engine_stops_before_any_node(self) -> None:
+        for files in self.files.others:
+            files.data.mkdir(parents=True)
         calls = self.record_commands()
         stopped: list[str] = []
         with mock.patch.object(container.Container, 'leader', 7), \
@@ -64,7 +66,7 @@ class DevstackTest(base.DevstackTestCase):
                                   side_effect=lambda node, _: stopped.append(node.name)):
             self.stack.down(commands.silent)
         self.assertEqual(['systemctl', 'stop', 'devstack@specreds-engine'], calls[0][-3:])
-        self.assertEqual(['devstack2', 'devstack'], stopped)
+        self.assertEqual(['devstack3', 'devstack2', 'devstack'], stopped)
 
     def test_down_and_wipe_of_nothing(self) -> None:
         calls = self.record_commands()
@@ -98,7 +100,7 @@ class SecondNodeTest(base.DevstackTestCase):
         super().setUp()
         self.first, self.second = (
             node.Node(files, mock.create_autospec(network.Network, instance=True))
-            for files in (self.files, self.files.second))
+            for files in (self.files, self.files.others[0]))
 
     def test_has_the_first_ones_name_of_the_key(self) -> None:
         conf = self.files.inside(layout.NOVA_CONF)
@@ -113,7 +115,7 @@ class SecondNodeTest(base.DevstackTestCase):
             path = self.files.root.path / name
             path.parent.mkdir(parents=True)
             path.write_text(name)
-        root = self.files.second.root.path
+        root = self.files.others[0].root.path
         (root / 'etc/ceph').mkdir(parents=True)
         (root / 'etc/ceph/old').touch()
         (root / 'opt/stack').mkdir(parents=True)
@@ -170,7 +172,14 @@ class UpTest(base.DevstackTestCase):
         self.assertEqual(['start devstack', 'start devstack2', 'prepare devstack2'],
                          self.up(2)[:3])
 
-    def test_second_node_that_exists_is_started_again(self) -> None:
+    def test_third_node_is_added_to_two_that_run(self) -> None:
         self.up(2)
-        self.assertEqual(['start devstack', 'start devstack2', 'connect devstack'],
-                         self.up(1)[:3])
+        self.assertEqual(
+            ['start devstack', 'start devstack2', 'connect devstack', 'admit devstack',
+             'connect devstack2', 'admit devstack2', 'start devstack3', 'prepare devstack3'],
+            self.up(3)[:8])
+
+    def test_nodes_that_exist_are_started_again(self) -> None:
+        self.up(3)
+        self.assertEqual(['start devstack', 'start devstack2', 'start devstack3'], [
+            done for done in self.up(1) if done.startswith('start')])

@@ -24,9 +24,9 @@ class LayoutTest(base.DevstackTestCase):
         self.assertEqual(matrix.tarball, self.files.root.tarball)
         self.assertNotEqual(matrix.path, self.files.root.path)
 
-    def test_second_node_is_on_the_platform_of_the_first(self) -> None:
+    def test_other_nodes_are_on_the_platform_of_the_first(self) -> None:
         files = dataclasses.replace(self.files, choices=layout.Choices('debian-13'))
-        for node in (files, files.second):
+        for node in (files, *files.others):
             self.assertEqual('debian-13', node.root.platform.name)
 
     def test_choices_are_remembered(self) -> None:
@@ -35,8 +35,9 @@ class LayoutTest(base.DevstackTestCase):
         choices.save(self.files.data)
         self.assertEqual(choices, layout.Choices.load(self.files.data))
 
-    def test_second_node_shares_nothing_else_with_the_first(self) -> None:
-        second = self.files.second
-        self.assertEqual(self.files.root.tarball, second.root.tarball)
+    def test_nodes_share_nothing_else(self) -> None:
+        nodes = (self.files, *self.files.others)
+        self.assertEqual(layout.NODES, tuple(node.name for node in nodes))
+        self.assertEqual({self.files.root.tarball}, {node.root.tarball for node in nodes})
         for name in ('name', 'stacked', 'begun', 'logs', 'stack_log'):
-            self.assertNotEqual(getattr(self.files, name), getattr(second, name))
+            self.assertEqual(len(nodes), len({getattr(node, name) for node in nodes}), name)
