@@ -15,6 +15,8 @@ RABBIT_PASSWORD=$ADMIN_PASSWORD
 SERVICE_PASSWORD=$ADMIN_PASSWORD
 LOGFILE={layout.STACK_LOG}
 LOG_COLOR=False
+# Seconds for a service to answer. 60, DevStack's own limit, are too few on a busy machine.
+SERVICE_TIMEOUT=600
 
 # A container: no KVM, no tuning of the kernel, no block devices, no kernel's Open vSwitch.
 LIBVIRT_TYPE=qemu

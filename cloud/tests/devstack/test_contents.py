@@ -70,6 +70,10 @@ class LocalConfTest(base.DevstackTestCase):
         self.assertEqual([True, False, False], ['reserved_host_memory_mb' in local_conf.text(
             index, base.NODES, {}) for index in range(3)])
 
+    def test_services_have_time_to_start(self) -> None:
+        for index in range(3):
+            self.assertIn('\nSERVICE_TIMEOUT=600\n', local_conf.text(index, base.NODES, {}))
+
     def test_tempest_may_kill_hosts(self) -> None:
         text = local_conf.text(0, base.NODES, {})
         self.assertIn('\nSPECREDS_TEMPEST_DESTRUCTIVE=True\n', text)
