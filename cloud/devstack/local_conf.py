@@ -33,6 +33,8 @@ _OVN = 'Q_AGENT=ovn\n'
 _HOST = '$DEST/specreds/devstack/tools/host'
 _CONTROLLER = f"""\
 disable_service horizon n-novnc dstat
+# One process for all commands of the OpenStack client, as in DevStack's own jobs.
+enable_service openstack-cli-server
 
 # Tests may do anything to the nodes, which are theirs alone.
 SPECREDS_TEMPEST_DESTRUCTIVE=True

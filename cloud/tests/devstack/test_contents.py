@@ -70,6 +70,11 @@ class LocalConfTest(base.DevstackTestCase):
         self.assertEqual([True, False, False], ['reserved_host_memory_mb' in local_conf.text(
             index, base.NODES, {}) for index in range(3)])
 
+    def test_client_is_started_once(self) -> None:
+        self.assertEqual([True, False, False], [
+            '\nenable_service openstack-cli-server\n' in local_conf.text(index, base.NODES, {})
+            for index in range(3)])
+
     def test_services_have_time_to_start(self) -> None:
         for index in range(3):
             self.assertIn('\nSERVICE_TIMEOUT=600\n', local_conf.text(index, base.NODES, {}))
