@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 
+from cloud import deadline
+
 Progress = Callable[[str], None]
 
 # How many characters of a failed program's output go into the error message.
@@ -67,17 +69,18 @@ def run(argv: Sequence[str], timeout: float = 60.0,
     """Run a program and return its standard output.
 
     :param argv: the program and its arguments; never put a secret in them
-    :param timeout: seconds after which the program is killed
+    :param timeout: seconds after which the program is killed, on a quiet machine
     :param variables: to add to its environment; the place for a secret
     :raises CloudError: the program is missing, failed, or took too long
     """
+    limit = deadline.extended(timeout)
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=timeout, env=environment() | dict(variables or {}))
+                              timeout=limit, env=environment() | dict(variables or {}))
     except FileNotFoundError as exc:
         raise CloudError(f'{argv[0]} is not installed; run ./run setup') from exc
     except subprocess.TimeoutExpired as exc:
-        raise CloudError(f'no answer within {timeout:g} s: {" ".join(argv)}') from exc
+        raise CloudError(f'no answer within {limit:.0f} s: {" ".join(argv)}') from exc
     if done.returncode != 0:
         output = (done.stderr + done.stdout).strip()[-_QUOTED:]
         raise CloudError(f'{" ".join(argv)} failed ({done.returncode}): {output}')

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a command ends: its exit status, and the error that it prints."""
+"""How a command ends: its exit status, the error that it prints, and its time limit."""
 
 from collections.abc import Callable
+import subprocess
+from unittest import mock
 
 import fixtures
 import testtools
@@ -41,3 +43,14 @@ class StatusTest(testtools.TestCase):
         work = self.end(KeyboardInterrupt())
         self.assertEqual(1, commands.main(lambda progress: work(), 'continue so'))
         self.assert_printed('error: interrupted; continue so\n')
+
+
+class RunTest(testtools.TestCase):
+
+    def test_busy_machine_extends_the_limit(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch('cloud.deadline.extended', lambda limit: 4 * limit))
+        late = subprocess.TimeoutExpired('slow', 120)
+        with mock.patch.object(subprocess, 'run', side_effect=late) as run:
+            error = self.assertRaises(commands.CloudError, commands.run, ['slow', '-x'], 30)
+        self.assertEqual(120, run.call_args.kwargs['timeout'])
+        self.assertEqual('no answer within 120 s: slow -x', str(error))
