@@ -15,6 +15,7 @@ from typing import Any
 import nbd
 import tenacity
 
+from cloud import deadline
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import nodes
 from specreds_cinder.superposition import qmp_backup
@@ -25,7 +26,8 @@ _START_SECONDS = 30
 _ANSWER_SECONDS = 90
 _until_up = tenacity.retry(
     retry=tenacity.retry_if_exception_type((OSError, nbd.Error)), reraise=True,
-    stop=tenacity.stop_after_delay(_START_SECONDS), wait=tenacity.wait_fixed(0.02))
+    stop=lambda state: (state.seconds_since_start or 0) > deadline.extended(_START_SECONDS),
+    wait=tenacity.wait_fixed(0.02))
 
 
 class Process:
