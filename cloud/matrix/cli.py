@@ -100,24 +100,28 @@ def run(args: argparse.Namespace, progress: commands.Progress) -> int:
 
 def _test(args: argparse.Namespace, progress: commands.Progress) -> int:
     chosen, names = _chosen(args)
-    unreachable = []
+    unreachable, broken = [], []
     measured = []
     for name in chosen:
         root = roots.Root(args.data, platforms.PLATFORMS[name])
         try:
             root.make(args.mirror, progress)
-        except platforms.Unreachable as exc:
+            measured.append(_measure(root, names or list(suites.COMMANDS), progress))
+        except commands.CloudError as exc:
             if not args.all:
                 raise
-            # Nothing about this project follows from it.
-            unreachable.append(name)
             progress(str(exc))
-            continue
-        measured.append(_measure(root, names or list(suites.COMMANDS), progress))
+            # Nothing about this project follows from packages that cannot be had.
+            if isinstance(exc, platforms.Unreachable):
+                unreachable.append(name)
+            else:
+                broken.append(name)
     print(results.table(_measured(args.data)))
     for name in unreachable:
         print(f'{name}: not tested, its packages cannot be had here')
-    return 0 if measured and all(measured) else 1
+    for name in broken:
+        print(f'{name}: FAILED, not tested to the end: see above')
+    return 0 if measured and all(measured) and not broken else 1
 
 
 def _chosen(args: argparse.Namespace) -> tuple[list[str], list[str]]:

@@ -58,11 +58,13 @@ class CommandLineTest(base.MatrixTest):
         self.assertTrue(suites.ending(output).endswith('x\nFAILED functional tests'))
         self.assertNotIn('early', suites.ending(output))
 
-    def play(self, unreachable: set[str], failing: str = '') -> None:
+    def play(self, unreachable: set[str], failing: str = '', broken: str = '') -> None:
         """Play platforms of which some cannot be made, and one fails its tests."""
         def make(root: roots.Root, *_: object) -> None:
             if root.platform.name in unreachable:
                 raise platforms.Unreachable('no archive')
+            if root.platform.name == broken:
+                raise commands.CloudError('unmet dependencies')
             root.logs.mkdir(parents=True, exist_ok=True)
             root.results.parent.mkdir(parents=True, exist_ok=True)
 
@@ -93,6 +95,14 @@ class CommandLineTest(base.MatrixTest):
     def test_failure_beside_an_unreachable_platform_is_one(self) -> None:
         self.play({base.UBUNTU.name}, failing='debian-12')
         self.assertEqual(1, self.run_all('demo')[0])
+
+    def test_platform_that_cannot_be_made_fails_and_does_not_stop_the_others(self) -> None:
+        self.play(set(), broken='debian-12')
+        status, text = self.run_all('demo')
+        self.assertEqual(1, status)
+        self.assertIn('debian-12: FAILED', text)
+        self.assertEqual(3, text.count('2 passed, 0 failed, 0 skipped'))
+        self.assertRaises(commands.CloudError, self.run_cli, 'test', 'debian-12', 'demo')
 
     def test_nothing_is_proved_where_no_platform_is_reachable(self) -> None:
         self.play(set(platforms.PLATFORMS))
