@@ -15,7 +15,7 @@ Three kinds of objects, all in the pool and namespace of the image headers, besi
     no record.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
 import errno
@@ -196,31 +196,30 @@ class Store:
 
     def release(self, volume: records.Volume, superposition: str) -> None:
         """Remove the claim of a superposition on a volume; another one's claim stays."""
+        self._change_claim(volume, superposition, 'remove', lambda op: op.remove())
+
+    def pass_claim(self, volume: records.Volume, old: str, new: str, home: records.Home) -> None:
+        """Pass the claim of a superposition to another one; that of any other one stays."""
+        self._change_claim(volume, old, 'pass', lambda op: op.write_full(_claiming(new, home)))
+
+    def _change_claim(self, volume: records.Volume, superposition: str, change: str,
+                      operate: Callable[[rados.WriteOp], object]) -> None:
+        """Change the claim of a superposition on a volume; another one's claim stays.
+
+        :param change: what is done, for the trace
+        :param operate: adds it to an operation on the claim's object
+        """
         holder = self.claimed(volume.ref.home, volume.image_id)
         if holder is None or holder.superposition != superposition:
             return
         # Another controller may have released the volume, and a new superposition claimed it.
-        with self._ioctx(volume.ref.home, f'release volume {volume.ref}') as io, \
+        with self._ioctx(volume.ref.home, f'{change} the claim on volume {volume.ref}') as io, \
                 contextlib.suppress(errors.RecordChanged, errors.NotSuperposed), \
                 self._asserting(superposition), \
-                trace.change('claim.remove', str(volume.ref)), \
+                trace.change(f'claim.{change}', str(volume.ref)), \
                 rados.WriteOpCtx() as op:
             op.assert_version(holder.version)
-            op.remove()
-            io.operate_write_op(op, _claim(volume.image_id))
-
-    def pass_claim(self, volume: records.Volume, old: str, new: str, home: records.Home) -> None:
-        """Pass the claim of a superposition to another one; that of any other one stays."""
-        holder = self.claimed(volume.ref.home, volume.image_id)
-        if holder is None or holder.superposition != old:
-            return
-        with self._ioctx(volume.ref.home, f'pass on the claim on volume {volume.ref}') as io, \
-                contextlib.suppress(errors.RecordChanged, errors.NotSuperposed), \
-                self._asserting(old), \
-                trace.change('claim.pass', str(volume.ref)), \
-                rados.WriteOpCtx() as op:
-            op.assert_version(holder.version)
-            op.write_full(_claiming(new, home))
+            operate(op)
             io.operate_write_op(op, _claim(volume.image_id))
 
     @contextlib.contextmanager

@@ -16,6 +16,7 @@ from specreds_cinder.superposition import address
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.worker import durable_backup
 from specreds_cinder.worker import handouts
 from specreds_cinder.worker import watches
 
@@ -31,13 +32,6 @@ _HANDED_AT = 'handed_at'
 # Seconds after a hand-out in which its client may not have been seen by another worker, which has
 # ended since.
 _RECENT_S = 120.0
-
-
-class DurableBackup(sp.Durability):
-    """A backup whose disks are durable already, by the word of the caller."""
-
-    def make_durable(self, record: records.Record) -> None:
-        """Nothing is left to do."""
 
 
 class Operations:
@@ -220,7 +214,8 @@ class Operations:
             record = self._protocol.label(record, **{_DURABLE: True})
         self._watches.end(superposition)
         try:
-            return dataclasses.asdict(decide(record, DurableBackup() if durable else None))
+            return dataclasses.asdict(decide(
+                record, durable_backup.DurableBackup() if durable else None))
         except Exception:
             # It may be superposed still.
             with contextlib.suppress(sp.SuperError):
@@ -267,7 +262,7 @@ class Operations:
     def resume(self, superposition: str) -> str:
         """Continue an interrupted step; see :meth:`Protocol.resume`."""
         record = self._get(superposition)
-        backup = DurableBackup() if record.labels.get(_DURABLE) else None
+        backup = durable_backup.DurableBackup() if record.labels.get(_DURABLE) else None
         return self._protocol.resume(record, backup)
 
     def look_after(self, superposition: str) -> None:

@@ -274,7 +274,7 @@ MUTATIONS = (
              'test_write_of_the_first_backup_is_dirty'),
     Mutation('discard-in-a-layer-ignored', f'{_SUPERPOSITION}/sweep.py',
              'if existing.digest() != properties.digest:', 'if False:',
-             f'{_UNIT}.test_sweep.LayerTest.'
+             f'{_UNIT}.test_sweep_layers.LayerTest.'
              'test_discarded_object_of_a_layer_is_dirty'),
     Mutation('silent-group-of-a-layer-ignored', f'{_SUPERPOSITION}/cut.py',
              '    for layer in volume.layers:', '    for layer in ():',

@@ -14,7 +14,6 @@ from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import cut
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import objectmap
-from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import pace
 from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record
@@ -28,7 +27,7 @@ _MAP = b'rbd_object_map.1a'
 _OBJECTS = 16
 # All sixteen objects exist.
 _STORED = struct.pack('<IBBIQ', 14, 1, 1, 8, _OBJECTS) + b'\x55' * 4
-_DIGEST = objectmap.digest(fakes.Ioctx({_MAP.decode(): _STORED}), '1a')
+DIGEST = objectmap.digest(fakes.Ioctx({_MAP.decode(): _STORED}), '1a')
 
 
 def _data(number: int) -> bytes:
@@ -43,7 +42,7 @@ class SweepTestCase(testtools.TestCase):
         self.aio = fakes.AioIoctx({_MAP: 99, **{_data(number): 99
                                                 for number in range(_OBJECTS)}})
         self.io = fakes.Ioctx({_MAP.decode(): _STORED})
-        self.volume = fakes.volume(map_digest=_DIGEST)
+        self.volume = fakes.volume(map_digest=DIGEST)
         self.record = fakes.superposition(volumes=(self.volume,))
         self.pools: list[dict[int, ceph.Pool]] = [{fakes.POOL_ID: fakes.pool()}]
         image = self.volume
@@ -377,55 +376,3 @@ class WatchTest(SweepTestCase):
     def test_pace_must_be_positive(self) -> None:
         for wrong in (0, -1, float('nan')):
             self.assertRaises(errors.InvalidInput, self.watch, wrong)
-
-
-class LayerTest(SweepTestCase):
-    """A volume below an overlay of three objects, of which two exist."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.names = [b'rbd_data.11.%016x' % number for number in range(3)]
-        self.aio.versions.update(dict.fromkeys(self.names[:2], 99))
-        existing = overlay.Existing()
-        existing.add([99, 99, 0])
-        self.record = fakes.superposition(volumes=(fakes.volume(
-            map_digest=_DIGEST, layers=(
-                record.Layer('o1', '11', 'rbd_data.11', 3, existing.digest()),)),))
-        self.objects: overlay.Objects | errors.VolumeGone = overlay.Objects(
-            'rbd_header.11', b'rbd_data.11', 3)
-        self.patch(overlay.Objects, 'of', self.of)
-
-    def of(self, *_args: object) -> overlay.Objects:
-        """Return the objects of the overlay.
-
-        :raises VolumeGone: it is gone
-        """
-        if isinstance(self.objects, errors.VolumeGone):
-            raise self.objects
-        return self.objects
-
-    def test_layer_as_old_as_the_cut_is_clean(self) -> None:
-        self.assertFalse(self.sweep(thorough=True).dirty)
-        self.assertLessEqual(set(self.names), set(self.aio.statted))
-
-    def test_written_object_of_a_layer_is_dirty(self) -> None:
-        self.aio.versions[self.names[1]] = 101
-        self.assert_dirty('of volumes/o1 was written')
-
-    def test_new_object_of_a_layer_is_dirty(self) -> None:
-        self.aio.versions[self.names[2]] = 101
-        self.assert_dirty('of volumes/o1 was written')
-
-    def test_discarded_object_of_a_layer_is_dirty(self) -> None:
-        del self.aio.versions[self.names[0]]
-        self.assert_dirty('objects of overlay volumes/o1 were created or discarded')
-
-    def test_layer_that_is_gone_or_another_one_is_dirty(self) -> None:
-        self.objects = overlay.Objects('rbd_header.12', b'rbd_data.12', 3)
-        self.assert_dirty('overlay volumes/o1 was replaced')
-        self.objects = errors.VolumeGone('gone')
-        self.assert_dirty('overlay volumes/o1 is gone')
-
-    def test_object_of_a_layer_that_does_not_answer_fails_the_sweep(self) -> None:
-        self.aio.silent = {self.names[2]}
-        self.assertRaises(errors.ClusterTimeout, self.sweep, thorough=True)
