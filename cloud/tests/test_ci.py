@@ -22,7 +22,7 @@ case "$*" in
 esac
 """
 _PLATFORM = (r'matrix shell debian-13 ./run test ^specreds_cinder\.tests\.functional '
-             r'--exclude-regex test_(crash_matrix|race)\.')
+             r'--exclude-regex test_(crash_matrix|second_crashes|race)\.')
 # A stand-in for timeout: ends tests on the platform at once, as if their time were over.
 _TIMEOUT = """\
 #!/bin/sh
