@@ -71,10 +71,10 @@ class Fence:
         return frozenset(client for client in clients if client not in fenced)
 
     def alive(self, clients: Set[str]) -> frozenset[str]:
-        """Return some of the clients that are not on the blocklist, if there are any.
+        """Return the clients that a copy of the blocklist does not have.
 
-        For looks that many servers are worth again and again: as :meth:`outside`, but the entries
-        are read only if all clients seem to have one.
+        For repeated looks at many servers: only if the copy has all of them, it asks as
+        :meth:`outside` does.
         """
         if not clients:
             return frozenset()

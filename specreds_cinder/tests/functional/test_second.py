@@ -54,15 +54,9 @@ class DecisionTest(second_base.SecondTestCase):
         self.assert_nothing_left(self.first)
 
     def test_promoted_second_backup_is_merged_with_both_overlays(self) -> None:
-        record = self.superpose_again()
-        backup = self.make_backup(record)
-        self.write(backup, SECOND, 0x52)
-        self.write(backup, ALL, 0x52)
-        self.assertEqual('promoted',
-                         self.protocol.collapse(record, backup=backup.hook).outcome)
+        record = self.promoted_again()
         self.assertEqual(states.GONE, self.state(self.first))
         self.assertEqual(record.id, self.protocol.find(self.volume).id)
-        backup.end()
         self.protocol.merge(record)
         self.assertEqual([0x50, 0x51, 0x52, 0x52], self.places())
         self.assert_nothing_left(self.first)

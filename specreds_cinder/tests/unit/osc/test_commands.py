@@ -7,9 +7,7 @@ import re
 import uuid
 
 import ddt
-import testtools
 
-from specreds_cinder.osc import shown
 from specreds_cinder.tests.unit.osc import cloud
 
 _BASE = '/os-superpositions'
@@ -392,13 +390,3 @@ class HelpTest(cloud.CommandTest):
         self.stdout.seek(0)
         self.assertIn(f'- id: {cloud.VOLUME}', self.run_super('show', cloud.ID, '-f', 'yaml'))
         self.assertRaises(ValueError, json.loads, self.stdout.getvalue())
-
-
-@ddt.ddt
-class SizeTest(testtools.TestCase):
-
-    @ddt.data((None, 'unknown'), (0, '0 B'), (1023, '1023 B'), (1024, '1 KiB'),
-              (10 * 2**30, '10 GiB'), (2**40 - 1, '1024 GiB'), (2**51, '2048 TiB'))
-    @ddt.unpack
-    def test_size_is_readable(self, value: int | None, words: str) -> None:
-        self.assertEqual(words, shown.size(value))
