@@ -101,6 +101,30 @@ class AllInOneTest(_Base):
         self.assertEqual('/opt/other r,\n', node.apparmor_rules.read_text())
 
 
+class VerificationTest(_Base):
+
+    def make_failing(self, statuses: str, **localrc: str) -> stack.Stack:
+        node = self.make(**localrc)
+        (node.root / 'statuses').write_text(statuses)
+        return node
+
+    def test_failure_that_passes_by_is_looked_at_again(self) -> None:
+        node = self.make_failing('2\n2\n')
+        node.run(*stack.STACK)
+        self.assertEqual(3, len(node.calls_of('specreds-status')))
+
+    def test_warning_is_enough(self) -> None:
+        node = self.make_failing('1\n2\n')
+        node.run(*stack.STACK)
+        self.assertEqual(1, len(node.calls_of('specreds-status')))
+
+    def test_failure_that_stays_is_an_error(self) -> None:
+        node = self.make_failing('2\n2\n', SPECREDS_VERIFY_TIMEOUT='0')
+        error = self.assertRaises(stack.Failed, node.run, *stack.STACK)
+        self.assertIn('specreds-status found what cannot work', str(error))
+        self.assertEqual(1, len(node.calls_of('specreds-status')))
+
+
 class UnstackTest(_Base):
 
     def stops(self, node: stack.Stack, phase: str) -> list[str]:
