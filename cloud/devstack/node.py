@@ -12,6 +12,12 @@ from cloud.devstack import stacking
 
 _SERVICES = ['systemctl', 'list-units', '--all', '--plain', '--no-legend', 'devstack@*',
              'ceph-*@*']
+# Deletes the nova-compute of a host, and its resource provider.
+_FORGET = """\
+. devstack/openrc admin admin >/dev/null
+openstack compute service list --service nova-compute --host {host} -f value -c ID |
+xargs --no-run-if-empty openstack compute service delete
+"""
 # The downloads of a node: what another one need not download.
 _APT = pathlib.PurePosixPath('/var/cache/apt/archives')
 _PIP = pathlib.PurePosixPath('/opt/stack/.cache')
@@ -78,9 +84,14 @@ class Node:
     def follow(self, first: 'Node') -> None:
         """Prepare what stack.sh of another node expects of the first one.
 
+        Nova must not know its nova-compute from an attempt that failed: unstack.sh has removed the
+        identity of the host, without which the same nova-compute refuses to start
+        (``ComputeManager._ensure_existing_node_identity``).
+
         :param first: on which stack.sh has succeeded
         :raises CloudError: it cannot be done
         """
+        first.container.run(['su', '-', 'stack', '-c', _FORGET.format(host=self.files.name)])
         commands.run(['rm', '-rf', str(self.files.inside(layout.ETC_CEPH))])
         commands.run(['cp', '-a', str(first.files.inside(layout.ETC_CEPH)),
                       str(self.files.inside(layout.ETC_CEPH))])

@@ -119,10 +119,19 @@ class SecondNodeTest(base.DevstackTestCase):
         (root / 'etc/ceph').mkdir(parents=True)
         (root / 'etc/ceph/old').touch()
         (root / 'opt/stack').mkdir(parents=True)
-        self.second.follow(self.first)
+        with mock.patch.object(container.Container, 'run'):
+            self.second.follow(self.first)
         self.assertEqual(['ceph.conf'], [path.name for path in (root / 'etc/ceph').iterdir()])
         self.assertEqual('opt/stack/.cache/pip/wheel',
                          (root / 'opt/stack/.cache/pip/wheel').read_text())
+
+    def test_is_a_new_host_to_nova_at_each_attempt(self) -> None:
+        calls = self.record_commands()
+        with mock.patch.object(container.Container, 'leader', 7):
+            self.second.follow(self.first)
+        script = next(call[-1] for call in calls if call[0] == 'nsenter')
+        self.assertIn('compute service list --service nova-compute --host devstack2 ', script)
+        self.assertIn('compute service delete', script)
 
 
 class UpTest(base.DevstackTestCase):
