@@ -162,7 +162,11 @@ class Root:
         :raises CloudError: something runs in it or is mounted in it
         """
         remove(self._unfinished)
-        remove(self.path)
+        if self.exists:
+            _require_unused(self.path)
+            # What is left of it if this is interrupted does not pass for a root.
+            self.path.rename(self._unfinished)
+            remove(self._unfinished)
         if cache:
             self.tarball.unlink(missing_ok=True)
 
@@ -179,11 +183,15 @@ def remove(path: pathlib.Path) -> None:
     """
     if not path.exists():
         return
+    _require_unused(path)
+    commands.run(['rm', '-rf', '--one-file-system', str(path)], _TIMEOUT)
+
+
+def _require_unused(path: pathlib.Path) -> None:
     if used := jail.inhabitants(path):
         raise commands.CloudError(f'{path} is in use by processes {", ".join(map(str, used))}')
     if mounted := jail.mounts(path):
         raise commands.CloudError(f'unmount {", ".join(mounted)} first')
-    commands.run(['rm', '-rf', '--one-file-system', str(path)], _TIMEOUT)
 
 
 def _script(suite: str) -> list[str]:

@@ -215,6 +215,15 @@ class RootTest(base.MatrixTest):
         root.wipe(False)
         self.assertFalse(root.exists)
 
+    def test_what_an_interrupted_wipe_leaves_is_no_root(self) -> None:
+        root = roots.Root(self.data, base.DEBIAN)
+        (root.path / 'usr').mkdir(parents=True)
+        with mock.patch.object(commands, 'run', side_effect=KeyboardInterrupt):
+            self.assertRaises(KeyboardInterrupt, root.wipe, False)
+        self.assertFalse(root.exists)
+        root.wipe(False)
+        self.assertEqual([], list(root.path.parent.iterdir()))
+
     def test_wipe_keeps_the_tarball_unless_told(self) -> None:
         root = roots.Root(self.data, base.DEBIAN)
         root.tarball.parent.mkdir(parents=True)
@@ -235,7 +244,7 @@ class RootTest(base.MatrixTest):
         run = commands.run
 
         def bootstrap(argv: list[str], timeout: float = 60.0) -> str:
-            if argv[0] == 'tar':
+            if argv[0] in ('rm', 'tar'):
                 return run(argv, timeout)
             made.mkdir(parents=True)
             (made.parents[1] / 'apt/apt.conf.d').mkdir(parents=True)
