@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from specreds_cinder import server_disks
+from specreds_cinder.superposition import merge_rate
 from specreds_cinder.superposition import states
 
 UNKNOWN = 'unknown'
@@ -36,6 +37,8 @@ class Superposition:
     :param unreachable: the members that do not answer
     :param age_seconds: seconds since it was created
     :param durations: seconds that its creation took, by step; None unless just created
+    :param merge_bytes_per_second: rate that each disk may be merged at, 0 for any; None unless its
+        real version is read through overlays
     """
 
     id: str
@@ -57,6 +60,7 @@ class Superposition:
     dirty: bool | None = None
     dirty_object: str | None = None
     durations: Mapping[str, float] | None = None
+    merge_bytes_per_second: int | None = None
 
     @property
     def volume_ids(self) -> tuple[str, ...]:
@@ -105,7 +109,16 @@ def join(superposition_id: str, views: Sequence[View], silent: Mapping[str, Sequ
         age_seconds=max(view['age_seconds'] for view in views), reason=first['reason'],
         server_id=first['server_id'], user_id=first['user_id'], request_id=first['request_id'],
         dirty=True if True in dirty else None if None in dirty else False,
-        dirty_object=next((view['dirty_object'] for view in views if view['dirty_object']), None))
+        dirty_object=next((view['dirty_object'] for view in views if view['dirty_object']), None),
+        merge_bytes_per_second=_slowest(views))
+
+
+def _slowest(views: Iterable[View]) -> int | None:
+    """Return the rate that all back ends allow for a disk; None if none of them names a rate."""
+    # A back end of an older release names none.
+    rates = [rate for view in views
+             if (rate := view.get('merge_bytes_per_second')) is not None]
+    return merge_rate.lowest(*rates) if rates else None
 
 
 def _state(first: View, views: Sequence[View], silent: Iterable[str]) -> str:

@@ -45,6 +45,7 @@ def detail(superposition: joined.Superposition, *, admin: bool) -> View:
         'request_id': superposition.request_id,
         'updated_at': superposition.updated_at,
         'age_seconds': superposition.age_seconds,
+        'merge_bytes_per_second': superposition.merge_bytes_per_second,
     }
     if superposition.durations is not None:
         shown['durations'] = dict(superposition.durations)

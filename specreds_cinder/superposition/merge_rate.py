@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rate of a live merge: raised until the copy is faster than its guest writes."""
+"""The rates of merges: shares of a limit, and limits raised until a copy outruns its guest."""
 
 from collections.abc import Callable
 import logging
@@ -16,6 +16,22 @@ _FACTOR = 1.5
 _HIGHEST = 1 << 30
 # Bytes that are left before QEMU has counted them.
 UNKNOWN = sys.maxsize
+# Bytes per second that a disk always has, since the system of a guest always writes a little.
+_LEAST = 256 << 10
+
+
+def equal_share(limit: int, disks: int) -> int:
+    """Return the rate of each of some disks in bytes per second that share a limit.
+
+    :param limit: bytes per second for all of them, 0 for any rate
+    :returns: 0 for any rate
+    """
+    return max(_LEAST, limit // max(1, disks)) if limit else 0
+
+
+def lowest(*limits: int) -> int:
+    """Return the lowest of some limits of a rate; 0 stands for any rate."""
+    return min((limit for limit in limits if limit), default=0)
 
 
 class Approach:

@@ -16,6 +16,8 @@ from specreds_cinder import exception
 from specreds_cinder import notifications
 from specreds_cinder import rpcapi
 from specreds_cinder import server_disks
+from specreds_cinder.superposition import states
+from specreds_cinder.volume import bandwidth
 
 CONF = cfg.CONF
 conf.register(CONF)
@@ -44,6 +46,7 @@ class Base:
         self._deciding: set[str] = set()
         self._merges = threading.BoundedSemaphore(CONF.specreds.merges)
         self._looks = threading.BoundedSemaphore(_LOOKS)
+        self._bandwidth = bandwidth.MergeBandwidth(CONF.specreds.merge_backend_bytes_per_second)
         self._lock = threading.Lock()
 
     def _worker(self, ctxt: Any, method: str, **arguments: Any) -> Any:
@@ -56,6 +59,7 @@ class Base:
         :param brief: leave out the sizes of its overlays, each of which takes a sweep
         """
         shown: View = self._worker(ctxt, 'show', superposition=superposition_id, brief=brief)
+        self._bandwidth.note(shown)
         return shown
 
     def _view(self, shown: Mapping[str, Any]) -> View:
@@ -73,6 +77,8 @@ class Base:
             'members': members, 'lead': members[0], 'host': self._host,
             'volumes': volumes,
             'overlay_bytes': total(volume['overlay_bytes'] for volume in volumes),
+            'merge_bytes_per_second': (self._bandwidth.share(shown)
+                                       if shown['state'] in states.THROUGH_OVERLAY else None),
         }
 
     def _disk_images(self, disks: Sequence[str]) -> list[str]:

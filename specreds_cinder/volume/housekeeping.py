@@ -38,6 +38,7 @@ class Housekeeping(decisions.Decisions):
             LOG.warning('cannot list the superpositions of back end %s, trying again at the next '
                         'pass: %s', self._host, exc.msg)
             return
+        self._bandwidth.replace(superpositions)
         noted = hints.on(self._host)
         # Thousands may wait for their merges: those whose servers wait for a decision go first.
         for shown in sorted(superpositions, key=lambda shown: shown['state'] in states.DECIDED):

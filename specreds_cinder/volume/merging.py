@@ -12,6 +12,7 @@ from oslo_log import log as logging
 
 from specreds_cinder import exception
 from specreds_cinder import hints
+from specreds_cinder.superposition import merge_rate
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import base
 from specreds_cinder.volume import encryption
@@ -74,10 +75,21 @@ class Merging(sets.Sets):
         self._worker(ctxt, 'unused', superposition=shown['id'])
         began = time.monotonic()
         with self._notified(ctxt, 'merge', self._view(shown)) as end:
-            self._worker(ctxt, 'merge', superposition=shown['id'],
-                         keys=encryption.passphrases(shown))
+            with self._sharing(shown) as rate:
+                self._worker(ctxt, 'merge', superposition=shown['id'], rate=rate,
+                             keys=encryption.passphrases(shown))
             end['durations'] = {'total': time.monotonic() - began}
         LOG.info('superposition %s of server %s is merged', shown['id'], shown['server_id'])
+
+    @contextlib.contextmanager
+    def _sharing(self, shown: base.View) -> Iterator[int]:
+        """Count a merge of this service, and yield its rate, which it has until its end."""
+        share = self._bandwidth.share(shown)
+        self._bandwidth.note(shown, states.MERGING)
+        try:
+            yield merge_rate.lowest(base.CONF.specreds.merge_bytes_per_second, share)
+        finally:
+            self._bandwidth.note(shown, states.MERGED)
 
     def _remove_hints(self, shown: base.View) -> None:
         """Remove Cinder's notes that volumes are in a superposition, which has ended."""

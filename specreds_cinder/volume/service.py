@@ -157,6 +157,8 @@ class BackendSuperpositions(housekeeping.Housekeeping, disk_fence.DiskFence):
             self._start_merge(ctxt, shown)
         else:
             self._worker(ctxt, f'{step}_merge', superposition=superposition_id)
+            ended = step == 'end' or shown['state'] == states.MERGED
+            self._bandwidth.note(shown, states.MERGED if ended else states.MERGING)
 
 
 def _by_host(items: Sequence[Mapping[str, str]]) -> dict[str, builtins.list[str]]:

@@ -236,12 +236,14 @@ class Operations:
         """:raises OverlayBusy: a client has an overlay open"""
         self._protocol.unused(self._get(superposition))
 
-    def merge(self, superposition: str, keys: Mapping[str, str] | None = None) -> None:
+    def merge(self, superposition: str, keys: Mapping[str, str] | None = None,
+              rate: int | None = None) -> None:
         """Merge overlays that no client has open, and end the superposition.
 
         :param keys: passphrases of the encrypted images
+        :param rate: bytes per second at most, 0 for no limit; by default that of the settings
         """
-        self._protocol.merge(self._get(superposition), keys={
+        self._protocol.merge(self._get(superposition), rate=rate, keys={
             self._ref(image): passphrase for image, passphrase in (keys or {}).items()})
 
     def hand_out(self, superposition: str) -> dict[str, Any]:

@@ -152,8 +152,8 @@ class Worker:
 
     _unused = _begin_merge = _end_merge = _look_after
 
-    def _merge(self, record: dict[str, Any], keys: Mapping[str, str]) -> None:
-        del keys
+    def _merge(self, record: dict[str, Any], keys: Mapping[str, str], rate: int) -> None:
+        del keys, rate
         del self.records[record['id']]
         self._tell('merge')
 

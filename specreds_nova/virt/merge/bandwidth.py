@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 import contextlib
 import threading
 
-# Bytes per second that a disk always has, since the system of a guest always writes a little.
-_LEAST = 256 << 10
+from specreds_cinder.superposition import merge_rate
+
 # Guests that are suspended at a time. libvirt serves 5 requests of a client at a time by default
 # (max_client_requests), and those of the merges must leave some to everything else.
 _SUSPENDED = 3
@@ -64,8 +64,6 @@ class Bandwidth:
 
     def share(self) -> int:
         """Return the rate that each disk may have now, in bytes per second; 0 for any."""
-        if not self._per_host:
-            return self._per_disk
         with self._lock:
-            share = max(_LEAST, self._per_host // max(1, self._disks))
-        return min(share, self._per_disk) if self._per_disk else share
+            disks = self._disks
+        return merge_rate.lowest(self._per_disk, merge_rate.equal_share(self._per_host, disks))

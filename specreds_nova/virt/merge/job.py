@@ -187,12 +187,16 @@ class MergeJob:
         """Copy while the guest runs, until the rest can be copied while it is suspended."""
         began = time.monotonic()
         with self._bandwidth.copying(len(disk_nodes.chained(domain))):
-            rate = self._bandwidth.share()
+            rate = self._share()
             pivot.commit(domain, rate)
             merge_rate.approach(
                 f'domain {domain.name()}', rate, _ENOUGH, lambda: self._left(domain),
-                lambda other: pivot.commit(domain, other), self._next, self._bandwidth.share)
+                lambda other: pivot.commit(domain, other), self._next, self._share)
         self._took('copy', began)
+
+    def _share(self) -> int:
+        """Return the rate that the host and the back end leave to each disk, 0 for any."""
+        return merge_rate.lowest(self._bandwidth.share(), self._record.share())
 
     def _next(self, left: int, rate: int) -> None:
         """Wait until the progress is to be read again."""
@@ -244,7 +248,7 @@ class MergeJob:
 
     def _switch(self, domain: qmp.Domain, noted: pivot.Note | None) -> None:
         switch = pivot.Pivot(domain, self._superposition_id, self._record,
-                             self._bandwidth.share(), lambda error: self._report(error=error),
+                             self._share(), lambda error: self._report(error=error),
                              self._wait)
         if disk_nodes.chained(domain):
             self._check()

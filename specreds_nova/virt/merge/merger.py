@@ -49,8 +49,8 @@ _NOT_NOW = (nova_exception.InternalError, nova_exception.HypervisorUnavailable)
 class Cinder(Protocol):
     """Cinder's superpositions, as in :class:`specreds_nova.virt.cinder_api.CinderAPI`."""
 
-    def state(self, superposition_id: str) -> str | None:
-        """Return the state of a superposition; None if it does not exist."""
+    def merging(self, superposition_id: str) -> tuple[str | None, int]:
+        """Return the state of a superposition, None if it does not exist; and its rate."""
 
     def merge(self, superposition_id: str, step: str) -> None:
         """Report a step of a merge."""
@@ -65,10 +65,15 @@ class _Record:
     def __init__(self, cinder: Cinder, superposition_id: str) -> None:
         self._cinder = cinder
         self._id = superposition_id
+        self._share = 0
 
     def state(self) -> str | None:
         with _translated():
-            return self._cinder.state(self._id)
+            state, self._share = self._cinder.merging(self._id)
+        return state
+
+    def share(self) -> int:
+        return self._share
 
     def step(self, step: str) -> None:
         with _translated():

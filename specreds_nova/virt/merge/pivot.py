@@ -52,13 +52,19 @@ _UNTOLD = 'the guest is suspended: Cinder does not report whether the merge has 
 class Record(Protocol):
     """The superposition's record in Cinder.
 
-    Both methods raise :class:`errors.Refused` or :class:`errors.Unknown`.
+    Its requests raise :class:`errors.Refused` or :class:`errors.Unknown`.
     """
 
     def state(self) -> str | None:
         """Return the state; None if there is no record.
 
         The overlays are removed before the record: a domain that has one open is stale then.
+        """
+
+    def share(self) -> int:
+        """Return the rate that all merges of the back end leave to each disk.
+
+        :returns: bytes per second, 0 for any, as the last answer to :meth:`state` has it
         """
 
     def step(self, step: str) -> None:

@@ -54,6 +54,12 @@ class TestJoin(testtools.TestCase):
         self.assertEqual(('superposed', None, (base.OTHER_HOST,)),
                          (view.state, view.dirty, view.unreachable))
 
+    def test_slowest_back_end_limits_the_merge(self) -> None:
+        for rates, expected in (((None, None), None), ((0, 0), 0), ((0, 2), 2), ((3, 2), 2)):
+            lead, other = ({'merge_bytes_per_second': rate} for rate in rates)
+            view = self.join(_lead(**lead), _other(**other))
+            self.assertEqual(expected, view.merge_bytes_per_second)
+
     def test_all_back_ends_are_silent(self) -> None:
         view = self.join(lead=[base.VOLUME], other=[base.SECOND])
         self.assertEqual(('unknown', base.OTHER_PROJECT, None, None),

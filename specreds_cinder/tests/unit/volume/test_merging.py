@@ -12,6 +12,7 @@ from oslo_config import fixture as config_fixture
 from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder.tests.unit.volume import base
+from specreds_cinder.volume import bandwidth
 
 
 @ddt.ddt
@@ -117,6 +118,74 @@ class MergesTest(base.ServiceTestCase):
         self.merged()
         self.assertEqual({}, self.worker.records)
         self.assertEqual((4, 2), (len(most), max(most)))
+
+
+class RateTest(base.ServiceTestCase):
+    """A back end of which all merges together may write 16 MiB/s."""
+
+    def setUp(self) -> None:
+        self.useFixture(config_fixture.Config(cfg.CONF)).config(
+            group='specreds', merge_backend_bytes_per_second=16 << 20)
+        super().setUp()
+        for number in range(4):
+            self.create(self.back.add_volume(base.HOST), self.back.add_volume(base.HOST),
+                        superposition_id=f's{number}')
+            self.worker.records[f's{number}']['state'] = 'promoted'
+
+    def rate(self, superposition: str = 's0') -> int | None:
+        rate: int | None = self.service.get(self.context, superposition)['merge_bytes_per_second']
+        return rate
+
+    def begin(self, superposition: str, step: str = 'begin') -> None:
+        self.service.merge(self.context, superposition, step)
+        self.worker.records[superposition]['state'] = (
+            'merging' if step == 'begin' else 'merged')
+
+    def test_merges_that_have_begun_share_the_rate_with_the_next_one(self) -> None:
+        self.assertEqual(8 << 20, self.rate())
+        self.begin('s0')
+        self.assertEqual(8 << 20, self.rate())
+        self.begin('s1')
+        self.assertEqual([4 << 20] * 2, [self.rate(name) for name in ('s0', 's1')])
+        self.begin('s2')
+        self.begin('s3')
+        self.assertEqual(2 << 20, self.rate())
+
+    def test_merge_that_has_ended_leaves_its_share(self) -> None:
+        self.begin('s0')
+        self.begin('s1')
+        self.begin('s1', 'end')
+        self.assertEqual((8 << 20, None), (self.rate('s0'), self.rate('s1')))
+
+    def test_merges_of_other_services_are_found_by_each_pass(self) -> None:
+        for name in ('s1', 's2', 's3'):
+            self.worker.records[name].update(state='merging')
+        self.worker.fail['unused'] = exception.SuperpositionConflict('an overlay is open')
+        self.assertEqual(8 << 20, self.rate())
+        self.service.look_after()
+        self.merged()
+        self.assertEqual(2 << 20, self.rate())
+
+    def test_merge_of_the_service_has_what_hosts_leave(self) -> None:
+        for name in ('s1', 's2', 's3'):
+            self.begin(name)
+        rates = []
+        self.worker.hooks['merge'] = lambda: rates.append(
+            (self.worker.calls[-1][1]['rate'], self.rate('s1')))
+        self.service.merge(self.context, 's0', 'offline')
+        self.merged()
+        self.assertEqual([(2 << 20, 2 << 20)], rates)
+
+    def test_rate_without_a_limit_is_any(self) -> None:
+        self.service._bandwidth = bandwidth.MergeBandwidth(0)
+        self.assertEqual(0, self.rate())
+
+    def test_merge_of_the_service_has_its_own_limit(self) -> None:
+        self.conf.config(group='specreds', merge_bytes_per_second=1 << 20)
+        self.service.merge(self.context, 's0', 'offline')
+        self.merged()
+        [arguments] = [arguments for method, arguments in self.worker.calls if method == 'merge']
+        self.assertEqual(1 << 20, arguments['rate'])
 
 
 @ddt.ddt

@@ -261,16 +261,23 @@ class Record:
     """Cinder's record.
 
     :ivar answers: what the next requests end with, other than success; the last one stays
+    :ivar rate: what the merges of other hosts leave to each disk, which the next answer names
     """
 
     def __init__(self, domain: Domain, state: str | None = 'promoted') -> None:
         self._domain = domain
         self.now = state
         self.answers: dict[str, list[Exception | None]] = {}
+        self.rate = 0
+        self._share = 0
 
     def state(self) -> str | None:
         self._answer('state')
+        self._share = self.rate
         return self.now
+
+    def share(self) -> int:
+        return self._share
 
     def step(self, step: str) -> None:
         self._answer(step)

@@ -52,6 +52,21 @@ class WholeTest(base.MergingTestCase):
         self.assertEqual([4 * base.MIB, 2 * base.MIB, 8 * base.MIB],
                          [speed for speed in dict.fromkeys(speeds) if speed > 0])
 
+    def test_rate_follows_what_other_hosts_leave(self) -> None:
+        self.domain.disks[0].size = 128 * base.MIB
+        self.record.rate = 4 * base.MIB
+        speeds = self._speeds()
+        tick = self.domain.tick
+
+        def change() -> None:
+            self.record.rate = base.MIB * (4 if self.stop.clock < 8.0 else 2)
+            tick()
+        self.domain.tick = change  # type: ignore[method-assign]
+        self.merge()
+        self.assert_merged()
+        self.assertEqual([4 * base.MIB, 2 * base.MIB],
+                         [speed for speed in dict.fromkeys(speeds) if speed > 0])
+
     def _speeds(self) -> list[int]:
         """Return the limits of the first disk, filled in later."""
         speeds: list[int] = []

@@ -199,7 +199,9 @@ class EnsureTest(MergerTestCase):
         self.cinder.merge.assert_called_with(SUPER, 'begin')
         self.cinder.merge.side_effect = exception.SuperpositionRefused('no')
         self.assertRaises(errors.Refused, record.step, 'end')
-        self.cinder.state.side_effect = exception.SuperpositionUnknown('?')
+        self.cinder.merging.return_value = 'merging', 4096
+        self.assertEqual((0, 'merging', 4096), (record.share(), record.state(), record.share()))
+        self.cinder.merging.side_effect = exception.SuperpositionUnknown('?')
         self.assertRaises(errors.Unknown, record.state)
 
 
