@@ -18,6 +18,7 @@ from specreds_cinder import rpcapi
 from specreds_cinder import server_disks
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import bandwidth
+from specreds_cinder.volume import threads
 
 CONF = cfg.CONF
 conf.register(CONF)
@@ -28,8 +29,8 @@ View = dict[str, Any]
 _COPIED = ('id', 'state', 'outcome', 'created_at', 'updated_at', 'age_seconds', 'reason',
            'server_id', 'dirty', 'dirty_object', 'fenced')
 _LABELS = ('project_id', 'user_id', 'request_id')
-# Overlays of which it is looked at a time whether they are unused.
-_LOOKS = 4
+# Superpositions that are looked at, or cleaned up after their merges, at a time.
+LOOKS = 4
 
 
 class Base:
@@ -44,8 +45,9 @@ class Base:
         self._peers = rpcapi.SuperAPI()
         self._merging: set[str] = set()
         self._deciding: set[str] = set()
-        self._merges = threading.BoundedSemaphore(CONF.specreds.merges)
-        self._looks = threading.BoundedSemaphore(_LOOKS)
+        self._looks = threads.Threads(LOOKS)
+        self._merges = threads.Threads(CONF.specreds.merges)
+        self._cleanings = threads.Threads(LOOKS)
         self._bandwidth = bandwidth.MergeBandwidth(CONF.specreds.merge_backend_bytes_per_second)
         self._lock = threading.Lock()
 

@@ -15,6 +15,7 @@ from specreds_cinder import notifications
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import base
 from specreds_cinder.volume import decisions
+from specreds_cinder.volume import threads
 
 LOG = logging.getLogger(__name__)
 
@@ -41,10 +42,12 @@ class Housekeeping(decisions.Decisions):
         self._bandwidth.replace(superpositions)
         noted = hints.on(self._host)
         # Thousands may wait for their merges: those whose servers wait for a decision go first.
-        for shown in sorted(superpositions, key=lambda shown: shown['state'] in states.DECIDED):
-            # specreds-super made what has no members, and Cinder leaves it to specreds-super.
-            if 'members' in shown['labels']:
-                self._look_after_safely(ctxt, shown, cut_off, noted)
+        # specreds-super made what has no members, and Cinder leaves it to specreds-super.
+        ours = sorted((shown for shown in superpositions if 'members' in shown['labels']),
+                      key=lambda shown: shown['state'] in states.DECIDED)
+        # A decision has a server that waits for it: a pass gives way, and goes on all the same.
+        threads.each(ours, lambda shown: self._look_after_safely(ctxt, shown, cut_off, noted),
+                     min(base.LOOKS, len(ours)), lambda: bool(self._deciding))
         try:
             self._tidy({shown['id'] for shown in superpositions})
         except exception.SuperpositionError as exc:
@@ -93,7 +96,7 @@ class Housekeeping(decisions.Decisions):
         elif shown['state'] in states.DECIDED:
             self._worker(ctxt, 'look_after', superposition=shown['id'])
             if shown['unchanged_seconds'] >= base.CONF.specreds.merge_delay:
-                self._start_merge(ctxt, shown)
+                self._merge_unused(ctxt, shown)
         else:
             self._worker(ctxt, 'look_after', superposition=shown['id'])
 

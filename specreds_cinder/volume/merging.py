@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Merges by the volume service, in threads, of promoted versions that no server has open."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
-import threading
+import functools
 import time
 from typing import Any
 
@@ -26,23 +26,55 @@ class Merging(sets.Sets):
 
     def _start_merge(self, ctxt: Any, shown: base.View) -> None:
         """Merge in a thread, unless this service is merging the superposition already."""
+        if self._enter(shown):
+            self._looks.run(functools.partial(self._examine, ctxt, shown))
+
+    def _merge_unused(self, ctxt: Any, shown: base.View) -> None:
+        """Merge in a thread, unless this service merges the superposition or a server runs on it.
+
+        Whether one does is examined by the caller's thread.
+        """
+        if self._enter(shown):
+            self._examine(ctxt, shown)
+
+    def _enter(self, shown: base.View) -> bool:
         with self._lock:
             if shown['id'] in self._merging:
-                return
+                return False
             self._merging.add(shown['id'])
-        threading.Thread(target=self._merge, args=(ctxt, shown), daemon=True).start()
+            return True
+
+    def _leave(self, shown: base.View) -> None:
+        with self._lock:
+            self._merging.discard(shown['id'])
+
+    def _examine(self, ctxt: Any, shown: base.View) -> None:
+        """Let a superposition wait for its turn to be merged, if no server runs on its overlays.
+
+        Most servers do, and are merged by their hypervisors: they must not take the turns of those
+        that have nobody else.
+        """
+        if not self._tried(ctxt, shown, self._check_unused):
+            self._leave(shown)
+            return
+        # What only has to be removed waits for no merge.
+        turns = self._cleanings if shown['state'] == states.MERGED else self._merges
+        turns.run(functools.partial(self._merge, ctxt, shown))
 
     def _merge(self, ctxt: Any, shown: base.View) -> None:
         try:
-            # A superposition that is gone has been merged.
+            self._tried(ctxt, shown, self._merge_alone)
+        finally:
+            self._leave(shown)
+
+    def _tried(self, ctxt: Any, shown: base.View,
+               step: Callable[[Any, base.View], None]) -> bool:
+        """Take a step of a merge; return False after an error, which is logged."""
+        try:
             with contextlib.suppress(exception.SuperpositionNotFound):
-                # Most servers run on their overlays, and are merged by their hypervisors: they
-                # must not take the turns of those that have nobody else.
-                with self._looks:
-                    self._check_unused(ctxt, shown)
-                with self._merges, _merge_lock(self._host, shown['id']), \
-                        contextlib.suppress(exception.SuperpositionNotFound):
-                    self._merge_locked(ctxt, shown)
+                step(ctxt, shown)
+                return True
+            # A superposition that is gone has been merged.
             self._remove_hints(shown)
         except exception.SuperpositionConflict as exc:
             LOG.info('superposition %s cannot be merged yet, trying again later: %s',
@@ -52,9 +84,13 @@ class Merging(sets.Sets):
                         shown['id'], exc.msg)
         except Exception:
             LOG.exception('superposition %s could not be merged, trying again later', shown['id'])
-        finally:
-            with self._lock:
-                self._merging.discard(shown['id'])
+        return False
+
+    def _merge_alone(self, ctxt: Any, shown: base.View) -> None:
+        with _merge_lock(self._host, shown['id']), \
+                contextlib.suppress(exception.SuperpositionNotFound):
+            self._merge_locked(ctxt, shown)
+        self._remove_hints(shown)
 
     def _check_unused(self, ctxt: Any, shown: base.View) -> None:
         """Make sure that no server runs on overlays that all back ends know to be promoted.

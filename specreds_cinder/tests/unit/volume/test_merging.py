@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Offline merges, and the housekeeping of superpositions."""
 
-import contextlib
 import threading
 
 import ddt
@@ -12,6 +11,7 @@ from oslo_config import fixture as config_fixture
 from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder.tests.unit.volume import base
+from specreds_cinder.tests.unit.volume import test_threads as gauges
 from specreds_cinder.volume import bandwidth
 
 
@@ -219,6 +219,7 @@ class LookAfterTest(base.ServiceTestCase):
         self.worker.calls.clear()
         self.record['state'] = 'promoted'
         self.worker.records['s3'].update(state='collapsing', unchanged_seconds=61.0)
+        self.useFixture(fixtures.MockPatch('specreds_cinder.volume.base.LOOKS', 1))
         self.service.look_after()
         self.assertEqual(['look_after', 'collapse', 'look_after'], [
             method for method in self.worker.methods() if method in ('look_after', 'collapse')])
@@ -228,12 +229,42 @@ class LookAfterTest(base.ServiceTestCase):
     def test_server_that_runs_takes_no_turn_of_a_merge(self) -> None:
         self.record.update(state='merging', unchanged_seconds=1e6)
         self.worker.fail['unused'] = exception.SuperpositionConflict('its overlay is open')
-        with contextlib.ExitStack() as turns:
-            for _ in range(self.conf.conf.specreds.merges):
-                turns.enter_context(self.service._merges)
-            self.service.look_after()
-            self.merged()
+        self.occupy()
+        self.service.look_after()
+        self.merged()
         self.assertNotIn('merge', self.worker.methods())
+
+    def occupy(self) -> None:
+        """Take all turns of merges until the test ends."""
+        go = threading.Event()
+        self.addCleanup(go.set)
+        for _ in range(self.conf.conf.specreds.merges):
+            self.service._merges.run(lambda: self.assertTrue(go.wait(base.SECONDS)))
+
+    def test_merged_overlays_are_removed_while_others_are_merged(self) -> None:
+        self.occupy()
+        self.record.update(state='merged', unchanged_seconds=1e6)
+        self.service.look_after()
+        self.merged()
+        self.assertEqual(({}, {}), (self.worker.records, self.back.notes))
+
+    def look_at_many(self) -> gauges.Gauge:
+        """Make a pass over eight superpositions, and count the looks."""
+        for number in range(7):
+            self.create(self.back.add_volume(base.HOST), superposition_id=f'other-{number}')
+        gauge = gauges.Gauge(1 if self.service._deciding else 4)
+        self.worker.hooks['look_after'] = lambda: gauge.work(0)
+        self.service.look_after()
+        return gauge
+
+    def test_several_superpositions_are_looked_at_at_a_time(self) -> None:
+        gauge = self.look_at_many()
+        self.assertEqual((4, 8), (gauge.most, len(gauge.items)))
+
+    def test_pass_gives_way_to_a_decision_and_goes_on(self) -> None:
+        with self.service._deciding_on('s9'):
+            gauge = self.look_at_many()
+        self.assertEqual((1, 8), (gauge.most, len(gauge.items)))
 
     def test_superposition_that_cinder_did_not_create_is_left_alone(self) -> None:
         self.worker.records.clear()
