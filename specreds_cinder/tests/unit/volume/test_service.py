@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to the service: create, decide, read."""
 
+import threading
 import time
 from typing import Any
 
@@ -135,7 +136,7 @@ class DecideTest(base.ServiceTestCase):
         self.assertEqual(('promoted', 3.0), (report['outcome'], report['durations']['total']))
         self.assertEqual({'sweep1', 'durable', 'fence', 'window', 'sweep2', 'commit', 'total'},
                          set(report['durations']))
-        self.assertEqual({'superposition': 's1', 'durable': durable},
+        self.assertEqual({'superposition': 's1', 'durable': durable, 'clean': False},
                          dict(self.worker.calls)['collapse'])
         # A promoted volume keeps its overlay until it is merged.
         self.assertEqual({'vol-1': 's1'}, self.back.notes)
@@ -147,7 +148,30 @@ class DecideTest(base.ServiceTestCase):
     def test_dirty_collapse_removes_the_note(self, outcome: str) -> None:
         self.worker.outcome = outcome
         self.assertEqual(outcome, self.service.collapse(self.context, 's1', False)['outcome'])
-        self.assertEqual({}, self.back.notes)
+        self.until(lambda: (self.worker.records, self.back.notes) == ({}, {}))
+
+    def test_late_dirty_collapse_waits_for_no_removal(self) -> None:
+        self.worker.outcome = 'late-dirty'
+        go = threading.Event()
+        self.addCleanup(go.set)
+        self.worker.hooks['resume'] = lambda: self.assertTrue(go.wait(base.SECONDS))
+        self.assertEqual('late-dirty', self.service.collapse(self.context, 's1', True)['outcome'])
+        # As long as the overlay is not removed, its volume is kept from other operations.
+        self.assertEqual('aborting', self.worker.records['s1']['state'])
+        self.assertEqual({'vol-1': 's1'}, self.back.notes)
+        go.set()
+        self.until(lambda: (self.worker.records, self.back.notes) == ({}, {}))
+
+    def test_removal_that_fails_is_made_by_a_later_pass(self) -> None:
+        self.worker.outcome = 'late-dirty'
+        self.worker.fail['resume'] = exception.SuperpositionUnavailable('no answer')
+        self.service.collapse(self.context, 's1', True)
+        self.until(lambda: 'resume' in self.worker.methods())
+        self.assertEqual({'vol-1': 's1'}, self.back.notes)
+        del self.worker.fail['resume']
+        self.worker.records['s1']['unchanged_seconds'] = 61.0
+        self.service.look_after()
+        self.assertEqual(({}, {}), (self.worker.records, self.back.notes))
 
     def test_refused_collapse_changes_nothing(self) -> None:
         self.worker.fail['collapse'] = exception.SuperpositionConflict('an overlay is open')
