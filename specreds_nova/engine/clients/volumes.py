@@ -18,6 +18,8 @@ _VERSION = '3.70'
 _HEADERS = {'OpenStack-API-Version': f'superposition 1.0, volume {_VERSION}'}
 _BASE = '/os-superpositions'
 _REASON = re.compile(r'recovery ([0-9a-f-]{36})\b')
+# The id of no superposition: Cinder looks for it neither in its database nor in Ceph.
+_NONE = 'none'
 # Volumes in one query, so that the URL is not too long for any web server.
 _VOLUMES_PER_QUERY = 50
 _LONGEST_REASON = 255
@@ -32,7 +34,14 @@ class Volumes:
 
     def warm_up(self) -> None:
         """Get a token and find Cinder, before a recovery needs them."""
-        self._cinder.get(_BASE, limit=1)
+        # Not by a list, for which every back end reads all of its superpositions.
+        try:
+            self._cinder.get(f'{_BASE}/{_NONE}', sizes='0')
+        except exception.NotFound as exc:
+            # A Cinder without superpositions answers 404 as well, with another kind of error.
+            response = getattr(exc.__cause__, 'response', None)
+            if response is None or 'itemNotFound' not in response.text:
+                raise
 
     def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
         """Put all volumes and disks of a server into superposition, and return its id."""

@@ -36,6 +36,16 @@ class VolumesTest(base.ServiceTest):
     def _list(self, *shown: dict[str, Any]) -> None:
         self.session.answer('GET', f'{_BASE}/detail', {'superpositions': list(shown)})
 
+    def test_warming_up_lists_no_superpositions(self) -> None:
+        self.session.answer('GET', f'{_BASE}/none', {'itemNotFound': {'message': 'no'}},
+                            status=404)
+        self.volumes.warm_up()
+        self.assertEqual([('GET', f'{_BASE}/none', None)], self.session.calls)
+
+    def test_warming_up_fails_if_cinder_has_no_superpositions(self) -> None:
+        self.session.fail('GET', f'{_BASE}/none', 404)
+        self.assertRaises(exception.NotFound, self.volumes.warm_up)
+
     def test_superpose_creates_a_superposition(self) -> None:
         self.session.answer('POST', _BASE, {'superposition': {'id': 's1'}}, status=201)
         self.assertEqual('s1', self._superpose())
