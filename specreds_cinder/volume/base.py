@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 import contextlib
+import functools
 import threading
 from typing import Any
 
@@ -48,6 +49,7 @@ class Base:
         self._looks = threads.Threads(LOOKS)
         self._merges = threads.Threads(CONF.specreds.merges)
         self._cleanings = threads.Threads(LOOKS)
+        self._notices = threads.Threads(1)
         self._bandwidth = bandwidth.MergeBandwidth(CONF.specreds.merge_backend_bytes_per_second)
         self._lock = threading.Lock()
 
@@ -104,15 +106,19 @@ class Base:
         """
         name = f'superposition.{event}'
         end: dict[str, Any] = {'view': view, 'durations': None}
-        notifications.emit(ctxt, self._host, f'{name}.start', view, decision=decision)
+        self._notify(ctxt, f'{name}.start', view, decision=decision)
         try:
             yield end
         except Exception as exc:
-            notifications.emit(ctxt, self._host, f'{name}.error', view, decision=decision,
-                               error=str(exc))
+            self._notify(ctxt, f'{name}.error', view, decision=decision, error=str(exc))
             raise
-        notifications.emit(ctxt, self._host, f'{name}.end', end['view'], decision=decision,
-                           durations=end['durations'])
+        self._notify(ctxt, f'{name}.end', end['view'], decision=decision,
+                     durations=end['durations'])
+
+    def _notify(self, ctxt: Any, event: str, view: View, **more: Any) -> None:
+        """Send a notification after those before: no step waits for the bus of notifications."""
+        self._notices.run(functools.partial(
+            notifications.emit, ctxt, self._host, event, dict(view), **more))
 
 
 def read_volume(volume_id: str) -> objects.Volume:

@@ -11,7 +11,6 @@ from oslo_log import log as logging
 
 from specreds_cinder import exception
 from specreds_cinder import hints
-from specreds_cinder import notifications
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import base
 from specreds_cinder.volume import decisions
@@ -139,4 +138,4 @@ class Housekeeping(decisions.Decisions):
             view = self._view(self._show(ctxt, superposition_id))
             # Another service of a cluster may have decided by now, and be merging.
             if view['state'] not in states.DECIDED:
-                notifications.emit(ctxt, self._host, 'superposition.dirty', view)
+                self._notify(ctxt, 'superposition.dirty', view)

@@ -213,6 +213,8 @@ class Backends(fixtures.Fixture):
         self.drivers = {host: mock.Mock(worker=worker) for host, worker in self.workers.items()}
         self.services = {host: service.BackendSuperpositions(driver, host)
                          for host, driver in self.drivers.items()}
+        for each in self.services.values():
+            each._notices = mock.Mock(run=lambda send: send())
 
     def _note(self, host: str, what: str) -> None:
         self.order.append((host, what))

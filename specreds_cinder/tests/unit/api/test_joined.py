@@ -56,8 +56,8 @@ class TestJoin(testtools.TestCase):
 
     def test_slowest_back_end_limits_the_merge(self) -> None:
         for rates, expected in (((None, None), None), ((0, 0), 0), ((0, 2), 2), ((3, 2), 2)):
-            lead, other = ({'merge_bytes_per_second': rate} for rate in rates)
-            view = self.join(_lead(**lead), _other(**other))
+            view = self.join(_lead(merge_bytes_per_second=rates[0]),
+                             _other(merge_bytes_per_second=rates[1]))
             self.assertEqual(expected, view.merge_bytes_per_second)
 
     def test_all_back_ends_are_silent(self) -> None:

@@ -10,8 +10,10 @@ import fixtures
 
 from specreds_cinder import eligibility
 from specreds_cinder import exception
+from specreds_cinder import notifications
 from specreds_cinder.tests.unit import backends
 from specreds_cinder.tests.unit.volume import base
+from specreds_cinder.volume import threads
 
 
 @ddt.ddt
@@ -149,6 +151,21 @@ class DecideTest(base.ServiceTestCase):
         self.worker.outcome = outcome
         self.assertEqual(outcome, self.service.collapse(self.context, 's1', False)['outcome'])
         self.until(lambda: (self.worker.records, self.back.notes) == ({}, {}))
+
+    def test_decision_waits_for_no_notification(self) -> None:
+        go, sent = threading.Event(), list[str]()
+        self.addCleanup(go.set)
+
+        def emit(_ctxt: Any, _host: str, event: str, _view: object, **_more: object) -> None:
+            self.assertTrue(go.wait(base.SECONDS))
+            sent.append(event)
+        self.useFixture(fixtures.MockPatchObject(notifications, 'emit', emit))
+        self.service._notices = threads.Threads(1)
+        self.assertEqual('promoted', self.service.collapse(self.context, 's1', True)['outcome'])
+        self.assertEqual([], sent)
+        go.set()
+        self.until(lambda: len(sent) == 2)
+        self.assertEqual(['superposition.collapse.start', 'superposition.collapse.end'], sent)
 
     def test_late_dirty_collapse_waits_for_no_removal(self) -> None:
         self.worker.outcome = 'late-dirty'
