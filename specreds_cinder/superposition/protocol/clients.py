@@ -60,16 +60,18 @@ class Clients(succession.Succession):
         """Return the clients of each image of the parent version of a volume."""
         # The ledger first: a client that leaves it meanwhile need not be fenced.
         entries = self.ledger.read(volume)
-        looks = []
+        images = []
         for parent in volume.parents:
             watchers = owners = frozenset[str]()
             with contextlib.suppress(errors.VolumeGone):
                 watchers, owners = volumes.watchers_and_owners(self.cluster, parent.ref,
                                                                parent.image_id)
-            looks.append(roles.Seen(
-                ledger=entries, image=watchers | owners, owners=owners,
-                overlay=self._visible(volumes.watchers, volume.overlay_ref)))
-        return looks
+            images.append((watchers, owners))
+        # The overlay last: a backup opens it after the images below it, and a client of these is
+        # a newcomer unless the overlay has one as well.
+        overlay = self._visible(volumes.watchers, volume.overlay_ref)
+        return [roles.Seen(image=watchers | owners, owners=owners, overlay=overlay, ledger=entries)
+                for watchers, owners in images]
 
     def _remember(self, record: records.Record, volume: records.Volume,
                   looks: Sequence[roles.Seen], backup: frozenset[str]) -> None:
