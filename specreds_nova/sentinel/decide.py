@@ -37,7 +37,8 @@ C.  One of the domain's own clients is blocklisted for good, and no record names
     promoted, merged and ended while this host saw nothing of it. The blocklist of a monitor may
     be older than its neighbour's, for a moment: this verdict has to stand for some seconds.
     It holds for overlays, too: whoever still runs a backup that was aborted is shut out of its
-    overlay for good.
+    overlay for good. So is a promoted backup, once a superposition over it was promoted, or has
+    found it late dirty. While that one is undecided, its record names the backup as fenced.
 
 And what speaks for a domain, before all of these:
 

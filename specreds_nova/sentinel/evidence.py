@@ -10,6 +10,7 @@ from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fence
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_cinder.superposition import store as stores
 from specreds_cinder.superposition import volume as volumes
 
@@ -71,13 +72,21 @@ class Storage:
         return None
 
     def noted(self, ref: records.VolumeRef) -> frozenset[str]:
-        """Return every address that a record with this volume names as fenced."""
+        """Return every address that a record with this image in its parent version fences.
+
+        An overlay that was promoted is in the parent version of a superposition over it, which
+        fences the clients that use this overlay. It may take that fence back until it has decided
+        against them, but none that it has inherited.
+        """
         addresses: set[str] = set()
         for superposition, entry in self._store.index(ref.home).items():
             with contextlib.suppress(errors.NotSuperposed):
                 record = self._store.read(superposition, entry.home)
                 if ref in {volume.ref for volume in record.volumes}:
                     addresses.update(record.fenced)
+                elif record.outcome not in states.FENCED and ref in {
+                        layer.ref for volume in record.volumes for layer in volume.parents}:
+                    addresses.update(set(record.fenced) - set(record.inherited))
         return frozenset(addresses)
 
     def blocklisted(self, at_least_s: float) -> frozenset[str]:

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sentinels of a cloud cost its monitors."""
+"""What the sentinels of a cloud cost its monitors, and which fences may be taken back."""
 
 from collections.abc import Mapping
+import dataclasses
 from typing import Any
 from unittest import mock
 
 import testtools
 
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
+from specreds_cinder.superposition import store as stores
+from specreds_cinder.tests.unit import fakes
 from specreds_nova.sentinel import evidence
 
 _CLIENT = '198.51.100.7:0/11'
@@ -40,3 +46,54 @@ class BlocklistTest(testtools.TestCase):
         for _ in range(3):
             self.assertEqual({_CLIENT}, self.storage.blocklisted(60))
         self.assertEqual(['osd blocklist ls'] * 3, self.commands)
+
+
+class NotedTest(testtools.TestCase):
+    """A promoted backup is superposed again; the sentinel asks for the overlay that it uses."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.first = fakes.superposition(
+            id='first', state=states.PROMOTED, outcome=states.PROMOTED, fenced=('primary',))
+        self.overlay = self.first.volumes[0].overlay_ref
+        layer = records.Layer(self.overlay.image, '11', 'rbd_data.11', 3)
+        self.second = fakes.superposition(
+            id='second', state=states.COLLAPSING, predecessor='first', fenced=('primary', _CLIENT),
+            inherited=('primary',),
+            volumes=(fakes.volume(overlay='o2', layers=(layer,)),))
+        self.storage = evidence.Storage(mock.Mock())
+        self.patch(stores.Store, 'index', lambda _store, home: dict.fromkeys(
+            ('first', 'second', 'gone'), stores.Entry(home, 1.0)))
+        self.patch(stores.Store, 'read', lambda _store, *named: self.read(*named))
+
+    def read(self, superposition: str, _home: records.Home) -> records.Record:
+        """Return a record.
+
+        :raises NotSuperposed: it is gone
+        """
+        try:
+            return {'first': self.first, 'second': self.second}[superposition]
+        except KeyError:
+            raise errors.NotSuperposed(superposition) from None
+
+    def second_becomes(self, state: str, outcome: str | None) -> None:
+        """Change the record of the second superposition."""
+        self.second = dataclasses.replace(self.second, state=state, outcome=outcome)
+
+    def test_fence_of_an_undecided_second_superposition_may_be_taken_back(self) -> None:
+        self.assertEqual({_CLIENT}, self.storage.noted(self.overlay))
+
+    def test_fence_of_a_dropped_second_superposition_is_about_to_be_taken_back(self) -> None:
+        for outcome in states.LIVING:
+            self.second_becomes(states.ABORTING, outcome)
+            self.assertEqual({_CLIENT}, self.storage.noted(self.overlay))
+
+    def test_fence_of_a_second_decision_against_the_first_is_for_good(self) -> None:
+        for state, outcome in ((states.PROMOTED, states.PROMOTED),
+                               (states.ABORTING, states.LATE_DIRTY)):
+            self.second_becomes(state, outcome)
+            self.assertEqual(set(), self.storage.noted(self.overlay))
+
+    def test_volume_is_noted_by_both_records(self) -> None:
+        self.second_becomes(states.PROMOTED, states.PROMOTED)
+        self.assertEqual({'primary', _CLIENT}, self.storage.noted(self.first.volumes[0].ref))
