@@ -252,8 +252,7 @@ MUTATIONS = (
              'test_backup_that_was_dropped_during_a_look_is_no_client_of_the_first'),
     Mutation('fence-of-the-predecessor-lifted', f'{_SUPERPOSITION}/roles.py',
              ') - frozenset(record.inherited)', ')',
-             f'{_FUNCTIONAL}.test_succession.FenceTest.'
-             'test_abort_lifts_the_fence_of_the_first_backup_only'),
+             f'{_UNIT}.test_roles.RolesTest.test_fence_of_a_predecessor_stays'),
     Mutation('late-fence-below-a-superposition-stays', f'{_SUPERPOSITION}/protocol/succession.py',
              'return claims - {record.predecessor}', 'return claims',
              f'{_FUNCTIONAL}.test_succession.FenceTest.'
@@ -285,9 +284,43 @@ MUTATIONS = (
              f'{_UNIT}.test_cut.BoundedTest.'
              'test_silent_group_of_any_object_of_a_layer_is_no_bound'),
     Mutation('overlay-without-a-lock-superposed', f'{_SUPERPOSITION}/protocol/create.py',
-             'if reasons := facts.overlay_reasons():', 'if reasons := []:',
+             'if reasons := facts.overlay_reasons(pools):', 'if reasons := []:',
              f'{_FUNCTIONAL}.test_second.RefusedTest.'
              'test_overlay_without_exclusive_lock_is_refused'),
+    Mutation('client-that-an-ended-superposition-has-fenced-let-go',
+             f'{_SUPERPOSITION}/protocol/end.py',
+             'needed |= clients & self._fenced_for_good(record)', 'pass',
+             f'{_UNIT}.test_end.LiftTest.'
+             'test_client_that_an_ended_superposition_has_fenced_for_good_is_fenced_again'),
+    Mutation('late-unfence-not-mended', f'{_SUPERPOSITION}/protocol/end.py',
+             '            self._restore_fence(record, clients)\n', '',
+             f'{_FUNCTIONAL}.test_fence.FenceTest.'
+             'test_unfence_that_hangs_leaves_a_later_fence_in_force'),
+    Mutation('decision-without-its-fence-not-repeated', f'{_SUPERPOSITION}/protocol/end.py',
+             'self.store.swap(other, dataclasses.replace(other, updated_at=records.now()))',
+             'pass',
+             f'{_FUNCTIONAL}.test_fence.FenceTest.'
+             'test_decision_is_repeated_if_its_fence_was_missing_for_a_moment'),
+    Mutation('server-entered-for-a-dropped-superposition', f'{_SUPERPOSITION}/protocol/create.py',
+             'record.predecessor or record.id', 'record.id',
+             f'{_FUNCTIONAL}.test_succession.FenceTest.'
+             'test_server_that_was_started_before_a_super_that_hangs_is_spared_by_its_merge'),
+    Mutation('fenced-watcher-of-an-overlay-not-in-the-ledger',
+             f'{_SUPERPOSITION}/protocol/create.py',
+             'ended = [{**dead, **more} for', 'ended = [dead for',
+             f'{_UNIT}.test_creation.EndedBelowTest.'
+             'test_fenced_watcher_of_an_overlay_is_not_the_primary'),
+    Mutation('sentinel-ends-a-server-below-an-undecided-one',
+             'specreds_nova/sentinel/evidence.py',
+             'elif record.outcome not in states.FENCED and ref in {',
+             'elif False and ref in {',
+             'specreds_nova.tests.unit.sentinel.test_evidence.NotedTest.'
+             'test_fence_of_an_undecided_second_superposition_may_be_taken_back'),
+    Mutation('sentinel-spares-a-server-below-a-promoted-one',
+             'specreds_nova/sentinel/evidence.py',
+             'elif record.outcome not in states.FENCED and ref in {', 'elif ref in {',
+             'specreds_nova.tests.unit.sentinel.test_evidence.NotedTest.'
+             'test_fence_of_a_second_decision_against_the_first_is_for_good'),
     Mutation('connection-without-the-layers', 'specreds_cinder/driver.py',
              "if overlay['layers']:", 'if False:',
              f'{_UNIT}.test_driver.ConnectionTest.'

@@ -109,7 +109,7 @@ class Creation(end.Ending):
         if below is not None:
             inspected = [dataclasses.replace(image, clients=image.clients - set(below.fenced))
                          for image in inspected]
-        ended = tuple(self._ended(image) for image in inspected)
+        ended = [self._ended(image) for image in inspected]
         facts = [dataclasses.replace(image, clients=image.clients - dead.keys())
                  for image, dead in zip(inspected, ended, strict=True)]
         for image in facts:
@@ -118,9 +118,11 @@ class Creation(end.Ending):
         eligible = tuple(recorded(image, pools, overlay.name(image.ref.image, superposition),
                                   encrypted=image.ref in encrypted) for image in facts)
         if below is not None:
-            eligible = tuple(self._each(lambda pair: self._over(*pair, below),
-                                        list(zip(eligible, below.volumes, strict=True))))
-        return eligible, ended
+            over = self._each(lambda pair: self._over(*pair, below, pools),
+                              list(zip(eligible, below.volumes, strict=True)))
+            eligible = tuple(volume for volume, _dead in over)
+            ended = [{**dead, **more} for dead, (_volume, more) in zip(ended, over, strict=True)]
+        return eligible, tuple(ended)
 
     def _promoted(self, refs: Sequence[records.VolumeRef], *, joint: bool
                   ) -> records.Record | None:
@@ -149,24 +151,27 @@ class Creation(end.Ending):
         self.observe(below)
         return below
 
-    def _over(self, volume: records.Volume, promoted: records.Volume,
-              below: records.Record) -> records.Volume:
+    def _over(self, volume: records.Volume, promoted: records.Volume, below: records.Record,
+              pools: Mapping[int, ceph.Pool]) -> tuple[records.Volume, ledgers.Entries]:
         """Return a volume with the layers of its promoted version, and all clients of these.
 
+        :returns: it, and the watchers of the overlay that have ended
         :raises NotEligible: an overlay cannot be superposed
         """
         facts = volumes.inspect(self.cluster, promoted.overlay_ref)
         fenced = set(below.fenced)
         facts = dataclasses.replace(facts, clients=facts.clients - fenced)
-        if reasons := facts.overlay_reasons():
+        ended = self._ended(facts)
+        facts = dataclasses.replace(facts, clients=facts.clients - ended.keys())
+        if reasons := facts.overlay_reasons(pools):
             raise errors.NotEligible(str(volume.ref), reasons)
         objects = overlay.Objects.of(self.cluster, promoted.overlay_ref)
         # A client that hangs is in the ledger only.
         clients = set(volume.clients) | facts.clients | self.ledger.read(volume).keys()
         return dataclasses.replace(
-            volume, clients=tuple(sorted(clients - fenced)), layers=(
+            volume, clients=tuple(sorted(clients - fenced - ended.keys())), layers=(
                 records.Layer(promoted.overlay, facts.image_id, facts.data_prefix, objects.count),
-                *promoted.layers))
+                *promoted.layers)), ended
 
     def _ended(self, image: volumes.Facts) -> ledgers.Entries:
         """Return the watchers of an image that are fenced for good, if it has several hosts.
@@ -229,9 +234,10 @@ class Creation(end.Ending):
 
     def _equip(self, volume: records.Volume, record: records.Record) -> None:
         """Enter the primary's clients into the ledger, arm the latch, and create the overlay."""
-        # Those of a predecessor's server stay what they are: it may merge after all.
+        # Those of a predecessor's server stay what they are, and others belong to it: it may merge
+        # after all, also if this superposition was dropped meanwhile.
         self.ledger.enter(volume, volume.clients,
-                          ledgers.Entry(ledgers.PRIMARY, record.id),
+                          ledgers.Entry(ledgers.PRIMARY, record.predecessor or record.id),
                           replace=record.predecessor is None)
         self.latch.arm(volume.parents[0], record.id,
                        functools.partial(self._is_over, record) if record.predecessor else None)

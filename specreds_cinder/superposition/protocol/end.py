@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The end of a superposition: overlays, claims, fence and record are removed."""
 
+import contextlib
 import dataclasses
 import datetime
 import logging
@@ -16,6 +17,7 @@ from specreds_cinder.superposition import states
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.superposition.protocol import base
 from specreds_cinder.superposition.protocol import clients
+from specreds_cinder.superposition.protocol import succession
 
 LOG = logging.getLogger(__name__)
 
@@ -130,7 +132,7 @@ class Ending(clients.Clients):
         """Remove the fence of a primary that lives, unless another superposition decides on it."""
         if (record.outcome in states.LIVING and record.fenced
                 and self._deciders(record) <= {record.id}):
-            self.fence.open(self._living(record, self._entries(record)))
+            self._lift(record, self._living(record, self._entries(record)))
 
     def _unfence_lost(self, record: records.Record) -> None:
         """Remove the fence of a record that another controller has decided, or ended.
@@ -154,17 +156,52 @@ class Ending(clients.Clients):
         if living := self._living(record, entries) & entries.keys():
             LOG.info('superposition %s was decided for its primary, which a late fence has shut '
                      'out: removing %s from the blocklist', record.id, ', '.join(sorted(living)))
-            self.fence.open(living)
+            self._lift(record, living)
+
+    def _lift(self, record: records.Record, clients: frozenset[str]) -> None:
+        """Remove the fence of clients, and see to decisions that need it.
+
+        No such decision was known before. But this controller may have hung since, and another
+        superposition may have fenced the same clients.
+        """
+        if clients:
+            self.fence.open(clients)
+            self._restore_fence(record, clients)
+
+    @succession.repeated
+    def _restore_fence(self, record: records.Record, clients: frozenset[str]) -> None:
+        """Fence those of some clients again that another superposition than a record's fences.
+
+        An undecided one has to sweep again, as a client may have written while it was not fenced.
+        Its record changes before the fence is back, so that a commit that is on its way fails.
+        """
+        needed: frozenset[str] = frozenset()
+        for other in self._others(record):
+            if other.outcome in states.LIVING or clients.isdisjoint(other.fenced):
+                continue
+            # If it has ended meanwhile, clients that it has fenced for good are listed.
+            with contextlib.suppress(errors.NotSuperposed):
+                if other.outcome is None:
+                    self.store.swap(other, dataclasses.replace(other, updated_at=records.now()))
+                needed |= clients & set(other.fenced)
+        needed |= clients & self._fenced_for_good(record)
+        if needed:
+            LOG.warning('superposition %s has removed the fence of %s, which another one needs: '
+                        'fencing them again', record.id, errors.named(needed))
+            self.fence.close(needed)
 
     def _living(self, record: records.Record, entries: ledgers.Entries) -> frozenset[str]:
         """Return the fenced clients that may live on.
 
         A client that another decision has fenced for good may be listed as a watcher still.
         """
-        return roles.living(record, entries) - {
-            client for home in record.homes
-            for client, entry in self.fenced_clients.read(home).entries.items()
-            if entry.superposition != record.id}
+        return roles.living(record, entries) - self._fenced_for_good(record)
+
+    def _fenced_for_good(self, record: records.Record) -> frozenset[str]:
+        """Return the clients that other superpositions than a record's have fenced for good."""
+        return frozenset(client for home in record.homes
+                         for client, entry in self.fenced_clients.read(home).entries.items()
+                         if entry.superposition != record.id)
 
     def _clean(self, record: records.Record, progress: backups.Progress | None = None, *,
                evict: bool) -> None:

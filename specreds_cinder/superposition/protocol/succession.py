@@ -8,6 +8,7 @@ begin, nor its clients be entered into the ledgers as its own. Its latches canno
 therefore: that takes a merge, and a merge leaves the state ``promoted`` for ever.
 """
 
+from collections.abc import Iterator
 import contextlib
 import dataclasses
 
@@ -17,13 +18,14 @@ from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
+from specreds_cinder.superposition import store as stores
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.superposition.protocol import base
 
 # Each loser of a compare-and-swap makes way for a winner, so this ends.
-_repeated = tenacity.retry(retry=tenacity.retry_if_exception_type(errors.RecordChanged),
-                           wait=tenacity.wait_random(0, 0.1),
-                           stop=tenacity.stop_after_attempt(20), reraise=True)
+repeated = tenacity.retry(retry=tenacity.retry_if_exception_type(errors.RecordChanged),
+                          wait=tenacity.wait_random(0, 0.1),
+                          stop=tenacity.stop_after_attempt(20), reraise=True)
 
 
 class Succession(base.Base):
@@ -124,7 +126,7 @@ class Succession(base.Base):
                 f'below it is succeeded by {below.successor}')
         return below
 
-    @_repeated
+    @repeated
     def _succeed(self, record: records.Record) -> None:
         """Take the place of the predecessor, behind the commit point. May be repeated.
 
@@ -142,7 +144,7 @@ class Succession(base.Base):
         with contextlib.suppress(errors.NotSuperposed):
             self.store.delete(self._succeeded(record))
 
-    @_repeated
+    @repeated
     def _restore_below(self, record: records.Record) -> None:
         """Leave the predecessor as it is to be after a decision for it. May be repeated.
 
@@ -162,15 +164,27 @@ class Succession(base.Base):
             self.ledger.exchange(volume, ledgers.Entry(ledgers.PRIMARY, record.id),
                                  ledgers.Entry(ledgers.PRIMARY, record.predecessor))
 
+    def _claims(self, record: records.Record) -> frozenset[stores.Claim]:
+        """Return the claims on the volumes of a record."""
+        return frozenset(claim for claim in self._each(
+            lambda volume: self.store.claimed(volume.ref.home, volume.image_id), record.volumes)
+            if claim is not None)
+
+    def _others(self, record: records.Record) -> Iterator[records.Record]:
+        """Yield the other superpositions that the volumes of a record are in."""
+        for claim in self._claims(record):
+            with contextlib.suppress(errors.NotSuperposed):
+                holder = self.store.read(claim.superposition, claim.home)
+                yield from (other for other in (holder, self.successor(holder))
+                            if other is not None and other.id != record.id)
+
     def _deciders(self, record: records.Record) -> frozenset[str]:
         """Return the superpositions that decide whether the clients of a record are fenced.
 
         The predecessor leaves that to a successor, also to the last one that was dropped, until
         another superposition or its own merge begins.
         """
-        claims = frozenset(claim.superposition for claim in self._each(
-            lambda volume: self.store.claimed(volume.ref.home, volume.image_id), record.volumes)
-            if claim is not None)
+        claims = frozenset(claim.superposition for claim in self._claims(record))
         if record.predecessor not in claims:
             return claims
         with contextlib.suppress(errors.NotSuperposed):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fence covers all clients of the primary and no other ones, for long enough."""
 
+import dataclasses
 import pathlib
 import signal
 import tempfile
@@ -277,7 +278,39 @@ class FenceTest(fence_base.FenceTestCase):
         self.protocol.abort(overtaken)
         later = self.superpose(self.volume)
         self.assertEqual('promoted', self.protocol.collapse(later).outcome)
-        self.protocol._unfence(overtaken)
+        lifted: list[str] = []
+        with sp.trace.observe(self.at('fence.rm', 'before', lambda: lifted.append('fence'))):
+            self.protocol._unfence(overtaken)
+        self.assertEqual([], lifted)
+        self.assertTrue(self.primary.clients <= self.fenced())
+
+    def test_unfence_that_hangs_leaves_a_later_fence_in_force(self) -> None:
+        rival = sp.Protocol(self.cluster, self.settings)
+        record = self.collapse_cut_off('fence', 'after')
+
+        def promote() -> None:
+            rival.abort(record)
+            later = rival.super([self.volume])
+            self.addCleanup(self.drop, later)
+            self.assertEqual('promoted', rival.collapse(later).outcome)
+        with sp.trace.observe(self.at('fence.rm', 'before', promote)):
+            self.assertRaises(sp.RecordChanged, self.protocol.abort, record)
+        self.assertTrue(self.primary.clients <= self.fenced())
+
+    def test_decision_is_repeated_if_its_fence_was_missing_for_a_moment(self) -> None:
+        hung = sp.Protocol(self.cluster, self.settings)
+        record = self.collapse_cut_off('fence', 'after')
+        dropped = dataclasses.replace(record, state=states.ABORTING, outcome=states.ABORTED)
+        self.protocol.abort(record)
+        later = self.superpose(self.volume)
+
+        def wake() -> None:
+            with mock.patch.object(hung, '_deciders', return_value=frozenset()):
+                hung._unfence(dropped)
+        with sp.trace.observe(self.at('commit', 'before', wake)):
+            self.assertRaises(sp.RecordChanged, self.protocol.collapse, later)
+        self.assertTrue(self.primary.clients <= self.fenced())
+        self.assertEqual('promoted', self.protocol.resume(later))
         self.assertTrue(self.primary.clients <= self.fenced())
 
     def test_late_dirty_decision_of_another_controller_keeps_the_fence(self) -> None:
