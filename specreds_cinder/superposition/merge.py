@@ -37,12 +37,14 @@ _Clients = list[frozenset[str]]
 
 
 def offline(cluster: ceph.Cluster, record: records.Record, fencing: fence.Fence,
-            ledger: ledgers.Ledger, rate: int, stall_s: float,
+            ledger: ledgers.Ledger, announce: Callable[[], None], rate: int, stall_s: float,
             progress: backups.Progress | None = None,
             keys: Mapping[records.VolumeRef, str] | None = None) -> None:
     """Write the overlays of a record to their volumes. Nothing is left to do for a deleted volume.
 
     :param ledger: the ledger into which the clients of qemu-img are entered before they write
+    :param announce: called after that, and before they write; raises an error if another merge of
+        the same overlays has begun or ended, which otherwise cannot end after this
     :param rate: bytes per second at most, 0 for no limit
     :param stall_s: seconds without progress after which the merge fails
     :param progress: called with the bytes merged so far, and all bytes
@@ -73,7 +75,7 @@ def offline(cluster: ceph.Cluster, record: records.Record, fencing: fence.Fence,
             continue
         with trace.change('merge.commit', str(volume.ref)):
             _Commit(cluster, named, ledger, record.id, stall_s,
-                    keys.get(volume.ref)).run(rate, report)
+                    keys.get(volume.ref)).run(rate, announce, report)
     # A client that has opened an overlay by now may have written data that is not in the volume.
     _check(cluster, record, lambda clients: clients - dead)
 
@@ -135,7 +137,8 @@ class _Commit:
         self._stall_s = stall_s
         self._passphrase = passphrase
 
-    def run(self, rate: int, report: Callable[[float], None]) -> None:
+    def run(self, rate: int, announce: Callable[[], None],
+            report: Callable[[float], None]) -> None:
         """Write the overlay to the volume.
 
         :raises MergeFailed: qemu-img failed or stalled
@@ -160,6 +163,7 @@ class _Commit:
             with process:
                 try:
                     mine = self._enter(process, before)
+                    announce()
                     assert process.stderr is not None
                     stderr = _follow(out, process.stderr, self._stall_s, report)
                 except TimeoutError:

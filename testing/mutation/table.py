@@ -163,6 +163,13 @@ MUTATIONS = (
              ' if backup is not None else self._shut_out(record)', '',
              f'{_FUNCTIONAL}.test_ledger.HungTest.'
              'test_hung_backup_is_fenced_before_its_overlay_is_merged'),
+    Mutation('merge-of-an-overtaken-controller', f'{_SUPERPOSITION}/protocol/merge.py',
+             '            record = self.store.swap(record, record)\n', '            pass\n',
+             f'{_FUNCTIONAL}.test_merge.MergeTest.'
+             'test_controller_that_is_overtaken_before_it_writes_writes_nothing'),
+    Mutation('merge-without-announcement', f'{_SUPERPOSITION}/merge.py',
+             '                    announce()\n', '',
+             f'{_UNIT}.test_merge.OfflineTest.test_merge_that_was_overtaken_writes_nothing'),
     Mutation('silent-client-unfenced', f'{_SUPERPOSITION}/roles.py',
              'return self.primary | self.newcomers | self.silent',
              'return self.primary | self.newcomers',

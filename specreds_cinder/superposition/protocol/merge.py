@@ -40,7 +40,8 @@ class Merge(end.Ending):
         :raises Conflict: it is not promoted
         :raises MergeFailed: the offline merge failed
         :raises OverlayBusy: a client has an overlay open
-        :raises RecordChanged: a client is about to open an overlay
+        :raises RecordChanged: a client is about to open an overlay, or another merge has begun to
+            write it
         :raises BackupError: the online merge failed
         """
         if backup is None:
@@ -148,8 +149,13 @@ class Merge(end.Ending):
     def _merge_offline(self, record: records.Record, rate: int,
                        progress: backups.Progress | None,
                        keys: Mapping[records.VolumeRef, str] | None) -> records.Record:
+        def announce() -> None:
+            # A controller that hangs before it writes, and is overtaken by another merge, would
+            # write to a volume that a server uses. The contents of the record stay as they are.
+            nonlocal record
+            record = self.store.swap(record, record)
         try:
-            merges.offline(self.cluster, record, self.fence, self.ledger, rate,
+            merges.offline(self.cluster, record, self.fence, self.ledger, announce, rate,
                            self.settings.merge_stall_s, progress, keys)
         except errors.VolumeGone:
             # Another controller was faster: it recorded the end before it removed the overlays.

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import threading
 
+import rbd
+
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import merge
 from specreds_cinder.superposition import record as records
@@ -65,14 +67,47 @@ class MergeTest(protocol_base.ProtocolTestCase):
         self.assertEqual(states.MERGING, self.protocol.begin_merge(self.record).state)
         self.assertEqual(states.MERGING, self.protocol.begin_merge(self.record).state)
         actors.child_io(self.cluster, self.overlay, 'flush')
-        merge.offline(self.cluster, self.record, self.protocol.fence, self.protocol.ledger, 0,
-                      _SECONDS)
+        merge.offline(self.cluster, self.record, self.protocol.fence, self.protocol.ledger,
+                      lambda: None, 0, _SECONDS)
         for _ in range(2):
             self.protocol.end_merge(self.record)
         self.assertEqual(states.MERGED, self.protocol.reload(self.record).state)
         self.assertEqual(states.MERGED, self.protocol.begin_merge(self.record).state)
         self.protocol.merge(self.record)
         self.assert_merged(b'\7' * (8 * base.MIB))
+
+    def test_controller_that_is_overtaken_before_it_writes_writes_nothing(self) -> None:
+        late = sp.Protocol(self.cluster, self.settings)
+        hung, awake = threading.Event(), threading.Event()
+        self.addCleanup(awake.set)
+
+        def hang() -> None:
+            hung.set()
+            awake.wait(_SECONDS)
+
+        def begin() -> None:
+            with contextlib.suppress(sp.SuperError):
+                late.merge(self.record)
+        thread = threading.Thread(target=begin, daemon=True)
+
+        def serve() -> None:
+            # The server writes, and closes its volume.
+            with self.open_pool() as io, rbd.Image(io, self.ref.image) as image:
+                image.write(b'\x77' * 4096, 0)
+            awake.set()
+            thread.join(_SECONDS)
+        with sp.trace.observe(self.at('merge.commit', 'before', hang)):
+            thread.start()
+            self.assertTrue(hung.wait(_SECONDS))
+            with sp.trace.observe(self.at('record.merged', 'after', serve)), \
+                    contextlib.suppress(sp.OverlayBusy):
+                self.protocol.merge(self.record)
+        self.assertEqual(b'\x77' * 4096, self.contents(self.ref)[:4096])
+        # The qemu-img of the late controller was killed, and is listed for a while.
+        self.bury(self.record)
+        with contextlib.suppress(sp.NotSuperposed):
+            self.protocol.merge(self.record)
+        self.assert_nothing_left(self.record)
 
     def test_merge_before_promotion_is_a_conflict(self) -> None:
         record = self.superpose(self.make_volume())

@@ -33,6 +33,7 @@ class OfflineTest(testtools.TestCase):
         self.useFixture(fixtures.MockPatchObject(
             volumes, 'current', side_effect=lambda _cluster, volume: volume))
         self.ledger = mock.Mock()
+        self.announce = mock.Mock()
         self.fenced: frozenset[str] = frozenset()
         self.fence = mock.Mock(**{f'{method}.side_effect': lambda users: users - self.fenced
                                   for method in ('alive', 'outside')})
@@ -56,8 +57,8 @@ class OfflineTest(testtools.TestCase):
 
     def merge(self, rate: int = 0, stall_s: float = 60) -> None:
         """Run the offline merge."""
-        merge.offline(self.cluster, self.record, self.fence, self.ledger, rate, stall_s,
-                      lambda done, total: self.progress.append((done, total)))
+        merge.offline(self.cluster, self.record, self.fence, self.ledger, self.announce, rate,
+                      stall_s, lambda done, total: self.progress.append((done, total)))
 
     def test_passphrase_is_in_no_command_line(self) -> None:
         first = dataclasses.replace(self.record.volumes[0], luks_bytes=2 << 20)
@@ -66,7 +67,7 @@ class OfflineTest(testtools.TestCase):
         log, read = self.bin / 'log', self.bin / 'read'
         self.qemu_img(f'echo "$@" >{log}; path="$*"; path=${{path#*file=}}\n'
                       f'cat ${{path%% *}} >{read}')
-        merge.offline(self.cluster, self.record, self.fence, self.ledger, 0, 60,
+        merge.offline(self.cluster, self.record, self.fence, self.ledger, self.announce, 0, 60,
                       keys={first.ref: 's3cret'})
         self.assertNotIn('s3cret', log.read_text())
         self.assertEqual('s3cret', read.read_text())
@@ -94,8 +95,23 @@ class OfflineTest(testtools.TestCase):
 
     def test_overlays_are_measured_for_progress_only(self) -> None:
         self.qemu_img('printf "x"')
-        merge.offline(self.cluster, self.record, self.fence, self.ledger, 0, 60)
+        merge.offline(self.cluster, self.record, self.fence, self.ledger, self.announce, 0, 60)
         self.measured.assert_not_called()
+
+    def test_merger_announces_itself_when_it_is_in_the_ledger(self) -> None:
+        self.qemu_img(r'printf "    (100.00/100%%)\r\n"')
+        calls = mock.Mock()
+        self.ledger.enter.side_effect = lambda *_args: calls.enter()
+        self.announce.side_effect = calls.announce
+        self.merge()
+        self.assertEqual([mock.call.enter(), mock.call.announce()] * 2, calls.mock_calls)
+
+    def test_merge_that_was_overtaken_writes_nothing(self) -> None:
+        wrote = self.bin / 'wrote'
+        self.qemu_img(rf'printf "    (0.00/100%%)\r"; >{wrote}; exec sleep 60')
+        self.announce.side_effect = errors.RecordChanged('it was changed')
+        self.assertRaises(errors.RecordChanged, self.merge)
+        self.assertFalse(wrote.exists())
 
     def test_merger_is_in_the_ledger_before_it_writes(self) -> None:
         self.record = test_record.make_record()
