@@ -25,6 +25,9 @@ LOG = logging.getLogger(__name__)
 
 # Not "rbd": a client without support for overlays must not open the volume without its overlay.
 CONNECTION_TYPE = 'rbd_super'
+# Not the same: a client without support for several overlays must not open the topmost one without
+# those below it.
+CHAIN_TYPE = 'rbd_super_chain'
 _MONITORS_S = 60.0
 
 
@@ -147,7 +150,7 @@ class SuperRBDDriver(rbd.RBDDriver):
 
     def child_connection(self, volume: objects.Volume, connector: Mapping[str, Any],
                          superposition: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the connection to the overlay and its backing image.
+        """Return the connection to the overlay and the images below it.
 
         :param superposition: the worker's description of the superposition
         """
@@ -158,7 +161,7 @@ class SuperRBDDriver(rbd.RBDDriver):
 
     def disk_connection(self, disk: server_disks.ServerDisk, connector: Mapping[str, Any],
                         superposition: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the connection to the overlay of a server's disk and its backing image.
+        """Return the connection to the overlay of a server's disk and the images below it.
 
         :param superposition: the worker's description of the superposition
         """
@@ -171,18 +174,12 @@ class SuperRBDDriver(rbd.RBDDriver):
     @staticmethod
     def _chained(info: dict[str, Any], image: str,
                  superposition: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a connection to an image with the overlay over it.
+        """Return a connection to an image with the overlays over it.
 
         :param image: the worker's name of the image
-        :raises VolumeSuperposed: it has several overlays
         """
         overlay = next(entry for entry in superposition['volumes'] if entry['image'] == image)
-        if overlay['layers']:
-            raise exception.VolumeSuperposed(
-                f'image {image} has several overlays in superposition {superposition["id"]}, '
-                f'which compute hosts cannot open: merge it first, by "specreds-super merge"',
-                state=superposition['state'])
-        info['driver_volume_type'] = CONNECTION_TYPE
+        info['driver_volume_type'] = CHAIN_TYPE if overlay['layers'] else CONNECTION_TYPE
         info['data']['superposition'] = {
             'id': superposition['id'],
             'state': superposition['state'],
@@ -193,6 +190,10 @@ class SuperRBDDriver(rbd.RBDDriver):
             'backing': {'name': info['data']['name'], 'format': 'raw',
                         'size_bytes': overlay['size_bytes']},
         }
+        if overlay['layers']:
+            # Between the two, topmost first; nothing writes to them.
+            info['data']['superposition']['layers'] = [
+                {'name': layer, 'format': 'qcow2'} for layer in overlay['layers']]
         return info
 
     # Operations that are refused while a volume is superposed

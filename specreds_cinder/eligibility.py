@@ -39,9 +39,11 @@ def reasons(volume: objects.Volume) -> list[str]:
     return against
 
 
-def check(candidates: Sequence[objects.Volume]) -> None:
+def check(candidates: Sequence[objects.Volume], *, again: bool = False) -> None:
     """Make sure that volumes, whose locks the caller holds, can be superposed.
 
+    :param again: they may be in a superposition, of which the storage says whether there can be
+        another one over it
     :raises SuperpositionConflict: Cinder is working on a volume
     :raises VolumeSuperposed: a volume is in a superposition
     :raises VolumesNotEligible: a volume can never be superposed
@@ -51,7 +53,8 @@ def check(candidates: Sequence[objects.Volume]) -> None:
             raise exception.VolumesNotEligible(
                 f'volume {volume.id} cannot be superposed: {"; ".join(against)}',
                 reasons=tuple(against))
-        holder = volume.admin_metadata.get(hints.KEY)
+        holder = volume.admin_metadata.get(hints.AGAIN) or (
+            None if again else volume.admin_metadata.get(hints.KEY))
         if holder is not None:
             raise exception.VolumeSuperposed(
                 f'volume {volume.id} is in superposition {holder} already: collapse that one '

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RPC endpoint of a volume service: namespace ``specreds``, version 1.0.
+"""RPC endpoint of a volume service: namespace ``specreds``, version 1.1.
 
+Version 1.1 added the argument ``again`` of ``create``.
 Arguments and answers are plain JSON values. An error is an answer, too: whether an exception
 survives its way to the caller depends on the modules that the caller has imported.
 """
@@ -17,7 +18,7 @@ from specreds_cinder import exception
 LOG = logging.getLogger(__name__)
 
 NAMESPACE = 'specreds'
-VERSION = '1.0'
+VERSION = '1.1'
 
 # Methods of service.BackendSuperpositions: for the API, and for the leader of a set.
 METHODS = frozenset({

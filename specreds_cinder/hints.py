@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A note in Cinder's database that a volume may be in superposition.
+"""Notes in Cinder's database that a volume may be in superposition.
 
 The record in Ceph is authoritative. The note is written before the record and removed after the
 record: a volume without a note is in no superposition, and the API need not ask its back end.
+
+A volume has two notes while its promoted version is superposed again: that of the promoted
+superposition, and that of the one over it. The latter takes the place of the former once it is
+promoted.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,8 +21,10 @@ from oslo_utils import timeutils
 
 from specreds_cinder import releases
 
-# The key in a volume's admin metadata; its value is the superposition's id.
+# The keys in a volume's admin metadata; a value is the superposition's id.
 KEY = 'superposition'
+AGAIN = 'superposition_again'
+_KEYS = (KEY, AGAIN)
 
 
 @contextlib.contextmanager
@@ -35,17 +41,16 @@ def lock(*volume_ids: str) -> Iterator[None]:
         yield
 
 
-def of(volume_id: str) -> str | None:
-    """Return the id of the superposition that a volume may be in.
+def of(volume_id: str) -> tuple[str, ...]:
+    """Return the ids of the superpositions that a volume may be in, the one over the other last.
 
-    None means that the volume is in no superposition, or does not exist.
+    There is none if the volume is in no superposition, or does not exist.
     """
     try:
         noted = db.volume_admin_metadata_get(context.get_admin_context(), volume_id)
     except exception.VolumeNotFound:
-        return None
-    value: str | None = noted.get(KEY)
-    return value
+        return ()
+    return tuple(noted[key] for key in _KEYS if key in noted)
 
 
 def volumes(superposition: str) -> list[objects.Volume]:
@@ -54,29 +59,35 @@ def volumes(superposition: str) -> list[objects.Volume]:
     note = releases.models.VolumeAdminMetadata
     with releases.main_context_manager.reader.using(admin) as session:
         noted = session.query(note.volume_id).filter(
-            note.key == KEY, note.value == superposition, note.deleted.is_(False)).all()
+            note.key.in_(_KEYS), note.value == superposition, note.deleted.is_(False)).all()
     # Cinder's own filter for metadata looks at each volume of the cloud, and also at the metadata
     # that users may write.
     return list(objects.VolumeList.get_all(admin, filters={
         'id': [volume_id for volume_id, in noted]})) if noted else []
 
 
-def put(volume_ids: Iterable[str], superposition: str) -> None:
-    """Note that volumes may be in a superposition, and replace any other note of theirs.
+def put(volume_ids: Iterable[str], superposition: str, *, again: bool = False) -> None:
+    """Note that volumes may be in a superposition, and replace any other note of its kind.
 
     One transaction writes all notes: one per volume would take longer than the superposition.
+
+    :param again: it is over a promoted one, whose note stays
     """
     note = releases.models.VolumeAdminMetadata
     wanted = set(volume_ids)
     if not wanted:
         return
+    key = AGAIN if again else KEY
     with releases.main_context_manager.writer.using(context.get_admin_context()) as session:
-        present = session.query(note).filter(
-            note.volume_id.in_(wanted), note.key == KEY, note.deleted.is_(False)).all()
-        for row in present:
-            row.value = superposition
-        for volume_id in wanted - {row.volume_id for row in present}:
-            session.add(note(volume_id=volume_id, key=KEY, value=superposition))
+        noted = session.query(note).filter(
+            note.volume_id.in_(wanted), note.key.in_(_KEYS), note.deleted.is_(False)).all()
+        for row in noted:
+            if row.key == key:
+                row.value = superposition
+            elif row.value == superposition:
+                row.deleted, row.deleted_at = True, timeutils.utcnow()
+        for volume_id in wanted - {row.volume_id for row in noted if row.key == key}:
+            session.add(note(volume_id=volume_id, key=key, value=superposition))
 
 
 def remove(volume_ids: Iterable[str], superposition: str) -> None:
@@ -84,29 +95,31 @@ def remove(volume_ids: Iterable[str], superposition: str) -> None:
     note = releases.models.VolumeAdminMetadata
     with releases.main_context_manager.writer.using(context.get_admin_context()) as session:
         session.query(note).filter(
-            note.volume_id.in_(set(volume_ids)), note.key == KEY, note.value == superposition,
-            note.deleted.is_(False)).update(
+            note.volume_id.in_(set(volume_ids)), note.key.in_(_KEYS),
+            note.value == superposition, note.deleted.is_(False)).update(
             {'deleted': True, 'deleted_at': timeutils.utcnow()}, synchronize_session=False)
 
 
-def on(host: str) -> dict[str, str]:
-    """Return the notes on the volumes of a back end or a cluster, by volume id.
+def on(host: str) -> dict[str, tuple[str, ...]]:
+    """Return the superpositions that the volumes of a back end or a cluster may be in, by volume.
 
     :param host: ``host@backend``, or ``cluster@backend``
     """
     return everywhere().get(host, {})
 
 
-def everywhere() -> dict[str, dict[str, str]]:
+def everywhere() -> dict[str, dict[str, tuple[str, ...]]]:
     """Return all notes: the result of :func:`on` by back end, and by cluster."""
     admin = context.get_admin_context()
     with releases.main_context_manager.reader.using(admin) as session:
         note, volume = releases.models.VolumeAdminMetadata, releases.models.Volume
         rows = session.query(note.volume_id, note.value, volume.host, volume.cluster_name).join(
             volume, volume.id == note.volume_id).filter(
-            note.key == KEY, note.deleted.is_(False), volume.deleted.is_(False)).all()
-    noted: dict[str, dict[str, str]] = {}
+            note.key.in_(_KEYS), note.deleted.is_(False), volume.deleted.is_(False)).order_by(
+            note.key).all()
+    noted: dict[str, dict[str, tuple[str, ...]]] = {}
     for volume_id, value, *hosts in rows:
         for host in {(name or '').split('#')[0] for name in hosts}:
-            noted.setdefault(host, {})[volume_id] = value
+            on_host = noted.setdefault(host, {})
+            on_host[volume_id] = (*on_host.get(volume_id, ()), value)
     return noted

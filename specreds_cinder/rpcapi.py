@@ -24,6 +24,8 @@ conf.register(CONF)
 
 # Longest time in seconds between two signs of life of a volume service during a call.
 _SIGN_OF_LIFE = 20
+# The version of each call, unless it needs a newer one.
+_VERSION, _AGAIN = '1.0', '1.1'
 # Names of exceptions that mean: the service runs, but lacks the extension.
 _FOREIGN = ('UnsupportedVersion', 'NoSuchMethod')
 
@@ -41,24 +43,26 @@ class SuperAPI:
     def __init__(self) -> None:
         self._client = rpc.get_client(messaging.Target(
             topic=constants.VOLUME_TOPIC, namespace=endpoint.NAMESPACE,
-            version=endpoint.VERSION))
+            version=_VERSION))
 
     def create(self, ctxt: Any, superposition_id: str, volumes: Sequence[objects.Volume],
                server_id: str | None, reason: str,
-               disks: Sequence[str] = ()) -> dict[str, Any]:
+               disks: Sequence[str] = (), *, again: bool = False) -> dict[str, Any]:
         """Put all volumes into superposition, or none.
 
         The back end of the first volume drives the others.
 
         :param disks: ids of disks of servers
-        :raises SuperpositionInvalid: there are disks, and no back end superposes them
+        :param again: superpose the promoted version of volumes that are not merged yet
+        :raises SuperpositionInvalid: there are disks, and no back end superposes them; or the
+            back end is one of an older release, and shall superpose again
         """
         wanted = [{'id': volume.id, 'host': backend(volume)} for volume in volumes]
         more = [{'id': disk, 'host': server_disks.backend()} for disk in disks]
         created: dict[str, Any] = self._call(
-            ctxt, (wanted + more)[0]['host'], 'create', superposition_id=superposition_id,
-            volumes=wanted, server_id=server_id, reason=reason,
-            **({'disks': more} if more else {}),
+            ctxt, (wanted + more)[0]['host'], 'create', _AGAIN if again else _VERSION,
+            superposition_id=superposition_id, volumes=wanted, server_id=server_id, reason=reason,
+            **({'disks': more} if more else {}), **({'again': True} if again else {}),
             # A service that receives the message later drops it: no caller waits for the answer.
             expires_at=time.time() + _SIGN_OF_LIFE)
         return created
@@ -198,14 +202,16 @@ class SuperAPI:
         """
         return self._call(ctxt, host, f'member_{step}', **arguments)
 
-    def _call(self, ctxt: Any, host: str, method: str, **arguments: Any) -> Any:
+    def _call(self, ctxt: Any, host: str, method: str, version: str = _VERSION, /,
+              **arguments: Any) -> Any:
         host = volume_utils.extract_host(host)
         _must_be_up(host)
         # The address that VolumeAPI uses, with signs of life for calls that take longer.
         client = self._client.prepare(
             topic=f'{constants.VOLUME_TOPIC}.{host}',
             server=volume_utils.extract_host(host, 'host'),
-            timeout=CONF.specreds.rpc_timeout, call_monitor_timeout=_SIGN_OF_LIFE)
+            timeout=CONF.specreds.rpc_timeout, call_monitor_timeout=_SIGN_OF_LIFE,
+            version=version)
         try:
             answer = client.call(ctxt, method, **arguments)
         except messaging.MessagingTimeout as exc:
@@ -217,9 +223,10 @@ class SuperAPI:
         except (messaging.UnsupportedVersion, messaging.RemoteError) as exc:
             if getattr(exc, 'exc_type', _FOREIGN[0]) not in _FOREIGN:
                 raise
+            more = (': its volume service does not have the extension' if version == _VERSION else
+                    ' again: its volume service has an older release of the extension, or none')
             raise exception.SuperpositionInvalid(
-                f'volumes of back end {host} cannot be superposed: its volume service does not '
-                f'have the extension') from exc
+                f'volumes of back end {host} cannot be superposed{more}') from exc
         if 'error' in answer:
             error = answer['error']
             # A newer service may have types of errors that are unknown here.

@@ -59,7 +59,7 @@ class SuperpositionsController(wsgi.Controller):
         ctxt = req.environ['cinder.context']
         sizes = strutils.bool_from_string(query.get('sizes', '1'))
         return {'superposition': views.detail(self._visible(ctxt, id, sizes=sizes),
-                                              admin=ctxt.is_admin)}
+                                              versions.of(req), admin=ctxt.is_admin)}
 
     @versions.negotiated
     @schemas.query(schemas.ELIGIBILITY, 'volume_id', 'disk')
@@ -76,7 +76,7 @@ class SuperpositionsController(wsgi.Controller):
 
     @wsgi.response(HTTPStatus.CREATED)
     @versions.negotiated
-    @schemas.body(schemas.CREATE)
+    @schemas.body(schemas.CREATE, (versions.AGAIN, schemas.CREATE_AGAIN))
     def create(self, req: wsgi.Request, body: Any) -> _Answer:
         """Put volumes into superposition."""
         ctxt = req.environ['cinder.context']
@@ -93,8 +93,10 @@ class SuperpositionsController(wsgi.Controller):
                 f'volumes {", ".join(volume_ids)} belong to several projects: superpose those '
                 f'of each project separately')
         superposition = self._superpositions.create(ctxt, volumes, server_id,
-                                                    attributes.get('reason', ''), disks)
-        return {'superposition': views.detail(superposition, admin=ctxt.is_admin)}
+                                                    attributes.get('reason', ''), disks,
+                                                    again=attributes.get('again', False))
+        return {'superposition': views.detail(superposition, versions.of(req),
+                                              admin=ctxt.is_admin)}
 
     @versions.negotiated
     @schemas.body(schemas.CHECK)
@@ -231,7 +233,8 @@ class SuperpositionsController(wsgi.Controller):
         if full:
             if strutils.bool_from_string(query.get('sizes', '0')):
                 page = [self._measured(ctxt, superposition) for superposition in page]
-            shown = [views.detail(superposition, admin=ctxt.is_admin) for superposition in page]
+            shown = [views.detail(superposition, versions.of(req), admin=ctxt.is_admin)
+                     for superposition in page]
         else:
             shown = [views.summary(superposition) for superposition in page]
         path = f'{views.COLLECTION}/detail' if full else views.COLLECTION

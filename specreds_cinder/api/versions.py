@@ -3,6 +3,8 @@
 
 The header is ``OpenStack-API-Version: superposition 1.0``. A version of the Block Storage API in
 the same header is ignored here.
+
+Version 1.1 added ``again`` of *Create*, and ``predecessor`` of the answers.
 """
 
 from collections.abc import Callable, MutableMapping
@@ -15,8 +17,10 @@ import webob.exc
 
 SERVICE_TYPE = 'superposition'
 # From the oldest to the newest.
-VERSIONS = ['1.0']
+VERSIONS = ['1.0', '1.1']
+AGAIN = microversion_parse.parse_version_string('1.1')
 
+_KEY = 'specreds.version'
 _HEADER = wsgi.API_VERSION_REQUEST_HEADER
 _Action = Callable[..., Any]
 
@@ -31,7 +35,8 @@ def negotiated(action: _Action) -> _Action:
         version = VERSIONS[-1]
         try:
             with wsgi.ResourceExceptionHandler():
-                version = str(_asked(req))
+                req.environ[_KEY] = _asked(req)
+                version = str(of(req))
                 answer = action(self, req, **arguments)
         except wsgi.Fault as exc:
             _stamp(exc.wrapped_exc.headers, version)
@@ -41,6 +46,12 @@ def negotiated(action: _Action) -> _Action:
         _stamp(answer, version)
         return answer
     return wrapper
+
+
+def of(req: wsgi.Request) -> microversion_parse.Version:
+    """Return the version of a request for which an action was called."""
+    version: microversion_parse.Version = req.environ[_KEY]
+    return version
 
 
 def _asked(req: wsgi.Request) -> microversion_parse.Version:

@@ -6,8 +6,10 @@ from typing import Any
 
 from cinder.api import common
 from cinder.api.openstack import wsgi
+import microversion_parse
 
 from specreds_cinder.api import joined
+from specreds_cinder.api import versions
 
 COLLECTION = 'os-superpositions'
 
@@ -27,9 +29,11 @@ def summary(superposition: joined.Superposition) -> View:
     }
 
 
-def detail(superposition: joined.Superposition, *, admin: bool) -> View:
+def detail(superposition: joined.Superposition, version: microversion_parse.Version, *,
+           admin: bool) -> View:
     """Return all fields of a superposition.
 
+    :param version: the version of the resource
     :param admin: include the back ends
     """
     shown = {
@@ -47,6 +51,8 @@ def detail(superposition: joined.Superposition, *, admin: bool) -> View:
         'age_seconds': superposition.age_seconds,
         'merge_bytes_per_second': superposition.merge_bytes_per_second,
     }
+    if version >= versions.AGAIN:
+        shown['predecessor'] = superposition.predecessor
     if superposition.durations is not None:
         shown['durations'] = dict(superposition.durations)
     if admin:

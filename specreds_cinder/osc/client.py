@@ -13,7 +13,8 @@ import requests
 from specreds_cinder.osc import pages
 
 _BASE = '/os-superpositions'
-_HEADERS = {'OpenStack-API-Version': 'superposition 1.0'}
+# The oldest version that has all that a request needs.
+_VERSION, _AGAIN = '1.0', '1.1'
 # So many ids fit into the URL that any web server accepts.
 _VOLUMES_PER_QUERY = 50
 Superposition = dict[str, Any]
@@ -42,11 +43,13 @@ class Superpositions:
         self.unreachable: set[str] = set()
 
     def create(self, volume_ids: Sequence[str], server_id: str | None,
-               reason: str | None, disks: Sequence[str] = ()) -> Superposition:
+               reason: str | None, disks: Sequence[str] = (), *,
+               again: bool = False) -> Superposition:
         """Put volumes into superposition.
 
         :param volume_ids: empty for all volumes of the server
         :param disks: disks of the server that Nova keeps in RBD
+        :param again: superpose the promoted version of volumes that are not merged yet
         """
         wanted: dict[str, Any] = {}
         if volume_ids:
@@ -57,7 +60,10 @@ class Superpositions:
             wanted['disks'] = list(disks)
         if reason is not None:
             wanted['reason'] = reason
-        answer = self._call('POST', _BASE, json={'superposition': wanted})
+        if again:
+            wanted['again'] = True
+        answer = self._call('POST', _BASE, json={'superposition': wanted},
+                            version=_AGAIN if again else _VERSION)
         return dict(answer.json()['superposition'])
 
     def get(self, superposition_id: str, *, sizes: bool = True) -> Superposition:
@@ -117,7 +123,7 @@ class Superpositions:
         self._call('DELETE', f'{_BASE}/{superposition_id}')
 
     def find(self, text: str, *, sizes: bool = False) -> Superposition:
-        """Return the superposition with an id, or with a volume.
+        """Return the superposition with an id, or with a volume: the latest one.
 
         :param sizes: include the sizes of second versions, for which Cinder sweeps them
         :raises NoSuchSuperposition: neither exists
@@ -134,9 +140,11 @@ class Superpositions:
         filters = {'volume_id': volume.id}
         if volume.project_id not in (None, self._cloud.current_project_id):
             filters['all_tenants'] = '1'
-        for superposition in self.list(filters, detail=True, sizes=sizes):
-            return superposition
-        raise NoSuchSuperposition(f'volume {text} is in no superposition')
+        superpositions = list(self.list(filters, detail=True, sizes=sizes))
+        if not superpositions:
+            raise NoSuchSuperposition(f'volume {text} is in no superposition')
+        # A promoted one below it cannot be changed.
+        return superpositions[-1]
 
     def volume_ids(self, texts: Sequence[str]) -> Sequence[str]:
         """Return the ids of volumes without repetition; an id is returned unchecked."""
@@ -160,8 +168,10 @@ class Superpositions:
         compute: Any = self._cloud.compute
         return str(compute.find_server(text, ignore_missing=False).id)
 
-    def _call(self, method: str, path: str, **request: Any) -> requests.Response:
-        answer: requests.Response = self._proxy.request(path, method, headers=_HEADERS, **request)
+    def _call(self, method: str, path: str, *, version: str = _VERSION,
+              **request: Any) -> requests.Response:
+        headers = {'OpenStack-API-Version': f'superposition {version}'}
+        answer: requests.Response = self._proxy.request(path, method, headers=headers, **request)
         if answer.status_code == 404 and not _is_item(answer):
             raise ExtensionMissing(
                 'this cloud does not have the superposition extension: '

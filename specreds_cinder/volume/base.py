@@ -28,7 +28,7 @@ View = dict[str, Any]
 
 # Fields that a view copies from the worker's description, and from the record's labels.
 _COPIED = ('id', 'state', 'outcome', 'created_at', 'updated_at', 'age_seconds', 'reason',
-           'server_id', 'dirty', 'dirty_object', 'fenced')
+           'server_id', 'dirty', 'dirty_object', 'fenced', 'predecessor')
 _LABELS = ('project_id', 'user_id', 'request_id')
 # Superpositions that are looked at, or cleaned up after their merges, at a time.
 LOOKS = 4

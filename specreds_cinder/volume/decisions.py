@@ -43,6 +43,9 @@ class Decisions(merging.Merging):
             self._cleanings.run(functools.partial(self._remove_remains, ctxt, shown))
         elif report['outcome'] != states.PROMOTED:
             self._remove_hints(shown)
+        elif shown['predecessor'] is not None:
+            # The notes of the superposition whose place it has taken are worth nothing now.
+            self._put_hints(shown)
         return report
 
     def _remove_remains(self, ctxt: Any, shown: base.View) -> None:

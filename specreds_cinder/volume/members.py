@@ -20,24 +20,25 @@ class Members(base.Base):
 
     def member_create(self, ctxt: Any, superposition_id: str, volume_ids: Sequence[str],
                       members: Sequence[str], server_id: str | None, reason: str,
-                      disks: Sequence[str] = ()) -> base.View:
+                      disks: Sequence[str] = (), again: bool = False) -> base.View:
         """Put the volumes of this back end into superposition.
 
         :param disks: ids of disks of servers
+        :param again: superpose the promoted version of volumes that are not merged yet
         """
         images = self._disk_images(disks)
         with hints.lock(*volume_ids):
             # Read under the lock: its last holder may have changed the volumes.
             volumes = eligibility.volumes(volume_ids)
-            eligibility.check(volumes)
-            hints.put(volume_ids, superposition_id)
+            eligibility.check(volumes, again=again)
+            hints.put(volume_ids, superposition_id, again=again)
             began = time.monotonic()
             try:
                 shown = self._worker(
                     ctxt, 'super', superposition=superposition_id,
                     images=[*(volume.name for volume in volumes), *images],
                     encrypted=encryption.images(volumes), reason=reason,
-                    server_id=server_id, joint=len(members) > 1, labels={
+                    server_id=server_id, joint=len(members) > 1, again=again, labels={
                         'volumes': {volume.name: volume.id for volume in volumes},
                         'members': list(members), 'user_id': ctxt.user_id,
                         'project_id': volumes[0].project_id if volumes else None,
@@ -48,6 +49,9 @@ class Members(base.Base):
             except exception.SuperpositionError:
                 hints.remove(volume_ids, superposition_id)
                 raise
+            if again and shown['predecessor'] is None:
+                # Its volumes had been merged by then.
+                hints.put(volume_ids, superposition_id)
         return {**self._view(shown), 'storage_s': time.monotonic() - began}
 
     def member_check(self, ctxt: Any, superposition_id: str) -> base.View:

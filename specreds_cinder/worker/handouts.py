@@ -16,7 +16,8 @@ LOG = logging.getLogger(__name__)
 _INTERVAL_S = 5.0
 # A merge that has begun ends the look, and it begins much earlier if no client opens anything.
 _LONGEST_S = 3600.0
-# The QEMU of a server has one client for the overlay, and one for the volume below it.
+# The QEMU of a server has one client for the overlay, one for the volume below it, and one for
+# each overlay in between.
 _CLIENTS = 2
 
 
@@ -88,8 +89,10 @@ class HandOuts:
             return True
         with contextlib.suppress(sp.RecordChanged):
             self._protocol.observe(record)
-        return all(len(clients - before[ref]) >= _CLIENTS
-                   for ref, clients in self._known(record).items())
+        known = self._known(record)
+        return all(
+            len(known[volume.ref] - before[volume.ref]) >= _CLIENTS + len(volume.layers)
+            for volume in record.volumes)
 
     def _known(self, record: sp.Record) -> dict[sp.VolumeRef, frozenset[str]]:
         return {volume.ref: frozenset(self._protocol.ledger.read(volume))

@@ -159,15 +159,16 @@ class Operations:
 
     def super(self, superposition: str, images: builtins.list[str], reason: str,
               server_id: str | None, joint: bool, labels: Mapping[str, Any],
-              encrypted: Sequence[str] = ()) -> dict[str, Any]:
+              encrypted: Sequence[str] = (), again: bool = False) -> dict[str, Any]:
         """Put images into superposition. Raises as :meth:`Protocol.super` does.
 
         :param encrypted: those of the images that servers open with a key
+        :param again: superpose the promoted version of images that are not merged yet
         """
         record = self._protocol.super(
             [self._ref(image) for image in images], reason, server_id,
             superposition=superposition, joint=joint, labels=labels,
-            encrypted=[self._ref(image) for image in encrypted])
+            encrypted=[self._ref(image) for image in encrypted], again=again)
         self._watches.begin(record)
         return self._view(record)
 
@@ -384,6 +385,7 @@ class Operations:
             'unchanged_seconds': _since(record.labels.get(_HANDED_AT, record.updated_at)),
             'reason': record.reason, 'server_id': record.server_id, 'joint': record.joint,
             'labels': record.labels, 'fenced': len(record.fenced),
+            'predecessor': record.predecessor,
             'dirty': dirty is not None if watched else None,
             'dirty_object': dirty,
             'volumes': [{

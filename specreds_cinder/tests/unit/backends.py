@@ -80,7 +80,7 @@ class Worker:
             'updated_at': 'now', 'age_seconds': 1.0, 'unchanged_seconds': 0.0, 'reason': 'why',
             'server_id': 'server', 'joint': len(labels.get('members', ())) > 1,
             'labels': dict(labels), 'fenced': 0, 'dirty': False, 'dirty_object': None,
-            'volumes': volumes, 'prepared': False, **changes}
+            'predecessor': None, 'volumes': volumes, 'prepared': False, **changes}
         return self.records[superposition]
 
     def _record(self, superposition: str) -> dict[str, Any]:
@@ -99,14 +99,16 @@ class Worker:
                                      for volume in record['volumes']]}
 
     def _find(self, image: str) -> dict[str, Any] | None:
+        # The predecessor comes before its successor.
         return next((record for record in self.records.values()
                      if image in [each['image'] for each in record['volumes']]), None)
 
     def _super(self, superposition: str, images: list[str], joint: bool,
-               labels: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+               labels: Mapping[str, Any], again: bool, **more: Any) -> dict[str, Any]:
         del more
-        return self._show(self.add(superposition, 'superposed', labels, joint=joint,
-                                   images=images), brief=True)
+        below = self._find(images[0]) if again else None
+        return self._show(self.add(superposition, 'superposed', labels, joint=joint, images=images,
+                                   predecessor=below and below['id']), brief=True)
 
     def _hand_out(self, record: dict[str, Any]) -> dict[str, Any]:
         return dict(record)
@@ -124,6 +126,7 @@ class Worker:
         del durable
         if self.outcome == 'promoted':
             record.update(state='promoted', outcome='promoted')
+            self.records.pop(record['predecessor'], None)
         elif self.outcome == 'late-dirty' and not clean:
             record.update(state='aborting', outcome='late-dirty')
         else:
@@ -176,6 +179,7 @@ class Backends(fixtures.Fixture):
     """Back ends by host, their volumes, the notes in the database, and notifications.
 
     :ivar notes: by volume id, the superposition of its note
+    :ivar again: by volume id, the superposition over a promoted one
     :ivar order: decisions in order: the host, and the decision
     :ivar emitted: notifications: event, view, and further fields
     :ivar under_way: unfinished operations on the volumes
@@ -187,6 +191,7 @@ class Backends(fixtures.Fixture):
         self.hosts = hosts
         self.volumes: dict[str, types.SimpleNamespace] = {}
         self.notes: dict[str, str] = {}
+        self.again: dict[str, str] = {}
         self.locked: set[str] = set()
         self.order: list[tuple[str, str]] = []
         self.emitted: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
@@ -198,7 +203,7 @@ class Backends(fixtures.Fixture):
     def setUp(self) -> None:
         super().setUp()
         for target, name, value in (
-                (hints, 'lock', self._lock), (hints, 'of', self.notes.get),
+                (hints, 'lock', self._lock), (hints, 'of', self._of),
                 (hints, 'put', self._put), (hints, 'remove', self._remove),
                 (hints, 'on', self._on), (hints, 'volumes', self._volumes),
                 (base, 'read_volume', lambda volume_id: self.volumes[volume_id]),
@@ -256,25 +261,34 @@ class Backends(fixtures.Fixture):
     def _read(self, volume_ids: Iterable[str]) -> list[Any]:
         volumes = [self.volumes[volume_id] for volume_id in volume_ids]
         for each in volumes:
-            each.admin_metadata = ({hints.KEY: self.notes[each.id]} if each.id in self.notes
-                                   else {})
+            each.admin_metadata = {key: notes[each.id] for key, notes in (
+                (hints.KEY, self.notes), (hints.AGAIN, self.again)) if each.id in notes}
         return volumes
 
-    def _put(self, volume_ids: Iterable[str], superposition: str) -> None:
-        self.notes.update(dict.fromkeys(volume_ids, superposition))
+    def _of(self, volume_id: str) -> tuple[str, ...]:
+        return tuple(notes[volume_id] for notes in (self.notes, self.again)
+                     if volume_id in notes)
+
+    def _put(self, volume_ids: Iterable[str], superposition: str, *, again: bool = False) -> None:
+        notes, others = (self.again, self.notes) if again else (self.notes, self.again)
+        for volume_id in volume_ids:
+            notes[volume_id] = superposition
+            if others.get(volume_id) == superposition:
+                del others[volume_id]
 
     def _remove(self, volume_ids: Iterable[str], superposition: str) -> None:
         for volume_id in volume_ids:
-            if self.notes.get(volume_id) == superposition:
-                del self.notes[volume_id]
+            for notes in (self.notes, self.again):
+                if notes.get(volume_id) == superposition:
+                    del notes[volume_id]
 
-    def _on(self, host: str) -> dict[str, str]:
-        return {volume_id: note for volume_id, note in self.notes.items()
+    def _on(self, host: str) -> dict[str, tuple[str, ...]]:
+        return {volume_id: self._of(volume_id) for volume_id in self.notes | self.again
                 if rpcapi.backend(self.volumes[volume_id]) == host}
 
     def _volumes(self, superposition: str) -> list[Any]:
-        return [self.volumes[volume_id] for volume_id, note in self.notes.items()
-                if note == superposition]
+        return [self.volumes[volume_id] for volume_id in self.notes | self.again
+                if superposition in self._of(volume_id)]
 
     def _emit(self, _ctxt: Any, _host: str, event: str, view: dict[str, Any],
               **more: Any) -> None:

@@ -134,12 +134,27 @@ class ConnectionTest(DriverTestCase):
         self.assertEqual(mock.call(None, 'hand_out', superposition='s1'),
                          self.worker.call.call_args)
 
-    def test_connection_to_several_overlays_is_refused(self) -> None:
+    def test_several_overlays_have_a_connection_of_another_type(self) -> None:
         several = superposition('promoted')
-        several['volumes'][1]['layers'] = ['pool/volume-1.super-s0']
+        layers = ['pool/volume-1.super-s0', 'pool/volume-1.super-s9']
+        several['volumes'][1]['layers'] = layers
         self.answers.update(find=several, hand_out=several)
-        error = self.assertRaises(exception.VolumeSuperposed, self.connect)
-        self.assertIn('merge it first', error.msg)
+        info = self.connect()
+        # A client that knows only one overlay must not leave out the others.
+        self.assertEqual('rbd_super_chain', info['driver_volume_type'])
+        child = info['data']['superposition']
+        self.assertEqual([{'name': layer, 'format': 'qcow2'} for layer in layers],
+                         child['layers'])
+        self.assertEqual(('pool/volume-1.super-s1', 'pool/volume-1'),
+                         (child['overlay']['name'], child['backing']['name']))
+
+    def test_superposition_that_has_taken_the_place_of_another_is_connected(self) -> None:
+        successor = superposition('promoted') | {'id': 's2'}
+        successor['volumes'][1]['layers'] = ['pool/volume-1.super-s1']
+        self.answers.update(find=superposition('promoted'), hand_out=successor)
+        info = self.connect()
+        self.assertEqual(('rbd_super_chain', 's2'),
+                         (info['driver_volume_type'], info['data']['superposition']['id']))
 
     def test_volume_merged_meanwhile_is_attached_directly(self) -> None:
         self.answers.update(find=superposition('merging'), hand_out=superposition('merged'))

@@ -18,8 +18,15 @@ class TestCreate(base.APITestCase):
         super().setUp()
         self.service()
         self.volume()
-        self.rpc.create.side_effect = lambda _ctxt, superposition_id, volumes, *_more: base.view(
-            superposition_id, tuple(volume.id for volume in volumes), durations={'storage': 0.1})
+        self.rpc.create.side_effect = self.create
+
+    @staticmethod
+    def create(_ctxt: Any, superposition_id: str, volumes: Any, *_more: Any,
+               again: bool = False) -> Any:
+        """Return what the back end of the volumes returns."""
+        return base.view(superposition_id, tuple(volume.id for volume in volumes),
+                         durations={'storage': 0.1},
+                         **({'predecessor': base.OTHER_ID} if again else {}))
 
     def created(self, **request: Any) -> Any:
         return self.done(201, 'POST', base.BASE, {'superposition': request})['superposition']
@@ -31,6 +38,24 @@ class TestCreate(base.APITestCase):
         _ctxt, superposition_id, volumes, server_id, reason = self.rpc.create.call_args.args
         self.assertEqual((superposition['id'], [base.VOLUME], None, 'why'),
                          (superposition_id, [volume.id for volume in volumes], server_id, reason))
+
+    def test_promoted_version_is_superposed_on_request(self) -> None:
+        body = {'superposition': {'volume_ids': [base.VOLUME], 'again': True}}
+        answer = self.ask('POST', base.BASE, body, version='superposition 1.1')
+        self.assertEqual((201, 'superposition 1.1', base.OTHER_ID), (
+            answer.status, answer.headers[base.HEADER],
+            answer.body['superposition']['predecessor']))
+        self.assertEqual({'again': True}, self.rpc.create.call_args.kwargs)
+        body['superposition']['again'] = False
+        answer = self.ask('POST', base.BASE, body, version='superposition 1.1')
+        self.assertIsNone(answer.body['superposition']['predecessor'])
+        self.assertEqual({}, self.rpc.create.call_args.kwargs)
+
+    def test_oldest_version_superposes_nothing_again(self) -> None:
+        body = {'superposition': {'volume_ids': [base.VOLUME], 'again': True}}
+        self.assertIn('again', self.refused(400, 'POST', base.BASE, body))
+        self.rpc.create.assert_not_called()
+        self.assertNotIn('predecessor', self.created(volume_ids=[base.VOLUME]))
 
     def test_service_role_may_create_for_another_project(self) -> None:
         body = {'superposition': {'volume_ids': [base.VOLUME]}}

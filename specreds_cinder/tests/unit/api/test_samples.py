@@ -46,6 +46,9 @@ _CONNECTION = {
 _CALLS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
     'superposition-create': ('POST', base.BASE, 201, {
         'create': base.view(dirty=False, durations={'storage': 0.037, 'total': 0.041})}),
+    'superposition-create-again': ('POST', base.BASE, 201, {
+        'create': base.view(dirty=False, reason='the next host gone', predecessor=base.OTHER_ID,
+                            durations={'storage': 0.048, 'total': 0.052})}),
     'superposition-show': ('GET', base.MEMBER, 200, {'get': base.view(dirty=False)}),
     'superpositions-list': ('GET', f'{base.BASE}?limit=1', 200, {'list': [
         base.view(), base.view(base.OTHER_ID, created_at='2026-01-02T03:04:09Z')]}),
@@ -79,12 +82,14 @@ _CALLS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
         'release_booted': ['192.0.2.11:0/3642456179']}),
     'volume-superposed': ('DELETE', f'/volumes/{base.VOLUME}', 409, {}),
 }
+# Samples of another version than the oldest one.
+_VERSIONS = {'superposition-create-again': 'superposition 1.1'}
 # Samples whose request is that of another one.
 _SAME = {'superposition-pending': 'superposition-promote',
          'superposition-conflict': 'superposition-abort'}
 
 # Seconds that the volume services took, where it is more than some milliseconds.
-_TOOK = {'superposition-promote': 0.196}
+_TOOK = {'superposition-promote': 0.196, 'superposition-create-again': 0.053}
 
 
 @ddt.ddt
@@ -109,7 +114,7 @@ class TestSamples(base.APITestCase):
         request = f'{_SAME.get(name, name)}-request'
         body = (api_samples.load(request)
                 if (api_samples.DIRECTORY / f'{request}.json').exists() else None)
-        answer = self.ask(method, path, body)
+        answer = self.ask(method, path, body, version=_VERSIONS.get(name))
         self.assertEqual(status, answer.status, answer.body)
         response = f'{name}-response'
         if answer.body:
