@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from specreds_cinder.superposition import cut
     from specreds_cinder.superposition import errors
     from specreds_cinder.superposition import fence
+    from specreds_cinder.superposition import latch
     from specreds_cinder.superposition import merge_rate
     from specreds_cinder.superposition import nodes
+    from specreds_cinder.superposition import overlay
     from specreds_cinder.superposition import overrides
     from specreds_cinder.superposition import record
     from specreds_cinder.superposition import settings
@@ -56,8 +58,9 @@ __all__ = (
     'ClusterError', 'ClusterTimeout', 'CollapseReport', 'Conflict', 'Durability', 'Home',
     'InvalidInput', 'MergeFailed', 'NotEligible', 'NotSuperposed', 'OverlayBusy', 'Protocol',
     'QmpBackup', 'Record', 'RecordChanged', 'Settings', 'SuperError', 'SweepReport', 'Target',
-    'VolumeGone', 'VolumeRef', 'address', 'cluster', 'cut', 'errors', 'fence', 'merge_rate',
-    'nodes', 'overrides', 'record', 'settings', 'states', 'store', 'trace', 'volume',
+    'VolumeGone', 'VolumeRef', 'address', 'cluster', 'cut', 'errors', 'fence', 'latch',
+    'merge_rate', 'nodes', 'overlay', 'overrides', 'record', 'settings', 'states', 'store', 'trace',
+    'volume',
 )
 
 # The module of each class that is not in a module of errors.

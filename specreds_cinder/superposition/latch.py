@@ -127,10 +127,14 @@ class Latch:
 
     def superposition(self, volume: records.Volume) -> str | None:
         """Return the id of the superposition that has closed a latch; None if it is open."""
-        with self._cluster.ioctx(volume.pool, volume.namespace) as io, \
-                ceph.answering(f'read the latch of {volume.ref}'):
+        return self.closed_by(volume.ref, volume.image_id)
+
+    def closed_by(self, ref: records.VolumeRef, image_id: str) -> str | None:
+        """Return the id of the superposition that has closed the latch of an image, or None."""
+        with self._cluster.ioctx(ref.pool, ref.namespace) as io, \
+                ceph.answering(f'read the latch of {ref}'):
             try:
-                return _read(io, volume).lock.superposition
+                return _read(io, image_id).lock.superposition
             except rados.ObjectNotFound:
                 return None
 
@@ -208,7 +212,7 @@ class Latch:
         with self._cluster.ioctx(volume.pool, volume.namespace) as io, \
                 ceph.answering(f'{verb} the latch of {volume.ref}'):
             try:
-                header = _read(io, volume)
+                header = _read(io, volume.image_id)
             except rados.ObjectNotFound:
                 raise errors.VolumeGone(f'there is no RBD image {volume.ref} (any more)') from None
             changed = change(header)
@@ -223,7 +227,7 @@ class Latch:
                 if changed.lock != header.lock:
                     op.set_xattr(_LOCK, changed.lock.dump())
                 try:
-                    io.operate_write_op(op, _name(volume))
+                    io.operate_write_op(op, _name(volume.image_id))
                 except rados.Error as exc:
                     if abs(getattr(exc, 'errno', None) or 0) not in _CHANGED:
                         raise
@@ -231,15 +235,15 @@ class Latch:
                         f'the header of {volume.ref} keeps changing; try again') from exc
 
 
-def _read(io: 'rados.Ioctx', volume: records.Volume) -> _Header:
-    attributes = dict(io.get_xattrs(_name(volume)))
+def _read(io: 'rados.Ioctx', image_id: str) -> _Header:
+    attributes = dict(io.get_xattrs(_name(image_id)))
     armed, lock = attributes.get(_ARMED), attributes.get(_LOCK)
     return _Header(lock=Lock() if lock is None else Lock.load(lock),
                    armed=None if armed is None else armed.decode(), version=io.get_last_version())
 
 
-def _name(volume: records.Volume) -> str:
-    return f'rbd_header.{volume.image_id}'
+def _name(image_id: str) -> str:
+    return f'rbd_header.{image_id}'
 
 
 def _owner(superposition: str) -> bytes:

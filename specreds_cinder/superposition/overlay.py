@@ -37,6 +37,7 @@ _TIMEOUT = 30
 _BATCH = 8192
 # Operations on data objects that are under way at a time.
 DEPTH = 256
+_NAMED = re.compile(r'(^|\.)super-[0-9a-f]{8}-[0-9a-f]{4}(\.|$)')
 # Nova removes every image whose name begins with the id of a server that it deletes.
 _NOVAS = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}', re.IGNORECASE)
 
@@ -75,6 +76,11 @@ def name(image: str, superposition: str) -> str:
     """Return the name of an image's overlay, which is unique to a superposition."""
     suffix = f'super-{superposition[:13]}'
     return f'{suffix}.{image}' if _NOVAS.match(image) else f'{image}.{suffix}'
+
+
+def is_named(image: str) -> bool:
+    """Return whether an image has the name of an overlay."""
+    return _NAMED.search(image) is not None
 
 
 def create(cluster: ceph.Cluster, volume: records.Volume) -> None:

@@ -40,6 +40,10 @@ C.  One of the domain's own clients is blocklisted for good, and no record names
     overlay for good. So is a promoted backup, once a superposition over it was promoted, or has
     found it late dirty. While that one is undecided, its record names the backup as fenced.
 
+A promoted version may be superposed again. The overlay of the first backup is a part of the
+primary's version then, and counts as a volume does: the domain of the first backup *uses* it, and
+its record is that of the second superposition, as soon as that one decides.
+
 And what speaks for a domain, before all of these:
 
 -   it is the backup of this very superposition: its metadata say so, or QEMU was started with the

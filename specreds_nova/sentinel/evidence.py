@@ -9,6 +9,8 @@ from specreds_cinder.superposition import address
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fence
+from specreds_cinder.superposition import latch as latches
+from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import store as stores
@@ -38,6 +40,7 @@ class Storage:
     def __init__(self, cluster: ceph.Cluster) -> None:
         self._cluster = cluster
         self._store = stores.Store(cluster)
+        self._latch = latches.Latch(cluster, self._store)
         # It is only asked, so the expiry of what it would add does not matter.
         self._fence = fence.Fence(cluster, 1)
 
@@ -63,12 +66,23 @@ class Storage:
             return None
 
     def record(self, ref: records.VolumeRef, image_id: str) -> records.Record | None:
-        """Read the record of the superposition that a volume is in, None if it is in none."""
+        """Read the record of the superposition that a volume is in, None if it is in none.
+
+        An overlay of a promoted version is in the superposition that has closed its latch: the one
+        over that version.
+        """
         claim = self._store.claimed(ref.home, image_id)
-        if claim is None:
+        if claim is not None:
+            return self._read(claim.superposition, claim.home)
+        if not overlay.is_named(ref.image):
             return None
+        above = self._latch.closed_by(ref, image_id)
+        entry = self._store.index(ref.home).get(above) if above is not None else None
+        return self._read(above, entry.home) if above is not None and entry is not None else None
+
+    def _read(self, superposition: str, home: records.Home) -> records.Record | None:
         with contextlib.suppress(errors.NotSuperposed):
-            return self._store.read(claim.superposition, claim.home)
+            return self._store.read(superposition, home)
         return None
 
     def noted(self, ref: records.VolumeRef) -> frozenset[str]:

@@ -133,6 +133,11 @@ class LifeTestCase(base.NovaTestCase):
         with self.domain(recovery, host) as domain:
             return [disk.target for disk in disk_nodes.chained(domain)]
 
+    def images(self, recovery: drills.Recovery, host: str | None = None) -> list[str]:
+        """Return the images of a server's first disk, the topmost first."""
+        with self.domain(recovery, host) as domain:
+            return [layer.image for layer in disk_nodes.disks(domain)[0].layers]
+
     def assert_plain_and_durable(self, recovery: drills.Recovery, host: str | None = None
                                  ) -> None:
         """Assert that a server runs on its volumes only, and that its flushes reach them."""

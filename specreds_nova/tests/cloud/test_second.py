@@ -83,6 +83,100 @@ class TestSecondHost(life.LifeTestCase):
         self.assert_filled(recovery, 192, base.OTHER)
 
 
+class TestSecondBackup(life.LifeTestCase):
+    """The host of a promoted backup dies before the merge, and the server gets a second backup."""
+
+    def _begin_again(self, first: drills.Recovery) -> drills.Recovery:
+        """Start a second backup on the remaining host."""
+        second = self.drill.recovery(first.server, base.OTHER,
+                                     self.drill.superpose(first.server, again=True))
+        self.addCleanup(self.end, second)
+        self.drill.begin(second)
+        self.drill.ready(second)
+        self.assertEqual('promoted', self.drill.state(first))
+        # Its own overlay, that of the first backup, and the volume.
+        overlays = [f'volumes/volume-{first.server.volumes[0]}.super-{each.superposition[:13]}'
+                    for each in (second, first)]
+        self.assertEqual([*overlays, f'volumes/volume-{first.server.volumes[0]}'],
+                         self.images(second))
+        return second
+
+    def _finish(self, first: drills.Recovery, second: drills.Recovery) -> None:
+        """Promote the second backup, have Nova adopt it, and wait until it is merged."""
+        self.drill.promote(second)
+        self.assertIsNone(self.drill.state(first))
+        self.assertEqual('promoted', self.drill.state(second))
+        server = self.drill.show(second.server.id)
+        self.drill.force_down(server['OS-EXT-SRV-ATTR:host'])
+        adopted = self.drill.evacuate(second.server, base.OTHER)
+        pid = self.drill.pid(adopted, base.OTHER)
+        self.assertIsNotNone(pid)
+        self.wait_answer(adopted)
+        self.drill.merged(second)
+        self.assertEqual(pid, self.drill.pid(adopted, base.OTHER))
+        self.assert_plain_and_durable(second)
+
+    def test_backup_host_dies_before_the_adoption(self) -> None:
+        server = self.boot(image='g2')
+        client = base.Client(self, server)
+        client.start()
+        client.wait_more(100)
+        self.host(base.PRIMARY).kill()
+        first = self.begin(server)
+        self.drill.promote(first)
+        client.wait_more(100)
+        self.host(base.BACKUP).kill()
+        second = self._begin_again(first)
+        self._finish(first, second)
+        client.wait_more(50)
+        client.stop()
+        client.assert_nothing_lost()
+
+    def test_backup_host_dies_after_the_adoption(self) -> None:
+        server = self.boot(metadata={'specreds:ready': 'delay:1'})
+        self.host(base.PRIMARY).kill()
+        first = self.begin(server)
+        self.fill(first, 64)
+        self.drill.promote(first)
+        # The merge begins three seconds after the adoption.
+        self.drill.adopt(first)
+        self.host(base.BACKUP).kill()
+        self._finish(first, self._begin_again(first))
+        self.assert_filled(first, 64, base.OTHER)
+
+    def test_first_backup_that_lives_goes_on(self) -> None:
+        server = self.boot()
+        self.host(base.PRIMARY).kill()
+        first = self.begin(server)
+        self.drill.promote(first)
+        name = self.guest_name(server)
+        self.heartbeat(server, 0.2)
+        second = self._begin_again(first)
+        self.assertEqual('dirty', self.drill.collapse(second))
+        self.drill.backups.abort({}, second.host, second.id)
+        self.assertNothingLeft(second)
+        self.assertEqual(name, self.guest_name(server))
+        self.drill.adopt(first)
+        self.drill.merged(first)
+        self.assertEqual(name, self.guest_name(server))
+
+    def test_first_backup_that_hung_is_ended_when_it_wakes(self) -> None:
+        server = self.boot()
+        self.host(base.PRIMARY).kill()
+        first = self.begin(server)
+        self.drill.promote(first)
+        name = self.guest_name(server)
+        self.host(base.BACKUP).hang()
+        second = self._begin_again(first)
+        self._finish(first, second)
+        self.host(base.BACKUP).resume()
+        self.wait('the first backup to be ended',
+                  lambda: self.drill.pid(server, base.BACKUP) is None)
+        self.wait('the first backup to be removed',
+                  lambda: self.drill.status(first)['phase'] == 'failed')
+        self.assertNotEqual(name, self.guest_name(server))
+
+
 class TestCutOff(life.LifeTestCase):
     """The primary's host has lost a network."""
 

@@ -163,6 +163,11 @@ class Adoption:
             if not self._backups.runs(record):
                 self._backups.fail(record, 'its QEMU had ended; Nova starts the server again')
                 return None
+            if self._host.cinder.state(record.superposition_id) is None:
+                raise exception.BackupConflict(
+                    f'backup {record.backup_id} of server {instance.uuid} is overtaken: '
+                    f'superposition {record.superposition_id} is gone, as its volumes were '
+                    f'superposed again or merged; evacuate the server to another host')
         except exception.BackupLost:
             return None
         except nova_exception.NovaException as exc:
@@ -178,7 +183,7 @@ class Adoption:
         devices = evacuation.attach(context, instance, evacuation.bdms)
         for volume in devices['block_device_mapping']:
             connection = volume['connection_info']
-            if connection['driver_volume_type'] == volume_driver.CHAINED:
+            if connection['driver_volume_type'] in volume_driver.CHAINED:
                 continue
             if volume.volume_id not in record.volume_ids:
                 self._plug(context, instance, volume)

@@ -145,11 +145,24 @@ class Reconciler:
     def _promoted(self, record: journals.Record) -> None:
         if self._adoption.confirm(record):
             self._adopted(record)
-        elif backup_host.find_instance(backup_host.admin_context(), record.instance_uuid) is None:
+            return
+        instance = backup_host.find_instance(backup_host.admin_context(), record.instance_uuid)
+        if instance is None:
             self._backups.drop(record, 'the server is deleted')
+        elif self._overtaken(record, instance):
+            self._backups.fail(record, f'superposition {record.superposition_id} is gone, and the '
+                                       f'server is on {instance.host}')
         else:
             self._backups.open_box(record)
             self._adoption.keep_active(record)
+
+    def _overtaken(self, record: journals.Record, instance: Any) -> bool:
+        """Return whether a server runs on another host than a promoted backup of it.
+
+        This host was silent: the backup was superposed again, or was merged by Cinder.
+        """
+        return (bool(record.primary) and instance.host != record.primary
+                and self._host.cinder.state(record.superposition_id) is None)
 
     def _adopted(self, record: journals.Record) -> None:
         self._host.box.adopted(backup_host.admin_context(), record.backup_id)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sentinels of a cloud cost its monitors, and which fences may be taken back."""
+"""What sentinels read in Ceph, what that costs, and which fences may be taken back."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -9,6 +9,7 @@ from unittest import mock
 import testtools
 
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import latch as latches
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import store as stores
@@ -16,6 +17,8 @@ from specreds_cinder.tests.unit import fakes
 from specreds_nova.sentinel import evidence
 
 _CLIENT = '198.51.100.7:0/11'
+_VOLUME = records.VolumeRef('volumes', '', 'vol-1')
+_OVERLAY = records.VolumeRef('volumes', '', 'vol-1.super-0b5b9f6e-6f0e')
 
 
 class BlocklistTest(testtools.TestCase):
@@ -97,3 +100,37 @@ class NotedTest(testtools.TestCase):
     def test_volume_is_noted_by_both_records(self) -> None:
         self.second_becomes(states.PROMOTED, states.PROMOTED)
         self.assertEqual({'primary', _CLIENT}, self.storage.noted(self.first.volumes[0].ref))
+
+
+class RecordTest(testtools.TestCase):
+    """A promoted version that was superposed again, by a superposition that is promoted, too."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.storage = evidence.Storage(mock.Mock())
+        self.store = self.storage._store = mock.create_autospec(stores.Store, instance=True)
+        self.latch = self.storage._latch = mock.create_autospec(latches.Latch, instance=True)
+        self.record = fakes.superposition(
+            state=states.PROMOTED, outcome=states.PROMOTED, fenced=(_CLIENT,),
+            volumes=(fakes.volume(layers=(
+                records.Layer(_OVERLAY.image, '2b', 'rbd_data.2b', 3),)),))
+        # The record is in the home of another volume.
+        self.entry = stores.Entry(records.Home('other'), 1.0)
+        self.store.index.return_value = {self.record.id: self.entry}
+        self.store.read.return_value = self.record
+        self.store.claimed.return_value = None
+        self.latch.closed_by.return_value = self.record.id
+
+    def test_overlay_is_in_the_superposition_over_its_version(self) -> None:
+        self.assertEqual(self.record, self.storage.record(_OVERLAY, '2b'))
+        self.store.read.assert_called_once_with(self.record.id, self.entry.home)
+
+    def test_overlay_that_is_not_superposed_again_has_no_record(self) -> None:
+        self.latch.closed_by.return_value = None
+        self.assertIsNone(self.storage.record(_OVERLAY, '2b'))
+        self.latch.closed_by.return_value = 'gone'
+        self.assertIsNone(self.storage.record(_OVERLAY, '2b'))
+
+    def test_no_latch_is_read_of_a_volume(self) -> None:
+        self.assertIsNone(self.storage.record(_VOLUME, '1a'))
+        self.latch.closed_by.assert_not_called()

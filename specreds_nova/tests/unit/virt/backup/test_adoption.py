@@ -133,6 +133,14 @@ class AdoptionTest(base.TestCase):
         self.assertEqual('failed', self.phase())
         self.assertEqual([], self.order)
 
+    def test_overtaken_backup_is_not_adopted(self) -> None:
+        self.record(journals.PROMOTED, opened=True)
+        self.cinder.state.return_value = None
+        error = self.assertRaises(nova_exception.InstanceFaultRollback, self.adopt)
+        self.assertIn('superposed again', str(error.inner_exception))
+        self.assertEqual(('promoted', []), (self.phase(), self.order))
+        self.launcher.remove.assert_not_called()
+
     def test_server_is_left_alone_while_cinder_is_silent(self) -> None:
         self.record(journals.HARDENED)
         self.cinder.state.side_effect = exception.SuperpositionUnknown('no answer')

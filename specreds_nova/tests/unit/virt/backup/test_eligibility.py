@@ -110,8 +110,10 @@ class EligibilityTest(base.TestCase):
         for kind in ('iscsi', 'nfs', None):
             self.connection['driver_volume_type'] = kind
             self.refused('not by RBD')
-        self.connection['driver_volume_type'] = 'rbd_super'
-        self.refused('still being merged')
+        # Cinder decides whether one that is not merged can be superposed again.
+        for kind in ('rbd', 'rbd_super', 'rbd_super_chain'):
+            self.connection['driver_volume_type'] = kind
+            self.assertEqual([], self.reasons())
         self.connection = {'driver_volume_type': 'rbd', 'data': {}, 'multiattach': True}
         self.refused('several times')
         self.connection = {'driver_volume_type': 'rbd', 'data': {'encrypted': True}}

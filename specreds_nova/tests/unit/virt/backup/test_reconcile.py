@@ -97,6 +97,15 @@ class ReconcileTest(Reconciling):
         self.merger.ensure.assert_called_once_with(base.SERVER, base.SUPERPOSITION)
         self.box.adopted.assert_called_once()
 
+    def test_promoted_backup_that_was_overtaken_is_removed(self) -> None:
+        # Without its superposition, a backup whose server Nova has not moved is left alone.
+        self.assertEqual('promoted', self.after(journals.PROMOTED, None, opened=True))
+        self.instance.host = 'node3'
+        self.assertEqual('promoted', self.after(journals.PROMOTED, 'promoted', opened=True))
+        self.launcher.remove.assert_not_called()
+        self.assertEqual('failed', self.after(journals.PROMOTED, None, opened=True))
+        self.launcher.remove.assert_called_once()
+
     def test_merge_meanwhile_is_noticed(self) -> None:
         self.instance.host = base.HOST
         self.assertEqual('adopted', self.after(journals.ADOPTED, 'merging'))

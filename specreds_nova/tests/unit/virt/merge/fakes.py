@@ -26,6 +26,7 @@ class Failure(libvirt.libvirtError):
 class Disk:
     """One disk: an overlay over a volume, until it is switched over.
 
+    :ivar lower: indexes and names of overlays of earlier superpositions, the topmost first
     :ivar job: the copy, as QEMU's bytes done and to do
     :ivar unseen: bytes that the guest has written, and the job has not come to yet
     """
@@ -35,6 +36,7 @@ class Disk:
         self.volume = volume
         self.overlay: str | None = f'{volume}.super'
         self.top, self.base = indexes
+        self.lower: list[tuple[int, str]] = []
         self.size = 32 << 20
         self.job: dict[str, Any] | None = None
         self.speed = -1
@@ -42,8 +44,11 @@ class Disk:
 
     def xml(self) -> str:
         """Return the disk as in the domain's definition."""
-        below = f"""<backingStore type='network' index='{self.base}'><format type='raw'/>
-            <source protocol='rbd' name='volumes/{self.volume}'/><backingStore/></backingStore>"""
+        below = '<backingStore/>'
+        for index, kind, image in [(self.base, 'raw', self.volume), *(
+                (index, 'qcow2', image) for index, image in reversed(self.lower))]:
+            below = f"""<backingStore type='network' index='{index}'><format type='{kind}'/>
+                <source protocol='rbd' name='volumes/{image}'/>{below}</backingStore>"""
         mirror = ''
         if self.job is not None:
             ready = "ready='yes'" if self.job['ready'] else ''
@@ -61,14 +66,16 @@ class Disk:
         """Return the disk's nodes in QEMU."""
         layers = [(self.base, 'raw', self.volume)]
         if self.overlay is not None:
-            layers.insert(0, (self.top, 'qcow2', self.overlay))
+            layers = [(self.top, 'qcow2', self.overlay), *(
+                (index, 'qcow2', image) for index, image in self.lower), *layers]
         nodes = []
         for index, kind, image in layers:
             place = {'driver': 'rbd', 'pool': 'volumes', 'image': image, 'user': 'cinder',
                      'server.0.host': '192.0.2.1', 'server.0.port': '6789'}
             cache = {'direct': False, 'no-flush': True, 'writeback': True}
             nodes += [
-                {'node-name': f'libvirt-{index}-format', 'drv': kind, 'ro': kind == 'raw',
+                {'node-name': f'libvirt-{index}-format', 'drv': kind,
+                 'ro': self.overlay is not None and index != self.top,
                  'file': f'json:{json.dumps({"driver": kind, "file": place})}', 'cache': cache},
                 {'node-name': f'libvirt-{index}-storage', 'drv': 'rbd', 'ro': False,
                  'file': f'json:{json.dumps(place)}', 'cache': dict(cache)}]
