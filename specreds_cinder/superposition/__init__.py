@@ -59,8 +59,8 @@ __all__ = (
     'InvalidInput', 'MergeFailed', 'NotEligible', 'NotSuperposed', 'OverlayBusy', 'Protocol',
     'QmpBackup', 'Record', 'RecordChanged', 'Settings', 'SuperError', 'SweepReport', 'Target',
     'VolumeGone', 'VolumeRef', 'address', 'cluster', 'cut', 'errors', 'fence', 'latch',
-    'merge_rate', 'nodes', 'overlay', 'overrides', 'record', 'settings', 'states', 'store', 'trace',
-    'volume',
+    'merge_rate', 'nodes', 'overlay', 'overrides', 'record', 'settings', 'states', 'store',
+    'trace', 'volume',
 )
 
 # The module of each class that is not in a module of errors.

@@ -137,8 +137,10 @@ class ServerDisks:
             superpositions = self._cinder.with_disks(instance.uuid)
         except exception.BackupError as exc:
             raise _unknown(instance, exc) from exc
-        return next((superposition_id for superposition_id, state in superpositions.items()
-                     if state in states.THROUGH_OVERLAY), None)
+        unmerged = [superposition_id for superposition_id, state in superpositions.items()
+                    if state in states.THROUGH_OVERLAY]
+        # The latest one takes the place of one that it is over.
+        return unmerged[-1] if unmerged else None
 
     def check(self, instance: Any) -> None:
         """Check that a server can be started here, before anything is changed for its start.
@@ -160,7 +162,7 @@ class ServerDisks:
         if superposition_id is None:
             return {}
         try:
-            return self._cinder.disk_connections(superposition_id, {
+            connections = self._cinder.disk_connections(superposition_id, {
                 'host': CONF.host, 'ip': CONF.my_block_storage_ip, 'multipath': False})
         except exception.SuperpositionRefused as exc:
             if self._merged(instance, superposition_id):
@@ -168,16 +170,25 @@ class ServerDisks:
             raise _unknown(instance, exc) from exc
         except exception.BackupError as exc:
             raise _unknown(instance, exc) from exc
+        if any(connection['data']['superposition']['id'] != superposition_id
+               for connection in connections.values()):
+            # It was superposed again, for another host, and that one was promoted just now.
+            raise self._elsewhere(instance, superposition_id)
+        return connections
 
     def _ours(self, instance: Any) -> str | None:
         superposition_id = self.unmerged(instance)
         if superposition_id is not None and superposition_id != self._adopted(instance.uuid):
-            raise errors.NotHere(
-                f'server {instance.uuid} cannot be started here: its disks go through the '
-                f'overlays of superposition {superposition_id}, which was promoted for another '
-                f'host. If its backup runs there, evacuate the server to it; if not, Cinder '
-                f'merges the disks within a minute or two: try again then')
+            raise self._elsewhere(instance, superposition_id)
         return superposition_id
+
+    @staticmethod
+    def _elsewhere(instance: Any, superposition_id: str) -> errors.NotHere:
+        return errors.NotHere(
+            f'server {instance.uuid} cannot be started here: its disks go through the overlays of '
+            f'superposition {superposition_id}, which was promoted for another host. If its '
+            f'backup runs there, evacuate the server to it; if not, Cinder merges the disks '
+            f'within a minute or two: try again then')
 
     def _merged(self, instance: Any, superposition_id: str) -> bool:
         try:
