@@ -159,10 +159,14 @@ class CloudTestCase(testtools.TestCase):
 
     # Superpositions
 
-    def superpose(self, *volume_ids: str, **more: Any) -> dict[str, Any]:
-        """Put volumes into superposition."""
+    def superpose(self, *volume_ids: str, version: str = '1.0', **more: Any) -> dict[str, Any]:
+        """Put volumes into superposition.
+
+        :param version: of the resource
+        """
         made: dict[str, Any] = self.request('POST', '/os-superpositions', {'superposition': {
-            'volume_ids': list(volume_ids), **more}}, expect=201)['superposition']
+            'volume_ids': list(volume_ids), **more}}, expect=201, headers={
+                'OpenStack-API-Version': f'superposition {version}'})['superposition']
         self.addCleanup(self.end, made['id'])
         return made
 
@@ -266,11 +270,14 @@ class CloudTestCase(testtools.TestCase):
                     'user': info['data']['auth_username'], 'discard': 'unmap'}
         if info['driver_volume_type'] == 'rbd':
             return {'driver': 'raw', 'file': image(info['data']['name'])}
-        self.assertEqual('rbd_super', info['driver_volume_type'])
         versions = info['data']['superposition']
-        return {'driver': versions['overlay']['format'],
-                'file': image(versions['overlay']['name']),
-                'backing': {'driver': 'raw', 'file': image(versions['backing']['name'])}}
+        layers = versions.get('layers', [])
+        self.assertEqual('rbd_super_chain' if layers else 'rbd_super',
+                         info['driver_volume_type'])
+        node = {'driver': 'raw', 'file': image(versions['backing']['name'])}
+        for overlay in (*reversed(layers), versions['overlay']):
+            node = {'driver': overlay['format'], 'file': image(overlay['name']), 'backing': node}
+        return node
 
     def qemu_io(self, volume: Mapping[str, Any], info: Mapping[str, Any], *commands: str) -> str:
         """Open the image of a connection, as a guest would, and read or write."""
