@@ -142,8 +142,10 @@ class Cloud:
 
     # Volumes
 
-    def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
+    def superpose(self, server: model.Server, recovery_id: str, reason: str, *,
+                  again: bool = False) -> str:
         """Return a new superposition."""
+        del again
         self.takes(latency.SUPER)
         return str(uuid.uuid4())
 

@@ -19,7 +19,15 @@ class Refused(EngineError):
 
 
 class Merging(Refused):
-    """The volumes of a server hold data of an earlier backup that are not merged yet."""
+    """The volumes of a server hold data of an earlier backup that are not merged yet.
+
+    :param promoted_by: the recovery of that backup, if they may be superposed again: no merge has
+        begun
+    """
+
+    def __init__(self, message: str, promoted_by: str | None = None) -> None:
+        super().__init__(message)
+        self.promoted_by = promoted_by
 
 
 class Superseded(EngineError):

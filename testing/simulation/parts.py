@@ -157,7 +157,10 @@ class Server:
 
 @dataclasses.dataclass
 class Superposition:
-    """A superposition as Cinder records it."""
+    """A superposition as Cinder records it.
+
+    :ivar below: the promoted one that it is over, or was
+    """
 
     id: str
     server: str
@@ -168,5 +171,6 @@ class Superposition:
     decided: float = 0.0
     base: Copy | None = None
     volumes: tuple[str, ...] = ()
+    below: str | None = None
     # Acknowledged writes in the second version.
     stored: int = 0

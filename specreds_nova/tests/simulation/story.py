@@ -21,6 +21,8 @@ from testing.simulation import store as stores
 _PLACE = pathlib.Path(__file__).parent / 'stories'
 # Seconds after the return of a host in which an engine may still decide against the host.
 _GRACE = 2.0
+# The end of the names of events that happen to the host of a server.
+_UNDER = '_under'
 
 
 def names() -> list[str]:
@@ -65,6 +67,7 @@ class Story:
         self._hub = hubs.Hub(seed)
         self._cloud = clouds.Cloud(self._hub)
         self._cloud.second_opinion = script.get('second_opinion', False)
+        self._cloud.rest = script.get('rest', 0.0)
         self._store = stores.Store(self._hub.now)
         self._board = engines.Board(self._hub)
         self._settings = settings.options(**script.get('options', {}))
@@ -118,6 +121,9 @@ class Story:
             'stopped': self._stopped, 'crash': self._cloud.crash, 'stop': self._cloud.stop,
             'attach': self._cloud.attach,
             'board': lambda state: setattr(self._board, 'away', state == 'away')}
+        if name.endswith(_UNDER):
+            # The host that a server is on.
+            name, target = name.removesuffix(_UNDER), self._cloud.servers[target].host
         events[name](target)
 
     def _start(self, name: str, faults: clients.Faults) -> None:

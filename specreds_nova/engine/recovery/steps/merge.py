@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step ``merge``: the recovery waits until Cinder has merged the server's disks."""
+"""Step ``merge``: the recovery waits until Cinder has merged the server's disks.
+
+If the server's new host fails before it has begun to merge, the server can have another backup at
+once. A server has one recovery at a time, so this one ends, and the janitor begins that of the new
+host. If a merge has begun, this recovery has Nova evacuate the server.
+"""
 
 from typing import Any
 
 from oslo_log import log as logging
 
+from specreds_cinder.superposition import states
 from specreds_nova.engine import exception
 from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import evacuation
@@ -18,7 +24,7 @@ _PAUSE = 3.0
 
 
 def merge(run: runs.Run, adopted: verdicts.StepVerdict) -> verdicts.StepVerdict:
-    """Wait until the superposition is gone, and evacuate the server if its new host fails."""
+    """Wait until the superposition is gone, or until the new host of the server fails."""
     run.free()
     superposition = run.recovery.superposition
     if adopted.kind != verdicts.ADOPTED or superposition is None:
@@ -33,8 +39,22 @@ def merge(run: runs.Run, adopted: verdicts.StepVerdict) -> verdicts.StepVerdict:
             if written is not None and written > detail.get('bytes', -1):
                 detail['bytes'] = written
                 run.change(bytes=written)
+            if _makes_way(run, superposition):
+                detail['why'] = f'{run.recovery.destination} has failed before the merge'
+                return adopted
             silent_since = _second_failure(run, silent_since, detail)
             run.pause(crowd.interval(_PAUSE, run.context.destinations.count()))
+
+
+def _makes_way(run: runs.Run, superposition: str) -> bool:
+    """Return whether the recovery of the server's new host is to begin."""
+    host = run.recovery.destination
+    if (host is None or not run.context.suspects.suspected(host)
+            or run.insist(run.context.volumes.state, superposition) != states.PROMOTED
+            or not cleaning.failed(run, host)):
+        return False
+    server = run.insist(run.context.compute.server, run.recovery.server)
+    return server is not None and server.host == host and server.task is None
 
 
 def _second_failure(run: runs.Run, silent_since: float | None,

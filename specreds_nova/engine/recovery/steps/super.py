@@ -1,7 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step ``super``: Cinder puts the server's volumes into superposition."""
+"""Step ``super``: Cinder puts the server's volumes into superposition.
+
+The primary may be a backup that an earlier recovery has promoted, and that is not merged yet. Its
+version is superposed again, if that backup is what runs on the suspected host: in any other case
+the backup may serve elsewhere, and the recovery waits for its merge.
+"""
+
+from typing import Any
 
 from specreds_nova.engine import exception
+from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
@@ -21,12 +29,17 @@ def superpose(run: runs.Run) -> verdicts.StepVerdict:
     if server is None:
         return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
     with run.step(timeline.SUPER) as detail:
+        again: dict[str, Any] = {}
         while True:
             try:
                 superposition = run.context.volumes.superpose(
-                    server, run.id, f'host {run.recovery.host} is suspected')
+                    server, run.id, f'host {run.recovery.host} is suspected', **again)
                 break
             except exception.Merging as exc:
+                if _runs_there(run, server, exc.promoted_by):
+                    again = {'again': True}
+                    detail['predecessor'] = exc.promoted_by
+                    continue
                 detail['refused'] = str(exc)
                 return verdicts.StepVerdict(verdicts.MERGING, str(exc))
             except exception.Refused as exc:
@@ -45,3 +58,15 @@ def superpose(run: runs.Run) -> verdicts.StepVerdict:
         # The begin of the next step may be far, and an engine that takes over has to drop it.
         run.flush()
     return verdicts.StepVerdict(verdicts.STARTED, superposition)
+
+
+def _runs_there(run: runs.Run, server: model.Server, earlier: str | None) -> bool:
+    """Return whether the suspected host is that of the backup of an earlier recovery.
+
+    :param earlier: the recovery that has promoted a backup whose merge has not begun
+    """
+    if earlier is None or server.host != run.recovery.host:
+        return False
+    before = run.insist(run.context.store.get, earlier)
+    return (before is not None and before.server == run.recovery.server
+            and before.outcome == model.RECOVERED and before.destination == run.recovery.host)
