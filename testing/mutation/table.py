@@ -330,6 +330,6 @@ MUTATIONS = (
              'test_fence_of_a_second_decision_against_the_first_is_for_good'),
     Mutation('connection-without-the-layers', 'specreds_cinder/driver.py',
              "if overlay['layers']:", 'if False:',
-             f'{_UNIT}.test_driver.ConnectionTest.'
-             'test_connection_to_several_overlays_is_refused'),
+             f'{_UNIT}.test_chains.ChainTest.'
+             'test_several_overlays_have_a_connection_of_another_type'),
 )

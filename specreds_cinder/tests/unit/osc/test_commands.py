@@ -31,18 +31,6 @@ class CreateTest(cloud.CommandTest):
         self.assertEqual('superposed', seen['state'])
         self.assertNotIn('hosts', seen)
 
-    def test_promoted_version_is_superposed_on_request(self) -> None:
-        again = cloud.Cloud()
-        again.answer('POST', _BASE, {'superposition': {
-            **cloud.SUPERPOSITION, 'predecessor': cloud.SECOND}}, status=201)
-        self.cloud = again
-        seen = self.run_json('create', cloud.VOLUME, '--again')
-        (request,) = self.cloud.to(_BASE)
-        self.assertEqual({'superposition': {'volume_ids': [cloud.VOLUME], 'again': True}},
-                         request.body)
-        self.assertEqual('superposition 1.1', request.headers['OpenStack-API-Version'])
-        self.assertEqual(cloud.SECOND, seen['predecessor'])
-
     def test_name_of_a_server_is_resolved(self) -> None:
         server = {'id': cloud.SERVER, 'name': 'vm1'}
         self.cloud.fault('GET', '/v2.1/servers/vm1', 404, 'no such server', 'itemNotFound')
