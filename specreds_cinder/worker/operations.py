@@ -381,13 +381,11 @@ class Operations:
         return {
             'id': record.id, 'state': record.state, 'outcome': record.outcome,
             'created_at': record.created_at, 'updated_at': record.updated_at,
-            'age_seconds': _since(record.created_at),
+            'age_seconds': _since(record.created_at), 'fenced': len(record.fenced),
             'unchanged_seconds': _since(record.labels.get(_HANDED_AT, record.updated_at)),
             'reason': record.reason, 'server_id': record.server_id, 'joint': record.joint,
-            'labels': record.labels, 'fenced': len(record.fenced),
-            'predecessor': record.predecessor,
-            'dirty': dirty is not None if watched else None,
-            'dirty_object': dirty,
+            'predecessor': record.predecessor, 'labels': record.labels,
+            'dirty': dirty is not None if watched else None, 'dirty_object': dirty,
             'volumes': [{
                 'image': self._name(volume.ref), 'size_bytes': volume.size_bytes,
                 'overlay': str(volume.overlay_ref), 'overlay_bytes': size,

@@ -49,6 +49,9 @@ _NOT_NOW = (nova_exception.InternalError, nova_exception.HypervisorUnavailable)
 class Cinder(Protocol):
     """Cinder's superpositions, as in :class:`specreds_nova.virt.cinder_api.CinderAPI`."""
 
+    def state(self, superposition_id: str) -> str | None:
+        """Return the state of a superposition, None if it does not exist."""
+
     def merging(self, superposition_id: str) -> tuple[str | None, int]:
         """Return the state of a superposition, None if it does not exist; and its rate."""
 
