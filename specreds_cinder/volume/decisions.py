@@ -3,12 +3,10 @@
 
 from collections.abc import Iterator
 import contextlib
-import functools
 from typing import Any
 
 from oslo_log import log as logging
 
-from specreds_cinder import exception
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import base
 from specreds_cinder.volume import merging
@@ -30,36 +28,19 @@ class Decisions(merging.Merging):
                 ctxt, 'collapse', self._view(shown), decision='promote') as end:
             if len(shown['labels']['members']) == 1:
                 report = reports.collapse(self._worker(
-                    ctxt, 'collapse', superposition=superposition_id, durable=durable,
-                    clean=False))
+                    ctxt, 'collapse', superposition=superposition_id, durable=durable))
             else:
                 report = self._collapse_set(ctxt, shown, durable)
             end['view'] = {**end['view'], 'outcome': report['outcome']}
             end['durations'] = report['durations']
         LOG.info('superposition %s of server %s ended %s in %.0f ms', superposition_id,
                  shown['server_id'], report['outcome'], report['durations']['total'] * 1e3)
-        if report['outcome'] == states.LATE_DIRTY:
-            # The server, which is down, can be started again: it waits for no removal.
-            self._cleanings.run(functools.partial(self._remove_remains, ctxt, shown))
-        elif report['outcome'] != states.PROMOTED:
+        if report['outcome'] != states.PROMOTED:
             self._remove_hints(shown)
         elif shown['predecessor'] is not None:
             # The notes of the superposition whose place it has taken are worth nothing now.
             self._put_hints(shown)
         return report
-
-    def _remove_remains(self, ctxt: Any, shown: base.View) -> None:
-        """End a superposition that is decided for its primary, or was never created.
-
-        If that fails, or this service dies, a later pass of the housekeeping ends it.
-        """
-        try:
-            with contextlib.suppress(exception.SuperpositionNotFound):
-                self._worker(ctxt, 'resume', superposition=shown['id'])
-            self._remove_hints(shown)
-        except exception.SuperpositionError as exc:
-            LOG.warning('cannot remove the remains of superposition %s, trying again at a later '
-                        'pass: %s', shown['id'], exc.msg)
 
     def abort(self, ctxt: Any, superposition_id: str) -> None:
         """Decide for the primary."""

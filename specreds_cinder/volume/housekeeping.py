@@ -94,7 +94,8 @@ class Housekeeping(decisions.Decisions):
         leader = shown['labels']['members'][0]
         if shown['state'] in (states.CREATING, states.ABORTING):
             if stale:
-                self._remove_remains(ctxt, shown)
+                self._worker(ctxt, 'resume', superposition=shown['id'])
+                self._remove_hints(shown)
         elif shown['joint'] and leader != self._host and shown['state'] not in states.DECIDED:
             self._worker(ctxt, 'look_after', superposition=shown['id'])
             if stale:

@@ -176,11 +176,11 @@ class Operations:
         """Sweep once, and return the report. Raises as :meth:`Protocol.check` does."""
         return dataclasses.asdict(self._protocol.check(self._get(superposition)))
 
-    def collapse(self, superposition: str, durable: bool, clean: bool = True) -> dict[str, Any]:
-        """Decide, or continue an interrupted decision, as :meth:`Protocol.collapse` does."""
+    def collapse(self, superposition: str, durable: bool) -> dict[str, Any]:
+        """Decide, or continue an interrupted decision."""
         def decide(record: sp.Record, backup: sp.Durability | None) -> sp.CollapseReport:
             if record.state != states.COLLAPSING:
-                return self._protocol.collapse(record, backup=backup, clean=clean)
+                return self._protocol.collapse(record, backup=backup)
             outcome = self._protocol.resume(record, backup)
             return sp.CollapseReport(outcome, sp.SweepReport(False, None, 0, 0.0))
         return self._decide(superposition, durable, decide)

@@ -139,10 +139,6 @@ MUTATIONS = (
              'if (record.outcome == states.ABORTED and',
              f'{_FUNCTIONAL}.test_fence.FenceTest.'
              'test_fence_during_a_dirty_decision_is_lifted'),
-    Mutation('late-dirty-backup-evicted-twice', f'{_SUPERPOSITION}/protocol/end.py',
-             ' and _EVICTED not in record.labels', '',
-             f'{_FUNCTIONAL}.test_fence.FenceTest.'
-             'test_late_dirty_volume_can_be_opened_before_the_overlay_is_removed'),
     Mutation('late-fence-of-a-living-primary-stays', f'{_SUPERPOSITION}/protocol/end.py',
              'self.dropped.enter(record)', 'pass',
              f'{_FUNCTIONAL}.test_late_fence.LateFenceTest.'

@@ -73,16 +73,12 @@ class Collapse(end.Ending):
             return sweep.Sweeper(self.cluster, record, thorough=thorough).run()
 
     def collapse(self, record: records.Record, promote: bool = True,
-                 backup: backups.Durability | None = None, *,
-                 clean: bool = True) -> CollapseReport:
+                 backup: backups.Durability | None = None) -> CollapseReport:
         """Decide which version is real: the backup's, unless the primary has written.
 
         :param promote: False is the same as :meth:`abort`
         :param backup: the backup that runs, so that its disks become durable first; None if no
             client has the overlays open
-        :param clean: after ``late-dirty``, also remove the overlays, which takes half a second for
-            each TiB. Else the volumes can be opened at once, the superposition is aborting, and
-            :meth:`resume` ends it
         :returns: the outcome. After ``dirty`` the primary runs on undisturbed; after
             ``late-dirty`` it is fenced, and its version has every write that was acknowledged:
             start it again.
@@ -96,7 +92,7 @@ class Collapse(end.Ending):
             return CollapseReport(states.ABORTED, sweep.SweepReport(False, None, 0, 0.0))
         record = self._in(record, states.COLLAPSE)
         self._alone(record)
-        return self._collapse(record, backup, clean=clean)
+        return self._collapse(record, backup)
 
     def prepare(self, record: records.Record,
                 backup: backups.Durability | None = None) -> CollapseReport:
@@ -160,7 +156,7 @@ class Collapse(end.Ending):
         self._succeed(record)
 
     def _collapse(self, record: records.Record, backup: backups.Durability | None, *,
-                  decide: bool = True, clean: bool = True) -> CollapseReport:
+                  decide: bool = True) -> CollapseReport:
         began = time.monotonic()
         if backup is not None:
             with trace.span('durable', record.id):
@@ -174,12 +170,12 @@ class Collapse(end.Ending):
             record = self.store.swap(record, record.moved(states.COLLAPSING, fenced=fenced))
         elif fenced != record.fenced:
             record = self._fencing(record, fenced)
-        report = self._decide(record, clients, resumed=resumed, decide=decide, clean=clean)
+        report = self._decide(record, clients, resumed=resumed, decide=decide)
         return dataclasses.replace(report, durable_s=durable_s,
                                    total_s=time.monotonic() - began)
 
     def _decide(self, record: records.Record, clients: frozenset[str], *,
-                resumed: bool, decide: bool, clean: bool) -> CollapseReport:
+                resumed: bool, decide: bool) -> CollapseReport:
         first = (self._sweep(record, thorough=False) if decide
                  else sweep.SweepReport(False, None, 0, 0.0))
         if first.dirty and not (resumed and self._was_fenced(record)):
@@ -212,9 +208,7 @@ class Collapse(end.Ending):
             if second.dirty:
                 LOG.warning('superposition %s is late dirty, its fenced primary has to be '
                             'started again: %s', record.id, second.first)
-                # A predecessor is to be restored before its server is started again.
-                self._drop(record, states.LATE_DIRTY,
-                           clean=clean or record.predecessor is not None)
+                self._drop(record, states.LATE_DIRTY)
                 return report
             committing = time.monotonic()
             self._commit(record)

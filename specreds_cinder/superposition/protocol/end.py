@@ -25,8 +25,6 @@ LOG = logging.getLogger(__name__)
 _LATE_S = 3600.0
 # The label with the times at which clients were fenced already, by client.
 FENCED_AT = 'fenced_at'
-# The label that says that the backup's clients are fenced, and only remains are to be removed.
-_EVICTED = 'evicted'
 
 
 class Ending(clients.Clients):
@@ -52,24 +50,14 @@ class Ending(clients.Clients):
         self._drop(record, states.ABORTED, progress)
 
     def _drop(self, record: records.Record, outcome: str,
-              progress: backups.Progress | None = None, *, clean: bool = True) -> None:
-        """Decide for the primary.
-
-        :param clean: remove the remains, too; else they are left to :meth:`Protocol.resume`, and
-            the parent version may be opened at once
-        """
+              progress: backups.Progress | None = None) -> None:
         if record.state != states.ABORTING:
             record = self.store.swap(record, record.moved(states.ABORTING, outcome=outcome))
         self._unfence(record)
         self._unlatch(record)
-        if self.settings.evict_backup and _EVICTED not in record.labels:
+        if self.settings.evict_backup:
             self._evict(record)
-        if clean:
-            self._clean(record, progress, evict=self.settings.evict_backup)
-        else:
-            # The parent version may be in use on the host of the backup from here on.
-            self.store.swap(record, dataclasses.replace(
-                record, labels={**record.labels, _EVICTED: True}))
+        self._clean(record, progress, evict=self.settings.evict_backup)
 
     def _evict(self, record: records.Record) -> None:
         """Fence the clients through which a dead or hung backup has the volumes open.

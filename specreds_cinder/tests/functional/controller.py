@@ -29,13 +29,6 @@ def collapse(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> None:
     protocol.collapse(protocol.find(refs[0]))
 
 
-def collapse_first(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> None:
-    """Decide for the backup, unless the primary has written, and remove what is left later."""
-    record = protocol.find(refs[0])
-    if protocol.collapse(record, clean=False).outcome == 'late-dirty':
-        protocol.resume(record)
-
-
 def abort(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> None:
     """Decide for the primary."""
     protocol.abort(protocol.find(refs[0]))

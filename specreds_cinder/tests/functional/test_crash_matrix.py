@@ -24,7 +24,6 @@ MOST_CHANGES = 100
 # The state in which a story finds the superposition, and its request.
 _REQUESTS: dict[controller.Story, tuple[str, str]] = {
     controller.collapse: (states.SUPERPOSED, states.COLLAPSE),
-    controller.collapse_first: (states.SUPERPOSED, states.COLLAPSE),
     controller.abort: (states.SUPERPOSED, states.ABORT),
     controller.merge: (states.PROMOTED, states.MERGE),
 }
@@ -104,10 +103,6 @@ class CrashMatrixTestCase(CrashTestCase):
     @ddt.data('before', 'after')
     def test_interrupted_late_dirty_collapse_has_one_ending(self, phase: str) -> None:
         self.every_change(controller.collapse, phase, 'late-dirty', late=True)
-
-    @ddt.data('before', 'after')
-    def test_interrupted_removal_after_the_decision_has_one_ending(self, phase: str) -> None:
-        self.every_change(controller.collapse_first, phase, 'late-dirty', late=True)
 
     @ddt.data('before', 'after')
     def test_interrupted_abort_leaves_the_primary_alive(self, phase: str) -> None:

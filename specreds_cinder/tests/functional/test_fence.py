@@ -18,7 +18,6 @@ from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import librados
 from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import states
-from specreds_cinder.superposition.protocol import end
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import fence_base
@@ -132,31 +131,6 @@ class FenceTest(fence_base.FenceTestCase):
         self.assertTrue(self.primary.clients <= self.fenced())
         self.assertEqual(b'\x4c' * 4096, self.contents(self.volume)[:4096])
         self.assert_nothing_left(self.record)
-
-    def test_late_dirty_volume_can_be_opened_before_the_overlay_is_removed(self) -> None:
-        with sp.trace.observe(self.at('fence', 'before', lambda: self.primary.write(0, 0x4c))):
-            self.assertEqual('late-dirty', self.protocol.collapse(
-                self.record, clean=False).outcome)
-        left = self.protocol.reload(self.record)
-        self.assertEqual((states.ABORTING, 'late-dirty'), (left.state, left.outcome))
-        again = self.make_primary(self.volume)
-        with mock.patch.object(end.Ending, '_evict') as evict:
-            self.assertEqual('late-dirty', self.protocol.resume(left))
-        evict.assert_not_called()
-        self.assertEqual(0, again.write(0, 0x51))
-        self.assertTrue(again.clients.isdisjoint(self.fenced()))
-        self.assertTrue(self.primary.clients <= self.fenced())
-        self.assertEqual(b'\x51' * 4096, self.contents(self.volume)[:4096])
-        self.assert_nothing_left(self.record)
-
-    def test_backup_is_evicted_by_the_resumption_of_an_interrupted_decision(self) -> None:
-        with mock.patch.object(end.Ending, '_evict', side_effect=protocol_base.Cut), \
-                sp.trace.observe(self.at('fence', 'before',
-                                         lambda: self.primary.write(0, 0x4c))):
-            self.assertRaises(protocol_base.Cut, self.protocol.collapse, self.record, clean=False)
-        with mock.patch.object(end.Ending, '_evict') as evict:
-            self.assertEqual('late-dirty', self.protocol.resume(self.record))
-        evict.assert_called_once()
 
     def test_newcomer_beside_a_late_dirty_primary_is_fenced(self) -> None:
         came: list[str] = []

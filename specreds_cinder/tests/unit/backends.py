@@ -122,13 +122,11 @@ class Worker:
                 'durable_s': 0.0, 'fence_s': 1.0, 'window_s': 1.5, 'commit_s': 0.01,
                 'total_s': 3.0}
 
-    def _collapse(self, record: dict[str, Any], durable: bool, clean: bool) -> dict[str, Any]:
+    def _collapse(self, record: dict[str, Any], durable: bool) -> dict[str, Any]:
         del durable
         if self.outcome == 'promoted':
             record.update(state='promoted', outcome='promoted')
             self.records.pop(record['predecessor'], None)
-        elif self.outcome == 'late-dirty' and not clean:
-            record.update(state='aborting', outcome='late-dirty')
         else:
             del self.records[record['id']]
         return self._report(self.outcome)

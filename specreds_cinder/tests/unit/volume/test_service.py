@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to the service: create, decide, read."""
 
-import threading
 import time
 from typing import Any
 
@@ -138,7 +137,7 @@ class DecideTest(base.ServiceTestCase):
         self.assertEqual(('promoted', 3.0), (report['outcome'], report['durations']['total']))
         self.assertEqual({'sweep1', 'durable', 'fence', 'window', 'sweep2', 'commit', 'total'},
                          set(report['durations']))
-        self.assertEqual({'superposition': 's1', 'durable': durable, 'clean': False},
+        self.assertEqual({'superposition': 's1', 'durable': durable},
                          dict(self.worker.calls)['collapse'])
         # A promoted volume keeps its overlay until it is merged.
         self.assertEqual({'vol-1': 's1'}, self.back.notes)
@@ -150,7 +149,7 @@ class DecideTest(base.ServiceTestCase):
     def test_dirty_collapse_removes_the_note(self, outcome: str) -> None:
         self.worker.outcome = outcome
         self.assertEqual(outcome, self.service.collapse(self.context, 's1', False)['outcome'])
-        self.until(lambda: (self.worker.records, self.back.notes) == ({}, {}))
+        self.assertEqual({}, self.back.notes)
 
     def test_decision_waits_for_no_notification(self) -> None:
         go, sent = threading.Event(), list[str]()
@@ -166,29 +165,6 @@ class DecideTest(base.ServiceTestCase):
         go.set()
         self.until(lambda: len(sent) == 2)
         self.assertEqual(['superposition.collapse.start', 'superposition.collapse.end'], sent)
-
-    def test_late_dirty_collapse_waits_for_no_removal(self) -> None:
-        self.worker.outcome = 'late-dirty'
-        go = threading.Event()
-        self.addCleanup(go.set)
-        self.worker.hooks['resume'] = lambda: self.assertTrue(go.wait(base.SECONDS))
-        self.assertEqual('late-dirty', self.service.collapse(self.context, 's1', True)['outcome'])
-        # As long as the overlay is not removed, its volume is kept from other operations.
-        self.assertEqual('aborting', self.worker.records['s1']['state'])
-        self.assertEqual({'vol-1': 's1'}, self.back.notes)
-        go.set()
-        self.until(lambda: (self.worker.records, self.back.notes) == ({}, {}))
-
-    def test_removal_that_fails_is_made_by_a_later_pass(self) -> None:
-        self.worker.outcome = 'late-dirty'
-        self.worker.fail['resume'] = exception.SuperpositionUnavailable('no answer')
-        self.service.collapse(self.context, 's1', True)
-        self.until(lambda: 'resume' in self.worker.methods())
-        self.assertEqual({'vol-1': 's1'}, self.back.notes)
-        del self.worker.fail['resume']
-        self.worker.records['s1']['unchanged_seconds'] = 61.0
-        self.service.look_after()
-        self.assertEqual(({}, {}), (self.worker.records, self.back.notes))
 
     def test_refused_collapse_changes_nothing(self) -> None:
         self.worker.fail['collapse'] = exception.SuperpositionConflict('an overlay is open')
