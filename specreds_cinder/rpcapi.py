@@ -77,14 +77,9 @@ class SuperAPI:
                                             brief=brief)
         return result
 
-    def list(self, ctxt: Any, host: str, server_id: str | None = None) -> list[dict[str, Any]]:
-        """Return all superpositions that have a part on a back end.
-
-        :param server_id: only those of a server
-        """
-        result: list[dict[str, Any]] = self._call(
-            ctxt, host, 'list', brief=True,
-            **({} if server_id is None else {'server_id': server_id}))
+    def list(self, ctxt: Any, host: str) -> list[dict[str, Any]]:
+        """Return all superpositions that have a part on a back end."""
+        result: list[dict[str, Any]] = self._call(ctxt, host, 'list', brief=True)
         return result
 
     def check(self, ctxt: Any, hosts: Iterable[str], superposition_id: str) -> dict[str, Any]:

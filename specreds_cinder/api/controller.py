@@ -220,7 +220,7 @@ class SuperpositionsController(wsgi.Controller):
                            ctxt.project_id)
         # No volume has a note of a server's disks: without their back end, the answer "none" could
         # be wrong, and a caller would open the wrong version.
-        superpositions = self._superpositions.list_all(ctxt, query.get('server_id'))
+        superpositions = self._superpositions.list_all(ctxt, with_disks='server_id' in query)
         unreachable = sorted({host for superposition in superpositions
                               for host in superposition.unreachable})
         matching = [superposition for superposition in superpositions

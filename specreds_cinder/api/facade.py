@@ -72,14 +72,13 @@ class Superpositions:
                 f'there is no superposition {superposition_id}')
         return superposition
 
-    def list_all(self, ctxt: Any, server_id: str | None = None) -> list[joined.Superposition]:
+    def list_all(self, ctxt: Any, *, with_disks: bool = False) -> list[joined.Superposition]:
         """Return all superpositions, in the order of their creation.
 
         The list has no sizes of second versions. A superposition that is only on back ends that
         do not answer is listed in state ``unknown``; one of server disks alone is missing then.
 
-        :param server_id: only those of a server, of which those of its disks must not be missing,
-            and those of which the server is unknown
+        :param with_disks: insist on the superpositions of server disks
         :raises SuperpositionUnavailable: the back end of server disks does not answer
         """
         noted = hints.everywhere()
@@ -89,12 +88,12 @@ class Superpositions:
             if host not in noted and host != server_disks.configured():
                 continue
             try:
-                for view in self._rpc.list(ctxt, host, server_id):
+                for view in self._rpc.list(ctxt, host):
                     views.setdefault(view['id'], []).append(view)
             except exception.SuperpositionError as exc:
                 LOG.warning('superpositions of back end %s are listed without details: %s', host,
                             exc.msg)
-                if server_id is not None and host == server_disks.configured():
+                if with_disks and host == server_disks.configured():
                     raise exception.SuperpositionUnavailable(
                         f'back end {host} does not answer, so that superpositions of disks of '
                         f'servers may be missing: repeat the request when it is up') from exc

@@ -10,9 +10,9 @@ Three kinds of objects, all in the pool and namespace of the image headers, besi
 ``specreds.claim.<image id>``
     names the superposition of a volume. It is created exclusively, so there is at most one.
 ``specreds.index``
-    an omap of the superpositions with volumes in this pool and namespace, with their servers. An
-    entry is written before the record and removed after it: a list may find an entry without a
-    record, but misses no record.
+    an omap of the superpositions with volumes in this pool and namespace. An entry is written
+    before the record and removed after it: a list may find an entry without a record, but misses
+    no record.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,20 +48,10 @@ class Claim:
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """An entry of the index.
-
-    :param home: the home of the record
-    :param age_seconds: seconds since the entry was written
-    :param server_id: the server of the superposition; None if the entry names none
-    """
+    """An entry of the index: the home of a record, and seconds since the entry was written."""
 
     home: records.Home
     age_seconds: float
-    server_id: str | None = None
-
-    def may_be_of(self, server_id: str | None) -> bool:
-        """Return whether the record may be that of a server; None stands for any server."""
-        return server_id is None or self.server_id in (None, server_id)
 
 
 class Store:
@@ -76,13 +66,11 @@ class Store:
         :raises Conflict: a record with that id exists
         :raises ClusterTimeout: Ceph did not answer; the record may or may not exist
         """
-        entry = ' '.join((str(record.home), f'{time.time():.6f}',
-                          *(() if record.server_id is None else (record.server_id,))))
         for home in record.homes:
             with self._ioctx(home, 'enter into the index') as io, \
                     trace.change('index.add', f'{home}:{record.id}'), \
                     rados.WriteOpCtx() as op:
-                io.set_omap(op, (record.id,), (entry.encode(),))
+                io.set_omap(op, (record.id,), (f'{record.home} {time.time():.6f}'.encode(),))
                 io.operate_write_op(op, _INDEX)
         try:
             with self._ioctx(record.home, f'create record {record.id}') as io, \
@@ -267,5 +255,5 @@ def _claiming(superposition: str, home: records.Home) -> bytes:
 
 
 def _entry(value: bytes) -> Entry:
-    home, made, *server_id = value.decode().split(' ', 2)
-    return Entry(records.Home.parse(home), time.time() - float(made), *server_id)
+    home, _, made = value.decode().rpartition(' ')
+    return Entry(records.Home.parse(home), time.time() - float(made))

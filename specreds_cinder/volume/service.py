@@ -31,15 +31,13 @@ class BackendSuperpositions(housekeeping.Housekeeping, disk_fence.DiskFence):
         """
         return self._view(self._show(ctxt, superposition_id, brief=brief))
 
-    def list(self, ctxt: Any, brief: bool,
-             server_id: str | None = None) -> builtins.list[base.View]:
+    def list(self, ctxt: Any, brief: bool) -> builtins.list[base.View]:
         """Return all superpositions that have a part on this back end.
 
         :param brief: leave out the sizes of overlays, each of which takes a sweep
-        :param server_id: only those of a server
         """
         return [self._view(shown) if brief else self.get(ctxt, shown['id'], brief=False)
-                for shown in self._worker(ctxt, 'list', server_id=server_id)]
+                for shown in self._worker(ctxt, 'list')]
 
     def eligibility(self, ctxt: Any, volume_ids: Sequence[str],
                     disks: Sequence[str] = ()) -> builtins.list[dict[str, Any]]:

@@ -94,14 +94,13 @@ class Operations:
                  for volume in record.volumes]
         return self._view(record, sizes)
 
-    def list(self, server_id: str | None = None) -> builtins.list[dict[str, Any]]:
-        """Return every superposition of the pools, or of a server, without sizes of overlays."""
+    def list(self) -> builtins.list[dict[str, Any]]:
+        """Return every superposition of the pools, without the sizes of overlays."""
         watched = self._watches.watched()
-        listed = self._records(server_id)
-        if server_id is None:
-            # Another service of a cluster may have ended a superposition that is watched here.
-            for ended in watched - {record.id for record in listed}:
-                self._watches.end(ended)
+        listed = self._records()
+        # Another service of a cluster may have ended a superposition that is watched here.
+        for ended in watched - {record.id for record in listed}:
+            self._watches.end(ended)
         return [self._view(record) for record in listed]
 
     def find(self, image: str) -> dict[str, Any] | None:
@@ -348,10 +347,10 @@ class Operations:
 
     # Records and names
 
-    def _records(self, server_id: str | None = None) -> builtins.list[sp.Record]:
-        """Return the records of all pools, or of a server, oldest first."""
+    def _records(self) -> builtins.list[sp.Record]:
+        """Return the records of all pools, oldest first."""
         by_id = {record.id: record for home in self._homes
-                 for record in self._protocol.list(home, server_id)}
+                 for record in self._protocol.list(home)}
         return sorted(by_id.values(), key=lambda record: record.created_at)
 
     def _get(self, superposition: str) -> sp.Record:

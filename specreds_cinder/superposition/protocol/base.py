@@ -51,20 +51,14 @@ class Base:
         """Return the current record of a superposition."""
         return self.store.read(record.id, record.home)
 
-    def list(self, home: records.Home,
-             server_id: str | None = None) -> 'builtins.list[records.Record]':
-        """Return the superpositions that have a volume in a home, oldest first.
-
-        :param server_id: only those of a server; those of other servers are not read
-        """
+    def list(self, home: records.Home) -> 'builtins.list[records.Record]':
+        """Return the superpositions that have a volume in a home, oldest first."""
         def read(entry: tuple[str, stores.Entry]) -> records.Record | None:
             with contextlib.suppress(errors.NotSuperposed):
                 return self.store.read(entry[0], entry[1].home)
             return None
-        listed = self._each(read, tuple(entry for entry in self.store.index(home).items()
-                                        if entry[1].may_be_of(server_id)))
-        return sorted((record for record in listed if record is not None
-                       and server_id in (None, record.server_id)),
+        listed = self._each(read, tuple(self.store.index(home).items()))
+        return sorted((record for record in listed if record is not None),
                       key=lambda record: record.created_at)
 
     def overlay_bytes(self, record: records.Record) -> int:

@@ -88,9 +88,8 @@ class Worker:
             raise exception.SuperpositionNotFound(f'there is no {superposition}')
         return self.records[superposition]
 
-    def _list(self, server_id: str | None = None) -> list[dict[str, Any]]:
-        return [dict(record) for record in self.records.values()
-                if server_id in (None, record['server_id'])]
+    def _list(self) -> list[dict[str, Any]]:
+        return [dict(record) for record in self.records.values()]
 
     def _show(self, record: dict[str, Any], brief: bool) -> dict[str, Any]:
         if not brief:

@@ -129,7 +129,6 @@ class CallTest(RpcTestCase):
     @ddt.data(
         ('get', (f'{HOST}#pool', 's1'), {'superposition_id': 's1', 'brief': False}),
         ('list', (HOST,), {'brief': True}),
-        ('list', (HOST, 'server'), {'brief': True, 'server_id': 'server'}),
         ('collapse', (HOST, 's1', True), {'superposition_id': 's1', 'durable': True}),
         ('connection', (HOST, 's1', {'host': 'h'}),
          {'superposition_id': 's1', 'connector': {'host': 'h'}}),

@@ -159,33 +159,6 @@ class StoreTest(testtools.TestCase):
             self.assertEqual(record.Home('volumes', 'tenant'), index['00'].home)
             self.assertGreater(index['00'].age_seconds, 59)
 
-    def test_records_of_other_servers_are_not_read(self) -> None:
-        read: list[str] = []
-
-        def look(superposition: str, _home: record.Home) -> record.Record:
-            read.append(superposition)
-            return dataclasses.replace(self.record, id=superposition, server_id=(
-                None if superposition == 'none' else 'mine'))
-        cluster: Any = fakes.Cluster(io=self.io)
-        listing = base.Base(cluster)
-        self.io.omap = {'mine': b'volumes 0 mine', 'none': b'volumes 0', **{
-            f'other-{number}': f'volumes 0 other {number}'.encode() for number in range(50)}}
-        self.patch(listing.store, 'read', look)
-        home = record.Home('volumes')
-        self.assertEqual(['mine'], [each.id for each in listing.list(home, 'mine')])
-        # An entry of an earlier release names no server.
-        self.assertEqual(['mine', 'none'], sorted(read))
-        self.assertEqual('other 7', listing.store.index(home)['other-7'].server_id)
-        self.assertEqual(52, len(listing.list(home)))
-
-    def test_index_names_the_server_of_a_record(self) -> None:
-        entries: list[bytes] = []
-        self.patch(self.io, 'set_omap', lambda _op, _keys, values: entries.extend(values))
-        for server_id in (None, 'a-server'):
-            self.store.create(dataclasses.replace(self.record, server_id=server_id))
-            self.assertEqual(server_id, store._entry(entries[-1]).server_id)
-            self.assertEqual(self.record.home, store._entry(entries[-1]).home)
-
     def test_missing_records_are_found_without_reading_any(self) -> None:
         aio = fakes.AioIoctx({b'specreds.super.a': 3, b'specreds.super.c': 9})
         cluster: Any = fakes.Cluster(io=self.io, aio=aio)

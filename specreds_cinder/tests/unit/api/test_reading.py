@@ -105,7 +105,7 @@ class TestList(base.APITestCase):
                 base.OTHER_ID, (base.SECOND,), host=base.OTHER_HOST, lead=base.OTHER_HOST,
                 members=[base.OTHER_HOST], created_at='2026-01-02T03:04:04Z', server_id=None,
                 state='promoted')]}
-        self.rpc.list.side_effect = lambda _ctxt, host, _server_id: self.views[host]
+        self.rpc.list.side_effect = lambda _ctxt, host: self.views[host]
         self.rpc.get.side_effect = lambda _ctxt, host, _id, brief: self.views[host][0]
 
     def ids(self, query: str = '', **how: Any) -> list[str]:
@@ -173,12 +173,6 @@ class TestList(base.APITestCase):
         superpositions = self.done(200, 'GET', f'{base.BASE}/detail?sizes=1')['superpositions']
         self.assertEqual([base.OTHER_ID, base.ID], [each['id'] for each in superpositions])
 
-    def test_back_ends_are_asked_for_the_superpositions_of_a_server_alone(self) -> None:
-        self.ids(f'?server_id={base.SERVER}')
-        self.ids()
-        self.assertEqual([base.SERVER] * 2 + [None] * 2,
-                         [call.args[2] for call in self.rpc.list.call_args_list])
-
     def test_list_is_limited_to_the_project(self) -> None:
         self.views[base.HOST][0]['project_id'] = base.OTHER_PROJECT
         self.assertEqual([base.OTHER_ID], self.ids(ctxt=base.caller('reader')))
@@ -195,7 +189,7 @@ class TestList(base.APITestCase):
         self.refused(404, 'GET', f'{base.BASE}/{base.ID}', ctxt=ctxt)
 
     def test_state_is_unknown_where_a_back_end_does_not_answer(self) -> None:
-        def listed(_ctxt: Any, host: str, _server_id: str | None) -> Any:
+        def listed(_ctxt: Any, host: str) -> Any:
             if host == base.HOST:
                 raise exception.SuperpositionUnavailable('no answer')
             return self.views[host]
