@@ -51,7 +51,7 @@ OPTIONS: list[cfg.Opt] = [
                help='Seconds that the volume service waits after a promotion, or after handing '
                     'out a connection, before it merges the volume. A hypervisor has this time '
                     'to open the volume.'),
-    cfg.IntOpt('merges', default=8, min=1, max=64,
+    cfg.IntOpt('merges', default=2, min=1, max=16,
                help='Number of merges that the volume service of a back end runs concurrently, '
                     'each of which is a process. merge_backend_bytes_per_second limits their '
                     'rate.'),

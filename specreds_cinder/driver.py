@@ -191,9 +191,12 @@ class SuperRBDDriver(rbd.RBDDriver):
                         'size_bytes': overlay['size_bytes']},
         }
         if overlay['layers']:
-            # Between the two, topmost first; nothing writes to them.
-            info['data']['superposition']['layers'] = [
-                {'name': layer, 'format': 'qcow2'} for layer in overlay['layers']]
+            # Topmost first; nothing writes to them. A client that knows only one overlay must not
+            # find the image that it expects right below it.
+            backing, *below = [
+                *({'name': layer, 'format': 'qcow2'} for layer in overlay['layers']),
+                info['data']['superposition']['backing']]
+            info['data']['superposition'].update(backing=backing, below=below)
         return info
 
     # Operations that are refused while a volume is superposed

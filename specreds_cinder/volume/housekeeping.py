@@ -32,6 +32,9 @@ class Housekeeping(decisions.Decisions):
         :param cut_off: take every unfinished step for interrupted, however recent it is
         """
         ctxt = context.get_admin_context()
+        # Notes are older than what is listed: a note that a promotion has replaced since would be
+        # missed, and be put in the place of that of its successor.
+        noted = hints.on(self._host)
         try:
             superpositions = self._worker(ctxt, 'list')
         except exception.SuperpositionError as exc:
@@ -39,7 +42,6 @@ class Housekeeping(decisions.Decisions):
                         'pass: %s', self._host, exc.msg)
             return
         self._bandwidth.replace(superpositions)
-        noted = hints.on(self._host)
         again = {shown['predecessor'] for shown in superpositions}
         # Thousands may wait for their merges: those whose servers wait for a decision go first.
         # specreds-super made what has no members, and Cinder leaves it to specreds-super.

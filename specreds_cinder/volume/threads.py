@@ -38,7 +38,13 @@ class Threads:
             if self._working >= self._count:
                 return
             self._working += 1
-        threading.Thread(target=self._work, daemon=True).start()
+        try:
+            threading.Thread(target=self._work, daemon=True).start()
+        except RuntimeError:
+            # The function waits for the next one that comes.
+            LOG.exception('cannot start a thread')
+            with self._lock:
+                self._working -= 1
 
     def _work(self) -> None:
         while True:
@@ -47,7 +53,13 @@ class Threads:
                     self._working -= 1
                     return
                 function = self._waiting.popleft()
-            _call(function)
+            try:
+                _call(function)
+            except BaseException:
+                # It is not the end of the threads.
+                with self._lock:
+                    self._working -= 1
+                raise
 
 
 def each(items: Iterable[_T], work: Callable[[_T], None], count: int,

@@ -153,8 +153,11 @@ class Ending(clients.Clients):
         superposition may have fenced the same clients.
         """
         if clients:
-            self.fence.open(clients)
-            self._restore_fence(record, clients)
+            try:
+                self.fence.open(clients)
+            finally:
+                # After an error it may be lifted all the same, later.
+                self._restore_fence(record, clients)
 
     @succession.repeated
     def _restore_fence(self, record: records.Record, clients: frozenset[str]) -> None:

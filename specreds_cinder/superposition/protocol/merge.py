@@ -154,6 +154,9 @@ class Merge(end.Ending):
             # write to a volume that a server uses. The contents of the record stay as they are.
             nonlocal record
             record = self.store.swap(record, record)
+        # Of two that begin together, one ends here: its qemu-img, killed below, would leave a
+        # watch of the overlay, for which any merge waits half a minute.
+        announce()
         try:
             merges.offline(self.cluster, record, self.fence, self.ledger, announce, rate,
                            self.settings.merge_stall_s, progress, keys)

@@ -271,10 +271,10 @@ class CloudTestCase(testtools.TestCase):
         if info['driver_volume_type'] == 'rbd':
             return {'driver': 'raw', 'file': image(info['data']['name'])}
         versions = info['data']['superposition']
-        layers = versions.get('layers', [])
+        *layers, parent = versions['backing'], *versions.get('below', ())
         self.assertEqual('rbd_super_chain' if layers else 'rbd_super',
                          info['driver_volume_type'])
-        node = {'driver': 'raw', 'file': image(versions['backing']['name'])}
+        node = {'driver': 'raw', 'file': image(parent['name'])}
         for overlay in (*reversed(layers), versions['overlay']):
             node = {'driver': overlay['format'], 'file': image(overlay['name']), 'backing': node}
         return node

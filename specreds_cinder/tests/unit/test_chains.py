@@ -27,10 +27,10 @@ class ChainTest(test_driver.DriverTestCase):
         # A client that knows only one overlay must not leave out the others.
         self.assertEqual('rbd_super_chain', info['driver_volume_type'])
         child = info['data']['superposition']
-        self.assertEqual([{'name': layer, 'format': 'qcow2'} for layer in layers],
-                         child['layers'])
-        self.assertEqual(('pool/volume-1.super-s1', 'pool/volume-1'),
-                         (child['overlay']['name'], child['backing']['name']))
+        self.assertEqual([*((layer, 'qcow2') for layer in layers), ('pool/volume-1', 'raw')],
+                         [(image['name'], image['format'])
+                          for image in (child['backing'], *child['below'])])
+        self.assertEqual('pool/volume-1.super-s1', child['overlay']['name'])
 
     def test_superposition_that_has_taken_the_place_of_another_is_connected(self) -> None:
         successor = test_driver.superposition('promoted') | {'id': 's2'}

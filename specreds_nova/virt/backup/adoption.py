@@ -28,7 +28,8 @@ from specreds_nova import exception
 from specreds_nova.virt.backup import backups as backup_module
 from specreds_nova.virt.backup import host as backup_host
 from specreds_nova.virt.backup import journal as journals
-from specreds_nova.virt.disks import volume_driver
+from specreds_nova.virt.disks import connections
+from specreds_nova.virt.merge import pivot
 
 LOG = logging.getLogger(__name__)
 
@@ -163,7 +164,7 @@ class Adoption:
             if not self._backups.runs(record):
                 self._backups.fail(record, 'its QEMU had ended; Nova starts the server again')
                 return None
-            if self._host.cinder.state(record.superposition_id) is None:
+            if self._host.cinder.state(record.superposition_id) in pivot.ENDED:
                 raise exception.BackupConflict(
                     f'backup {record.backup_id} of server {instance.uuid} is overtaken: '
                     f'superposition {record.superposition_id} is gone, as its volumes were '
@@ -183,14 +184,16 @@ class Adoption:
         devices = evacuation.attach(context, instance, evacuation.bdms)
         for volume in devices['block_device_mapping']:
             connection = volume['connection_info']
-            if connection['driver_volume_type'] in volume_driver.CHAINED:
+            if connections.superposition_of(connection) == record.superposition_id:
                 continue
             if volume.volume_id not in record.volume_ids:
                 self._plug(context, instance, volume)
             else:
-                LOG.error('Cinder connects volume %s by %s although it was promoted with '
-                          'superposition %s: do not stop the server before an operator has '
-                          'looked at it', volume.volume_id, connection['driver_volume_type'],
+                LOG.error('Cinder connects volume %s by %s, with superposition %s, although it '
+                          'was promoted with superposition %s: do not stop the server before an '
+                          'operator has looked at it', volume.volume_id,
+                          connection['driver_volume_type'],
+                          connections.superposition_of(connection),
                           record.superposition_id, instance=instance)
         instance.task_state = task_states.REBUILD_SPAWNING
         instance.save(expected_task_state=[task_states.REBUILD_BLOCK_DEVICE_MAPPING])

@@ -103,9 +103,10 @@ def configured(disk: vconfig.LibvirtConfigGuestDisk) -> vconfig.LibvirtConfigGue
     if connection is None:
         return volume_driver.ChainedDisk.of(disk) if protection.applies() else disk
     superposition = connection['data']['superposition']
-    if superposition['backing']['name'] != image:
+    superposed = volume_driver.images_below(superposition)[-1]['name']
+    if superposed != image:
         raise errors.VersionUnknown(
-            f'Cinder has superposed {superposition["backing"]["name"]}, but Nova opens {image}: '
+            f'Cinder has superposed {superposed}, but Nova opens {image}: '
             f'server_disks_pool of cinder.conf has to be images_rbd_pool of nova.conf')
     return volume_driver.chain(disk, superposition)
 

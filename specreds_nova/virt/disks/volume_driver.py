@@ -120,6 +120,11 @@ class ChainedVolumeDriver(net.LibvirtNetVolumeDriver):
         return chain(conf, superposition) if chained else ChainedDisk.of(conf)
 
 
+def images_below(superposition: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the images below the overlay, topmost first: the last one is that of the volume."""
+    return [superposition['backing'], *superposition.get('below', ())]
+
+
 def chain(conf: vconfig.LibvirtConfigGuestDisk, superposition: Mapping[str, Any]) -> ChainedDisk:
     """Return the disk that goes through overlays, from the configuration of the plain disk.
 
@@ -131,8 +136,8 @@ def chain(conf: vconfig.LibvirtConfigGuestDisk, superposition: Mapping[str, Any]
     # Nova names no driver for disks that it keeps in RBD itself.
     disk.driver_name = disk.driver_name or 'qemu'
     disk.driver_format = overlay['format']
-    disk.backing = tuple(BackingImage(image['name'], image['format']) for image in (
-        *superposition.get('layers', ()), superposition['backing']))
+    disk.backing = tuple(BackingImage(image['name'], image['format'])
+                         for image in images_below(superposition))
     disk.speculative = bool(superposition['speculative'])
     if disk.speculative:
         disk.config = ceph_conf.path()

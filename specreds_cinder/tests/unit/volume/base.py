@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of the volume service share."""
 
+from collections.abc import Callable
 import threading
 import time
 from typing import Any
@@ -43,9 +44,13 @@ class ServiceTestCase(testtools.TestCase):
     def merged(self, other: service.BackendSuperpositions | None = None) -> None:
         """Wait until no merge runs."""
         merging = (other or self.service)._merging
+        self.until(lambda: not merging)
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until a thread of the service has brought about a condition."""
         waiting = threading.Event()
         for _ in range(SECONDS * 100):
-            if not merging:
+            if condition():
                 return
             waiting.wait(0.01)
-        self.fail('a merge does not end')
+        self.fail('a thread of the service does not end')

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A promoted superposition that is not merged yet is superposed again."""
 
+from typing import Any
+
 import ddt
+import fixtures
 
 from specreds_cinder import exception
 from specreds_cinder.tests.unit.volume import base
@@ -132,3 +135,17 @@ class LookAfterTest(AgainTestCase):
             self.back.notes['vol-1'], self.back.again['vol-1'] = 's1', 's2'
             self.service.look_after()
             self.assert_notes('s2')
+
+    def test_pass_keeps_the_note_of_a_promotion_that_it_did_not_list(self) -> None:
+        call = self.worker.call
+
+        def promote_after_list(ctxt: Any, method: str, **arguments: Any) -> Any:
+            answer = call(ctxt, method, **arguments)
+            if method == 'list' and 's1' in self.worker.records:
+                answer = [dict(shown) for shown in answer]
+                self.service.collapse(self.context, 's2', True)
+            return answer
+        self.useFixture(fixtures.MockPatchObject(self.worker, 'call', promote_after_list))
+        self.service.look_after()
+        self.assertNotIn('s1', self.worker.records)
+        self.assert_notes('s2')

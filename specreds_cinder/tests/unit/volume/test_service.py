@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to the service: create, decide, read."""
 
+import threading
 import time
 from typing import Any
 

@@ -30,6 +30,7 @@ class AdoptionTest(base.TestCase):
         self.instance.save.side_effect = lambda expected_task_state: self.order.append(
             (self.instance.task_state, expected_task_state))
         self.kinds = {base.VOLUME: 'rbd_super'}
+        self.connected = base.SUPERPOSITION
         self.api = self.driver._volume_api
         self.api.attachment_get_all.return_value = [{'id': 'a1'}, {'id': 'left over'}]
 
@@ -44,10 +45,14 @@ class AdoptionTest(base.TestCase):
         for letter, (volume_id, kind) in zip('ab', self.kinds.items(), strict=False):
             device = mock.MagicMock(volume_id=volume_id)
             device.__getitem__.side_effect = {
-                'connection_info': {'driver_volume_type': kind}, 'disk_bus': 'virtio',
+                'connection_info': self.connection(kind), 'disk_bus': 'virtio',
                 'device_type': 'disk', 'mount_device': f'/dev/vd{letter}'}.get
             devices.append(device)
         return {'block_device_mapping': devices}
+
+    def connection(self, kind: str) -> dict[str, Any]:
+        """Return Cinder's connection of a type."""
+        return {'driver_volume_type': kind, 'data': {'superposition': {'id': self.connected}}}
 
     def adopt(self) -> journals.Record | None:
         return self.adoption.adopt(adoption.Evacuation(
@@ -84,7 +89,7 @@ class AdoptionTest(base.TestCase):
     def test_volume_that_was_attached_since_the_start_is_plugged(self) -> None:
         self._adopt_with_a_late_volume(base.VOLUME)
         self.driver.attach_volume.assert_called_once_with(
-            mock.sentinel.context, {'driver_volume_type': 'rbd'}, self.instance, '/dev/vdb',
+            mock.sentinel.context, self.connection('rbd'), self.instance, '/dev/vdb',
             disk_bus='virtio', device_type='disk',
             encryption=self.driver._get_volume_encryption.return_value)
 
@@ -103,8 +108,16 @@ class AdoptionTest(base.TestCase):
         self.kinds[base.VOLUME] = 'rbd'
         logged = self.useFixture(fixtures.FakeLogger(level=logging.ERROR))
         self.adopt()
-        self.assertIn(f'Cinder connects volume {base.VOLUME} by rbd although', logged.output)
+        self.assertIn(f'Cinder connects volume {base.VOLUME} by rbd, with superposition None, '
+                      f'although', logged.output)
         self.driver.attach_volume.assert_not_called()
+
+    def test_volume_of_the_backup_that_was_superposed_again_is_an_error(self) -> None:
+        self.record(journals.PROMOTED, opened=True, volume_ids=[base.VOLUME])
+        self.kinds[base.VOLUME], self.connected = 'rbd_super_chain', 'another'
+        logged = self.useFixture(fixtures.FakeLogger(level=logging.ERROR))
+        self.adopt()
+        self.assertIn('by rbd_super_chain, with superposition another, although', logged.output)
 
     def test_server_without_a_running_backup_is_not_adopted(self) -> None:
         self.assertIsNone(self.adopt())
@@ -135,9 +148,10 @@ class AdoptionTest(base.TestCase):
 
     def test_overtaken_backup_is_not_adopted(self) -> None:
         self.record(journals.PROMOTED, opened=True)
-        self.cinder.state.return_value = None
-        error = self.assertRaises(nova_exception.InstanceFaultRollback, self.adopt)
-        self.assertIn('superposed again', str(error.inner_exception))
+        for state in (None, 'merged'):
+            self.cinder.state.return_value = state
+            error = self.assertRaises(nova_exception.InstanceFaultRollback, self.adopt)
+            self.assertIn('superposed again', str(error.inner_exception))
         self.assertEqual(('promoted', []), (self.phase(), self.order))
         self.launcher.remove.assert_not_called()
 

@@ -221,6 +221,16 @@ class ConfiguredTest(ServerDisksTestCase):
         [disk] = self.ours._get_guest_storage_config(mock.Mock(), self.server)
         self.assertIs(self.theirs, disk)
 
+    def test_disk_that_was_superposed_again_goes_through_all_overlays(self) -> None:
+        self.record(journals.ADOPTED)
+        chained = connection()
+        superposition = chained['data']['superposition']
+        superposition['below'] = [superposition['backing']]
+        superposition['backing'] = {'name': f'{_OVERLAY}-1', 'format': 'qcow2'}
+        self.cinder.disk_connections.return_value = {_ROOT: chained}
+        self.assertEqual([_OVERLAY, f'{_OVERLAY}-1', f'vms/{_ROOT}'], [
+            source.get('name') for source in self.configured().iter('source')])
+
     def test_overlay_of_another_pool_is_refused(self) -> None:
         self.record(journals.ADOPTED)
         self.cinder.disk_connections.return_value = {_ROOT: connection(pool='other')}

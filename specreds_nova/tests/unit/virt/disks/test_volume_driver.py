@@ -88,7 +88,8 @@ class ChainTest(base.TestCase):
         superposition = self.chained['data']['superposition']
         overlay, volume = (superposition[image]['name'] for image in ('overlay', 'backing'))
         layers = [f'{volume}.super-2', f'{volume}.super-1']
-        superposition['layers'] = [{'name': name, 'format': 'qcow2'} for name in layers]
+        superposition['backing'], *superposition['below'] = [
+            *({'name': name, 'format': 'qcow2'} for name in layers), superposition['backing']]
         self.chained['driver_volume_type'] = 'rbd_super_chain'
         disk = store = etree.fromstring(self.xml(self.chained))
         names, formats = [], [disk.find('driver').get('type')]
