@@ -154,7 +154,7 @@ class TestSecondBackup(life.LifeTestCase):
         second = self._begin_again(first)
         self.assertEqual('dirty', self.drill.collapse(second))
         self.drill.backups.abort({}, second.host, second.id)
-        self.assertNothingLeft(second)
+        self.assertNothingLeft(second, bound_to=base.BACKUP)
         self.assertEqual(name, self.guest_name(server))
         self.drill.adopt(first)
         self.drill.merged(first)
