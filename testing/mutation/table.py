@@ -296,7 +296,7 @@ MUTATIONS = (
              f'{_UNIT}.test_end.LiftTest.'
              'test_client_that_an_ended_superposition_has_fenced_for_good_is_fenced_again'),
     Mutation('late-unfence-not-mended', f'{_SUPERPOSITION}/protocol/end.py',
-             '            self._restore_fence(record, clients)\n', '',
+             '                self._restore_fence(record, clients)\n', '                pass\n',
              f'{_FUNCTIONAL}.test_fence.FenceTest.'
              'test_unfence_that_hangs_leaves_a_later_fence_in_force'),
     Mutation('decision-without-its-fence-not-repeated', f'{_SUPERPOSITION}/protocol/end.py',
