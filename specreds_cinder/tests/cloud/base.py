@@ -271,7 +271,8 @@ class CloudTestCase(testtools.TestCase):
         if info['driver_volume_type'] == 'rbd':
             return {'driver': 'raw', 'file': image(info['data']['name'])}
         versions = info['data']['superposition']
-        *layers, parent = versions['backing'], *versions.get('below', ())
+        below = [versions['backing'], *versions.get('below', ())]
+        layers, parent = below[:-1], below[-1]
         self.assertEqual('rbd_super_chain' if layers else 'rbd_super',
                          info['driver_volume_type'])
         node = {'driver': 'raw', 'file': image(parent['name'])}
