@@ -160,16 +160,16 @@ class TestSecondBackup(life.LifeTestCase):
         self.drill.merged(first)
         self.assertEqual(name, self.guest_name(server))
 
-    def test_first_backup_that_hung_is_ended_when_it_wakes(self) -> None:
+    def test_first_backup_without_storage_is_ended_when_it_has_it_again(self) -> None:
         server = self.boot()
         self.host(base.PRIMARY).kill()
         first = self.begin(server)
         self.drill.promote(first)
         name = self.guest_name(server)
-        self.host(base.BACKUP).hang()
+        self.host(base.BACKUP).cut(storage=True)
         second = self._begin_again(first)
         self._finish(first, second)
-        self.host(base.BACKUP).resume()
+        self.host(base.BACKUP).heal()
         self.wait('the first backup to be ended',
                   lambda: self.drill.pid(server, base.BACKUP) is None)
         self.wait('the first backup to be removed',
