@@ -77,8 +77,10 @@ class Storage:
         if not overlay.is_named(ref.image):
             return None
         above = self._latch.closed_by(ref, image_id)
-        entry = self._store.index(ref.home).get(above) if above is not None else None
-        return self._read(above, entry.home) if above is not None and entry is not None else None
+        if above is None:
+            return None
+        entry = self._store.index(ref.home).get(above)
+        return None if entry is None else self._read(above, entry.home)
 
     def _read(self, superposition: str, home: records.Home) -> records.Record | None:
         with contextlib.suppress(errors.NotSuperposed):
