@@ -83,38 +83,8 @@ class TestSecondHost(life.LifeTestCase):
         self.assert_filled(recovery, 192, base.OTHER)
 
 
-class TestSecondBackup(life.LifeTestCase):
+class TestSecondBackup(life.SecondBackupTestCase):
     """The host of a promoted backup dies before the merge, and the server gets a second backup."""
-
-    def _begin_again(self, first: drills.Recovery) -> drills.Recovery:
-        """Start a second backup on the remaining host."""
-        second = self.drill.recovery(first.server, base.OTHER,
-                                     self.drill.superpose(first.server, again=True))
-        self.addCleanup(self.end, second)
-        self.drill.begin(second)
-        self.drill.ready(second)
-        self.assertEqual('promoted', self.drill.state(first))
-        # Its own overlay, that of the first backup, and the volume.
-        overlays = [f'volumes/volume-{first.server.volumes[0]}.super-{each.superposition[:13]}'
-                    for each in (second, first)]
-        self.assertEqual([*overlays, f'volumes/volume-{first.server.volumes[0]}'],
-                         self.images(second))
-        return second
-
-    def _finish(self, first: drills.Recovery, second: drills.Recovery) -> None:
-        """Promote the second backup, have Nova adopt it, and wait until it is merged."""
-        self.drill.promote(second)
-        self.assertIsNone(self.drill.state(first))
-        self.assertEqual('promoted', self.drill.state(second))
-        server = self.drill.show(second.server.id)
-        self.drill.force_down(server['OS-EXT-SRV-ATTR:host'])
-        adopted = self.drill.evacuate(second.server, base.OTHER)
-        pid = self.drill.pid(adopted, base.OTHER)
-        self.assertIsNotNone(pid)
-        self.wait_answer(adopted)
-        self.drill.merged(second)
-        self.assertEqual(pid, self.drill.pid(adopted, base.OTHER))
-        self.assert_plain_and_durable(second)
 
     def test_backup_host_dies_before_the_adoption(self) -> None:
         server = self.boot(image='g2')
@@ -126,8 +96,8 @@ class TestSecondBackup(life.LifeTestCase):
         self.drill.promote(first)
         client.wait_more(100)
         self.host(base.BACKUP).kill()
-        second = self._begin_again(first)
-        self._finish(first, second)
+        second = self.begin_again(first)
+        self.finish(first, second)
         client.wait_more(50)
         client.stop()
         client.assert_nothing_lost()
@@ -141,40 +111,8 @@ class TestSecondBackup(life.LifeTestCase):
         # The merge begins three seconds after the adoption.
         self.drill.adopt(first)
         self.host(base.BACKUP).kill()
-        self._finish(first, self._begin_again(first))
+        self.finish(first, self.begin_again(first))
         self.assert_filled(first, 64, base.OTHER)
-
-    def test_first_backup_that_lives_goes_on(self) -> None:
-        server = self.boot()
-        self.host(base.PRIMARY).kill()
-        first = self.begin(server)
-        self.drill.promote(first)
-        name = self.guest_name(server)
-        self.heartbeat(server, 0.2)
-        second = self._begin_again(first)
-        self.assertEqual('dirty', self.drill.collapse(second))
-        self.drill.backups.abort({}, second.host, second.id)
-        self.assertNothingLeft(second, bound_to=base.BACKUP)
-        self.assertEqual(name, self.guest_name(server))
-        self.drill.adopt(first)
-        self.drill.merged(first)
-        self.assertEqual(name, self.guest_name(server))
-
-    def test_first_backup_without_storage_is_ended_when_it_has_it_again(self) -> None:
-        server = self.boot()
-        self.host(base.PRIMARY).kill()
-        first = self.begin(server)
-        self.drill.promote(first)
-        name = self.guest_name(server)
-        self.host(base.BACKUP).cut(storage=True)
-        second = self._begin_again(first)
-        self._finish(first, second)
-        self.host(base.BACKUP).heal()
-        self.wait('the first backup to be ended',
-                  lambda: self.drill.pid(server, base.BACKUP) is None)
-        self.wait('the first backup to be removed',
-                  lambda: self.drill.status(first)['phase'] == 'failed')
-        self.assertNotEqual(name, self.guest_name(server))
 
 
 class TestCutOff(life.LifeTestCase):
