@@ -82,6 +82,12 @@ class Compute(Protocol):
         :raises exception.Refused: Nova refuses
         """
 
+    def stop(self, server_id: str) -> None:
+        """Have Nova stop a server.
+
+        :raises exception.Refused: Nova refuses
+        """
+
     def runs(self, server_id: str) -> bool:
         """Return whether the domain of a server runs, as its host reports.
 

@@ -4,6 +4,7 @@
 import dataclasses
 
 _TENANTS = 'specreds_nova.tests.engine_stories.test_tenants.TestTenants'
+_PENDING = 'specreds_nova.tests.engine_stories.test_pending.TestPending'
 _UNMERGED = 'specreds_nova.tests.stories.test_unmerged.TestUnmerged'
 _ALLOWED = ('specreds_nova.tests.cloud.test_afterwards.TestBeforeTheMerge.'
             'test_allowed_operations_keep_the_overlay')
@@ -51,13 +52,15 @@ class Action:
 
 
 ACTIONS = (
-    Action('stop', _SPARED, f'{_BUSY}; before that, it stays stopped', _WORKS,
+    Action('stop', _SPARED, f'{_BUSY}; before that, it is stopped when it is adopted', _WORKS,
            (f'{_TENANTS}.test_stopped_server_stays_stopped', _EVACUATED,
+            f'{_PENDING}.test_server_that_is_stopped_after_the_decision_stays_stopped',
             'specreds_nova.tests.unit.virt.backup.test_adoption.GiveBackTest.'
             'test_server_that_a_user_has_stopped_stays_stopped', _ALLOWED)),
-    Action('reboot', 'works; the recovery continues', 'refused on the failed host',
-           'works; the merge starts again',
-           (f'{_TENANTS}.test_rebooted_server_serves_on_one_host', _FAILED_HOST, _ALLOWED)),
+    Action('reboot', 'works; the recovery continues',
+           'refused on the failed host; dropped if that is dead', 'works; the merge starts again',
+           (f'{_TENANTS}.test_rebooted_server_serves_on_one_host', _FAILED_HOST, _ALLOWED,
+            f'{_PENDING}.test_reboot_during_the_race_does_not_keep_the_server_there')),
     Action('pause', _SPARED, _BUSY, _WORKS,
            (f'{_TENANTS}.test_paused_server_stays_paused', _EVACUATED, _ALLOWED)),
     Action('suspend', _SPARED, _BUSY, _LATER,
@@ -108,8 +111,10 @@ ACTIONS = (
             f'{_REQUESTS}.test_second_evacuation_is_not_refused_for_the_first',
             'specreds_nova.tests.stories.test_killed.TestKilled.'
             'test_promoted_backup_that_dies_is_evacuated')),
-    Action('delete', _SPARED, _UNTESTED, 'works; the volumes are merged before they are deleted',
+    Action('delete', _SPARED, 'works; the volumes are deleted after it',
+           'works; the volumes are merged before they are deleted',
            (f'{_TENANTS}.test_deleted_server_leaves_nothing',
+            f'{_PENDING}.test_server_that_is_deleted_after_the_decision_leaves_nothing',
             f'{_UNMERGED}.test_delete_ends_the_superposition')),
     Action('lock', 'works; the recovery continues', _UNTESTED, _UNTESTED,
            (f'{_TENANT}.test_what_no_user_asks_for_does_not',)),

@@ -221,6 +221,10 @@ class Compute:
     def _reboot(self, server: parts.Server) -> None:
         self._cloud.reboot(server)
 
+    def stop(self, server_id: str) -> None:
+        """Stop a server for its owner."""
+        self._line.call('nova', 'stop', lambda: self._cloud.stop(server_id))
+
     def runs(self, server_id: str) -> bool:
         """Return whether a server runs."""
         def act() -> bool:

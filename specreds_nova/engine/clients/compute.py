@@ -197,6 +197,10 @@ class Compute:
         """Have Nova reboot a server on its host, hard."""
         self._act(server_id, {'reboot': {'type': 'HARD'}})
 
+    def stop(self, server_id: str) -> None:
+        """Have Nova stop a server."""
+        self._act(server_id, {'os-stop': None})
+
     def runs(self, server_id: str) -> bool:
         """Return whether the domain of a server runs, as its host reports."""
         try:

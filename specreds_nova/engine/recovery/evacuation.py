@@ -13,6 +13,7 @@ from specreds_nova.engine import model
 from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import crowds
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import destination
 
@@ -65,6 +66,7 @@ class _Evacuation:
         # Times of the last look at the server, and of the last one at Nova's evacuation of it.
         self._read = self._looked = run.now
         self._started = float('-inf')
+        self._stops = False  # whether a user has asked the failed host to stop the server
         # Times since which hosts are silent.
         self._silent: dict[str, float] = {}
         # The destination that has begun to work, the time at which that was seen, and the id of
@@ -88,6 +90,7 @@ class _Evacuation:
             moved = server.host != self._source and server.task is None
             if moved and not self._stopped(server):
                 self._detail['host'] = server.host
+                self._stop(server)
                 return None
             if run.now >= until:
                 return verdicts.StepVerdict(
@@ -143,9 +146,18 @@ class _Evacuation:
         self._started = run.now
         LOG.warning('recovery %s: Nova has stopped the server after its evacuation: it is started '
                     'on %s', run.id, server.host)
+        self._request(run.context.compute.reboot, server)
+
+    def _stop(self, server: model.Server) -> None:
+        """Stop an evacuated server if a user has asked for that before its evacuation."""
+        if self._stops and server.status == 'ACTIVE':
+            self._request(self._run.context.compute.stop, server)
+
+    def _request(self, act: Callable[[str], None], server: model.Server) -> None:
         try:
-            run.context.compute.reboot(server.id)
+            act(server.id)
         except (exception.Refused, exception.Unreachable) as exc:
+            LOG.warning('recovery %s: %s', self._run.id, exc)
             self._detail['refused'] = str(exc)
 
     def _due(self) -> bool:
@@ -173,14 +185,14 @@ class _Evacuation:
         return self._run.lost(host, self._silent.setdefault(host, self._run.now))
 
     def _stuck(self, server: model.Server) -> bool:
-        """Return whether the evacuation hangs in Nova, so that it has to be requested again."""
+        """Return whether what Nova is doing hangs, so that the evacuation has to be requested."""
         run = self._run
         if run.now - self._looked < _ASK_AGAIN:
             return False
         self._looked = run.now
         moving = run.insist(run.context.compute.evacuation, server.id)
         if moving is None:
-            return False
+            return tenant.left_to_host(server) and self._lost(self._source)
         host = moving.host
         if not self._lost(host):
             return self._dropped(moving, server) or self._backup_serves(host)
@@ -282,6 +294,7 @@ class _Evacuation:
                     self._times -= 1
                     return
             self._claimed = None
+            self._stops |= server.task == tenant.STOPPING
             if not as_it_is:
                 compute.reset(server.id)
             compute.evacuate(server.id, host, force)

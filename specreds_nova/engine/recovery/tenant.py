@@ -28,7 +28,11 @@ _PATIENCE = 10.0
 _LOOK = 0.01
 # Tasks of Nova after which the server runs: its backup serves as well.
 _HARMLESS = ('reboot', 'powering-on', 'image_', 'updating_password')
-_STOPPING = 'powering-off'
+STOPPING = 'powering-off'
+# Beginnings of the tasks that the host of a server does alone. Deletions are not among them, nor
+# what moves the server: they can be requested again, or have begun on another host.
+_OF_ITS_HOST = ('reboot', 'powering-', 'pausing', 'unpausing', 'suspending', 'resuming', 'image_',
+                'shelving', 'rescuing', 'unrescuing', 'updating_password', 'resize_prep')
 # States of a server that no user has requested.
 _UNASKED = ('ACTIVE', 'ERROR', 'REBOOT', 'HARD_REBOOT', 'UNKNOWN')
 _STOPPED = 'SHUTOFF'
@@ -77,6 +81,15 @@ def objection(run: runs.Run) -> verdicts.StepVerdict | None:
     Nova may take long to answer, and the host may be back by then.
     """
     return run.spared() or verdict(run) or run.lives()
+
+
+def left_to_host(server: model.Server) -> bool:
+    """Return whether the task of a server remains as long as its host does not do it.
+
+    Nova's API takes such a request also if the host is dead, and leaves it in the host's queue
+    (``nova.compute.api.API.reboot``, for example).
+    """
+    return server.task is not None and server.task.startswith(_OF_ITS_HOST)
 
 
 def verdict(run: runs.Run) -> verdicts.StepVerdict | None:
@@ -133,7 +146,7 @@ def request(run: runs.Run, server: model.Server | None) -> verdicts.StepVerdict 
 
 def _asked(run: runs.Run, server: model.Server) -> str | None:
     """Return the request of a user that a promoted backup would override."""
-    if server.task == _STOPPING or (server.task is None and server.status == _STOPPED):
+    if server.task == STOPPING or (server.task is None and server.status == _STOPPED):
         by_itself = run.insist(run.context.compute.stopped_by_itself, server.id,
                                until=run.now + _PATIENCE)
         return None if by_itself else 'a user has stopped the server'

@@ -377,7 +377,9 @@ class ComputeTest(base.ServiceTest):
         self.session.answer('POST', '/servers/a/action', None)
         self.compute.reset('a')
         self.compute.reboot('a')
-        self.assertEqual([{'os-resetState': {'state': 'active'}}, {'reboot': {'type': 'HARD'}}],
+        self.compute.stop('a')
+        self.assertEqual([{'os-resetState': {'state': 'active'}}, {'reboot': {'type': 'HARD'}},
+                          {'os-stop': None}],
                          [body for _, _, body in self.session.calls])
 
     def test_destination_of_a_running_evacuation(self) -> None:

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users ask of a server whose host is dead: Nova takes it, and the host never does."""
+
+from cloud.demo import recoveries
+from specreds_nova.tests.cloud import base as cloud_base
+from specreds_nova.tests.engine import base
+
+# Longer than a server that serves waits for others before it is adopted (`adopt_patience`).
+_RIVAL = {'specreds:ready': 'delay:45'}
+
+
+class TestPending(base.EngineTestCase):
+    """The server of a dead host has another server beside it, whose race takes longer."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        ids = [self.boot_later(metadata={'specreds:ready': 'delay:1'}),
+               self.boot_later(metadata=_RIVAL)]
+        self.server, self.rival = map(self.booted, ids)
+        self.host(cloud_base.PRIMARY).kill()
+
+    def test_reboot_during_the_race_does_not_keep_the_server_there(self) -> None:
+        self.begun(self.server)
+        self._act('reboot', {'type': 'HARD'}, 'reboot')
+        self.assertRecovered(self.server)
+        self.assertRecovered(self.rival)
+
+    def test_server_that_is_stopped_after_the_decision_stays_stopped(self) -> None:
+        recovery = self.begun(self.server, 'adopt')
+        self._act('os-stop', None, 'powering-off')
+        self.ended(self.server, recoveries.RECOVERED)
+        shown = self.wait_status(self.server.id, 'SHUTOFF')
+        self.assertEqual(recovery.destination, shown['OS-EXT-SRV-ATTR:host'])
+        self.wait('no domain to run', lambda: self.drill.running(self.server) == [])
+        self.drill.act(self.server.id, 'os-start')
+        self.wait_status(self.server.id, 'ACTIVE')
+        self.wait_answer(self.drill.active(self.server.id, str(recovery.destination)))
+
+    def test_server_that_is_deleted_after_the_decision_leaves_nothing(self) -> None:
+        self.begun(self.server, 'adopt')
+        ports = list(self.drill.ports(self.server))
+        self.drill.delete(self.server.id)
+        self.wait('its recovery to end', self._over, 240.0)
+        self.wait('all domains of the server to be gone',
+                  lambda: self.drill.running(self.server) == [])
+        self.assertEqual([], list(self.drill.ports(self.server)), ports)
+        self.wait('its volumes to be gone', lambda: not self._volumes(), 120.0)
+
+    def _act(self, action: str, body: object, task: str) -> None:
+        """Request an action of Nova, and assert that its task remains."""
+        self.drill.act(self.server.id, action, body)
+        shown = self.drill.show(self.server.id)
+        self.assertIn(task, str(shown['OS-EXT-STS:task_state']))
+
+    def _over(self) -> bool:
+        recovery = self.engine.latest(self.server.id)
+        return recovery is not None and recovery.over
+
+    def _volumes(self) -> list[str]:
+        """Return the volumes of the server that Cinder still has."""
+        known = self.drill.volume.get('/volumes').json()['volumes']
+        return [volume['id'] for volume in known if volume['id'] in self.server.volumes]

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evacuations of servers for which users have asked the failed host for something."""
+
+import dataclasses
+from typing import Any
+
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import evacuation
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.tests.unit.engine.recovery import base
+
+
+class PendingTest(base.RecoveryTest):
+    """Requests that Nova has taken for a host that cannot fulfill them."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspect(state=model.FENCED)
+        self.recovery = self.make_recovery('a', state=model.COMMITTED)
+        self.context = self.make_context(adopt_timeout=30.0)
+        self.compute.candidates.return_value = ['h2']
+        self.compute.evacuation.return_value = None
+        self.suspects.suspected.side_effect = lambda host: host == 'h1'
+
+    def _evacuate(self, task: str) -> None:
+        """Evacuate a server that has a task which no evacuation has given it."""
+        self.compute.reset.reset_mock()
+        self.compute.evacuate.reset_mock()
+        self.compute.server.side_effect = lambda name: base.make_server(name, task=task)
+        evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {})
+
+    def test_request_that_the_failed_host_has_not_taken_does_not_keep_the_server_there(
+            self) -> None:
+        for task in ('reboot_pending_hard', 'rebooting', 'powering-off', 'image_snapshot'):
+            self._evacuate(task)
+            self.compute.reset.assert_called_with('a')
+            self.compute.evacuate.assert_called_with('a', 'h2', False)
+
+    def test_request_that_other_hosts_may_be_doing_is_left(self) -> None:
+        for task in ('rebuilding', 'deleting', 'migrating', 'resize_migrating', 'spawning'):
+            self._evacuate(task)
+            self.compute.reset.assert_not_called()
+
+    def test_request_to_a_host_that_is_heard_is_left(self) -> None:
+        self.suspects.suspected.side_effect = None
+        self.suspects.suspected.return_value = False
+        self._evacuate('rebooting_hard')
+        self.compute.reset.assert_not_called()
+
+    def test_server_that_a_user_has_stopped_on_the_failed_host_is_stopped_on_its_new_one(
+            self) -> None:
+        for task, stopped in (('rebooting', False), ('powering-off', True)):
+            server = base.make_server('a', task=task)
+
+            def evacuate(*_: Any, server: model.Server = server) -> None:
+                moved = dataclasses.replace(server, host='h2', task=None)
+                self.compute.server.side_effect = lambda name: moved
+            self.compute.evacuate.side_effect = evacuate
+            self._evacuate(task)
+            self.assertEqual(stopped, self.compute.stop.called)
