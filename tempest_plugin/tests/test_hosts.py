@@ -48,3 +48,16 @@ class KillTest(testtools.TestCase):
         self.assertIsNone(case.recovery(server))
         case.recoveries.list_recoveries.return_value = {'recoveries': [latest, former]}
         self.assertEqual(latest, case.recovery(server))
+
+    def test_agent_counts_when_it_has_reported_after_its_host_was_killed(self) -> None:
+        for mark in ('started_at', 'heartbeat_timestamp'):
+            case = hosts.DisturbingTest('setUp')
+            case._former, case._agents, case.recoveries = set(), {}, mock.MagicMock()
+            agent = {'id': 'a', 'alive': True, 'started_at': None, 'heartbeat_timestamp': '1',
+                     mark: '1'}
+            with mock.patch.object(case, '_act'), \
+                    mock.patch.object(case, '_list_agents', return_value=[agent]):
+                case.kill('node')
+                self.assertFalse(case._networked('node'))
+                agent[mark] = '2'
+                self.assertTrue(case._networked('node'))
