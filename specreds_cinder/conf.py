@@ -39,21 +39,23 @@ OPTIONS: list[cfg.Opt] = [
     cfg.IntOpt('merge_bytes_per_second', default=_DEFAULTS.merge_bytes_per_second, min=0,
                help='Bytes per second at which a volume service merges a promoted version into a '
                     'volume that no server has open; 0 for no limit.'),
-    cfg.IntOpt('merge_backend_bytes_per_second', default=512 << 20, min=0,
-               help='Bytes per second at which all promoted versions of a back end are merged '
-                    'together, by compute hosts and volume services; 0 for no limit. Their disks '
-                    'share this rate equally, and none is slower than 256 KiB per second. A '
-                    'compute host learns of a changed share within some seconds, and does not '
-                    'lower a rate that it has raised because its guest writes as fast. Back ends '
-                    'in one Ceph cluster do not know of each other: set it to a part of what the '
-                    'cluster can take.'),
+    cfg.IntOpt('merge_cluster_bytes_per_second', default=512 << 20, min=0,
+               deprecated_name='merge_backend_bytes_per_second',
+               help='Bytes per second at which all promoted versions in the Ceph cluster of a '
+                    'back end are merged together, by compute hosts and volume services; 0 for no '
+                    'limit. Their disks share this rate equally, and none is slower than 256 KiB '
+                    'per second. Back ends whose Ceph clusters have the same fsid count each '
+                    "other's disks: set the same rate for all of them. A compute host learns of a "
+                    'changed share within some seconds, and does not lower a rate that it has '
+                    'raised because its guest writes as fast. If several clouds use the Ceph '
+                    'cluster, set it to a part of what the cluster can take.'),
     cfg.IntOpt('merge_delay', default=60, min=0,
                help='Seconds that the volume service waits after a promotion, or after handing '
                     'out a connection, before it merges the volume. A hypervisor has this time '
                     'to open the volume.'),
     cfg.IntOpt('merges', default=2, min=1, max=16,
                help='Number of merges that the volume service of a back end runs concurrently, '
-                    'each of which is a process. merge_backend_bytes_per_second limits their '
+                    'each of which is a process. merge_cluster_bytes_per_second limits their '
                     'rate.'),
     cfg.IntOpt('fence_expiry', default=_DEFAULTS.fence_expiry_s, min=600,
                help='Seconds after which Ceph removes a fence from its blocklist. Must exceed '

@@ -64,6 +64,13 @@ class SuperRBDDriver(rbd.RBDDriver):
                 watch=tuned.watch, others=self._other_pools())
         return self._worker
 
+    @property
+    def location(self) -> tuple[str, str]:
+        """Return the fsid of the Ceph cluster, and the pool, from Cinder's statistics."""
+        info: str = self.get_volume_stats()['location_info']
+        _cluster, fsid, _user, pool = info.rsplit(':', 3)
+        return fsid, pool
+
     def _other_pools(self) -> list[str]:
         """Return the pool of the server disks, if this back end superposes them."""
         pool = CONF.specreds.server_disks_pool

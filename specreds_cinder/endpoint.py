@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RPC endpoint of a volume service: namespace ``specreds``, version 1.1.
+"""RPC endpoint of a volume service: namespace ``specreds``, version 1.2.
 
-Version 1.1 added the argument ``again`` of ``create``.
+Version 1.1 added the argument ``again`` of ``create``, and 1.2 the method ``merging``.
 Arguments and answers are plain JSON values. An error is an answer, too: whether an exception
 survives its way to the caller depends on the modules that the caller has imported.
 """
@@ -18,11 +18,11 @@ from specreds_cinder import exception
 LOG = logging.getLogger(__name__)
 
 NAMESPACE = 'specreds'
-VERSION = '1.1'
+VERSION = '1.2'
 
-# Methods of service.BackendSuperpositions: for the API, and for the leader of a set.
+# Methods of service.BackendSuperpositions: for the API, and for other back ends.
 METHODS = frozenset({
-    'create', 'get', 'list', 'check', 'collapse', 'abort', 'merge', 'connection',
+    'create', 'get', 'list', 'check', 'collapse', 'abort', 'merge', 'merging', 'connection',
     'current_connection', 'eligibility',
     'fence_observe', 'fence_host', 'fence_disks_observe', 'fence_disks', 'release_booted',
     'member_create', 'member_check', 'member_prepare', 'member_commit', 'member_drop',

@@ -11,6 +11,7 @@ promoted.
 
 from collections.abc import Iterable, Iterator
 import contextlib
+from typing import Any
 
 from cinder import context
 from cinder import coordination
@@ -108,18 +109,33 @@ def on(host: str) -> dict[str, tuple[str, ...]]:
     return everywhere().get(host, {})
 
 
+def backends() -> set[str]:
+    """Return the back ends, or clusters, of volumes that may be in superpositions."""
+    admin = context.get_admin_context()
+    with releases.main_context_manager.reader.using(admin) as session:
+        volume = releases.models.Volume
+        rows = _noted(session, volume.host, volume.cluster_name).distinct().all()
+    return {(cluster_name or host or '').split('#')[0] for host, cluster_name in rows} - {''}
+
+
 def everywhere() -> dict[str, dict[str, tuple[str, ...]]]:
     """Return all notes: the result of :func:`on` by back end, and by cluster."""
     admin = context.get_admin_context()
     with releases.main_context_manager.reader.using(admin) as session:
         note, volume = releases.models.VolumeAdminMetadata, releases.models.Volume
-        rows = session.query(note.volume_id, note.value, volume.host, volume.cluster_name).join(
-            volume, volume.id == note.volume_id).filter(
-            note.key.in_(_KEYS), note.deleted.is_(False), volume.deleted.is_(False)).order_by(
-            note.key).all()
+        rows = _noted(session, note.volume_id, note.value, volume.host,
+                      volume.cluster_name).order_by(note.key).all()
     noted: dict[str, dict[str, tuple[str, ...]]] = {}
     for volume_id, value, *hosts in rows:
         for host in {(name or '').split('#')[0] for name in hosts}:
             on_host = noted.setdefault(host, {})
             on_host[volume_id] = (*on_host.get(volume_id, ()), value)
     return noted
+
+
+def _noted(session: Any, *columns: Any) -> Any:
+    """Return a query for columns of all notes and of their volumes."""
+    note, volume = releases.models.VolumeAdminMetadata, releases.models.Volume
+    return session.query(*columns).select_from(note).join(
+        volume, volume.id == note.volume_id).filter(
+        note.key.in_(_KEYS), note.deleted.is_(False), volume.deleted.is_(False))

@@ -20,6 +20,8 @@ conf.register(CONF)
 LOG = logging.getLogger(__name__)
 
 _RETRY_S = 5.0
+# Seconds between two counts of the merges of other back ends.
+_COUNT_S = 10.0
 
 
 class SuperVolumeManager(manager.VolumeManager):
@@ -57,6 +59,8 @@ class SuperVolumeManager(manager.VolumeManager):
         loopingcall.FixedIntervalLoopingCall(self._superpositions.look_after).start(
             interval=CONF.specreds.interval, initial_delay=CONF.specreds.interval,
             stop_on_exception=False)
+        loopingcall.FixedIntervalLoopingCall(self._superpositions.count_others).start(
+            interval=_COUNT_S, initial_delay=_COUNT_S, stop_on_exception=False)
         if CONF.specreds.watch:
             threading.Thread(target=self._announce, daemon=True).start()
 

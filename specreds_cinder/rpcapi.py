@@ -25,9 +25,17 @@ conf.register(CONF)
 # Longest time in seconds between two signs of life of a volume service during a call.
 _SIGN_OF_LIFE = 20
 # The version of each call, unless it needs a newer one.
-_VERSION, _AGAIN = '1.0', '1.1'
+_VERSION, _AGAIN, _MERGING = '1.0', '1.1', '1.2'
 # Names of exceptions that mean: the service runs, but lacks the extension.
 _FOREIGN = ('UnsupportedVersion', 'NoSuchMethod')
+_OLDER = 'its volume service has an older release of the extension, or none'
+# By the version of a call: what a service without that version means.
+_LACKS = {
+    _VERSION: 'volumes of back end {host} cannot be superposed: its volume service does not have '
+              'the extension',
+    _AGAIN: f'volumes of back end {{host}} cannot be superposed again: {_OLDER}',
+    _MERGING: f'the merges of back end {{host}} cannot be counted: {_OLDER}',
+}
 
 
 class SuperAPI:
@@ -117,6 +125,14 @@ class SuperAPI:
         """Begin or end a hypervisor's merge, or start a merge by the volume service."""
         for host in hosts:
             self._call(ctxt, host, 'merge', superposition_id=superposition_id, step=step)
+
+    def merging(self, ctxt: Any, host: str) -> dict[str, Any]:
+        """Return the number of disks that are merged on a back end, and its cluster and pool.
+
+        :raises SuperpositionInvalid: the back end is one of an older release, too
+        """
+        result: dict[str, Any] = self._call(ctxt, host, 'merging', _MERGING)
+        return result
 
     def connection(self, ctxt: Any, host: str, superposition_id: str,
                    connector: Mapping[str, Any], *,
@@ -218,10 +234,7 @@ class SuperAPI:
         except (messaging.UnsupportedVersion, messaging.RemoteError) as exc:
             if getattr(exc, 'exc_type', _FOREIGN[0]) not in _FOREIGN:
                 raise
-            more = (': its volume service does not have the extension' if version == _VERSION else
-                    ' again: its volume service has an older release of the extension, or none')
-            raise exception.SuperpositionInvalid(
-                f'volumes of back end {host} cannot be superposed{more}') from exc
+            raise exception.SuperpositionInvalid(_LACKS[version].format(host=host)) from exc
         if 'error' in answer:
             error = answer['error']
             # A newer service may have types of errors that are unknown here.

@@ -50,7 +50,7 @@ class Base:
         self._merges = threads.Threads(CONF.specreds.merges)
         self._cleanings = threads.Threads(LOOKS)
         self._notices = threads.Threads(1)
-        self._bandwidth = bandwidth.MergeBandwidth(CONF.specreds.merge_backend_bytes_per_second)
+        self._bandwidth = bandwidth.MergeBandwidth(CONF.specreds.merge_cluster_bytes_per_second)
         self._lock = threading.Lock()
 
     def _worker(self, ctxt: Any, method: str, **arguments: Any) -> Any:

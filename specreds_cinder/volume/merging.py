@@ -7,11 +7,13 @@ import functools
 import time
 from typing import Any
 
+from cinder import context
 from cinder import coordination
 from oslo_log import log as logging
 
 from specreds_cinder import exception
 from specreds_cinder import hints
+from specreds_cinder import server_disks
 from specreds_cinder.superposition import merge_rate
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import base
@@ -23,6 +25,40 @@ LOG = logging.getLogger(__name__)
 
 class Merging(sets.Sets):
     """Merges promoted superpositions of this back end."""
+
+    def merging(self, ctxt: Any) -> base.View:
+        """Return the number of disks that are merged, and the back end's cluster and pool."""
+        del ctxt
+        fsid, pool = self._driver.location
+        return {'fsid': fsid, 'pool': pool, 'disks': self._bandwidth.disks}
+
+    def count_others(self) -> None:
+        """Count what other back ends merge in this Ceph cluster, while this one merges, too.
+
+        A back end that does not answer counts as before: compute hosts go on with its merges.
+        """
+        if not (base.CONF.specreds.merge_cluster_bytes_per_second and self._bandwidth.disks):
+            self._bandwidth.replace_others({})
+            return
+        ctxt = context.get_admin_context()
+        here, before = self._driver.location, self._bandwidth.others
+        counts: dict[str, tuple[str, int]] = {}
+        # No volume has a note if only disks of servers are merged.
+        noted = hints.backends() | {server_disks.configured() or self._host}
+        for host in noted - {self._host}:
+            try:
+                other = self._peers.merging(ctxt, host)
+            except exception.SuperpositionInvalid as exc:
+                LOG.debug('%s', exc.msg)
+            except exception.SuperpositionError as exc:
+                LOG.info('back end %s does not report what it merges: %s', host, exc.msg)
+                if host in before:
+                    counts[host] = before[host]
+            else:
+                # A back end of the same pool merges what this one merges.
+                if other['fsid'] == here[0] and other['pool'] != here[1]:
+                    counts[host] = other['pool'], other['disks']
+        self._bandwidth.replace_others(counts)
 
     def _start_merge(self, ctxt: Any, shown: base.View) -> None:
         """Merge in a thread, unless this service is merging the superposition already."""

@@ -203,6 +203,7 @@ class Backends(fixtures.Fixture):
                 (hints, 'lock', self._lock), (hints, 'of', self._of),
                 (hints, 'put', self._put), (hints, 'remove', self._remove),
                 (hints, 'on', self._on), (hints, 'volumes', self._volumes),
+                (hints, 'backends', self._backends),
                 (base, 'read_volume', lambda volume_id: self.volumes[volume_id]),
                 (coordination.COORDINATOR, 'get_lock', self.locks.__getitem__),
                 (eligibility, 'volumes', self._read),
@@ -212,7 +213,9 @@ class Backends(fixtures.Fixture):
             self.useFixture(fixtures.MockPatchObject(target, name, value))
         self.workers = {host: Worker(functools.partial(self._note, host))
                         for host in self.hosts}
-        self.drivers = {host: mock.Mock(worker=worker) for host, worker in self.workers.items()}
+        # All in one Ceph cluster, each with a pool of its own.
+        self.drivers = {host: mock.Mock(worker=worker, location=('fsid', host))
+                        for host, worker in self.workers.items()}
         self.services = {host: service.BackendSuperpositions(driver, host)
                          for host, driver in self.drivers.items()}
         for each in self.services.values():
@@ -242,6 +245,11 @@ class Backends(fixtures.Fixture):
         """Return the superposition of another back end."""
         self._reach(host)
         return self.services[host].get(ctxt, superposition_id)
+
+    def merging(self, ctxt: Any, host: str) -> Any:
+        """Return what another back end merges."""
+        self._reach(host)
+        return self.services[host].merging(ctxt)
 
     def _reach(self, host: str) -> None:
         if host in self.away:
@@ -282,6 +290,9 @@ class Backends(fixtures.Fixture):
     def _on(self, host: str) -> dict[str, tuple[str, ...]]:
         return {volume_id: self._of(volume_id) for volume_id in self.notes | self.again
                 if rpcapi.backend(self.volumes[volume_id]) == host}
+
+    def _backends(self) -> set[str]:
+        return {rpcapi.backend(self.volumes[volume_id]) for volume_id in self.notes | self.again}
 
     def _volumes(self, superposition: str) -> list[Any]:
         return [self.volumes[volume_id] for volume_id in self.notes | self.again

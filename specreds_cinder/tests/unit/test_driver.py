@@ -305,6 +305,17 @@ class ServiceTest(DriverTestCase):
         stats: dict[str, object] = self.driver._stats
         return stats
 
+    def test_location_is_that_of_cinders_statistics(self) -> None:
+        self.answers['count_fenced'] = 0
+        self.driver._stats, self.driver._is_replication_enabled = {}, False
+        self.driver.configuration = mock.Mock(
+            rbd_cluster_name='ceph', rbd_ceph_conf='/etc/ceph/ceph.conf', rbd_user='cinder',
+            rbd_pool='volumes', rbd_exclusive_cinder_pool=True)
+        for method, value in (('_get_fsid', 'an-fsid'), ('_get_pool_stats', (1.0, 2.0)),
+                              ('_supports_qos', True)):
+            self.upstream(method, return_value=value)
+        self.assertEqual(('an-fsid', 'volumes'), self.driver.location)
+
     def test_statistics_announce_superposition_and_count_fenced_clients(self) -> None:
         self.answers['count_fenced'] = 7
         self.assertEqual({'volume_backend_name': 'x', 'superposition': True, 'fenced_clients': 7},

@@ -126,6 +126,18 @@ class CallTest(RpcTestCase):
         self.assertIn('older release', error.msg)
         self.assertNotIn('again', self.api.create(self.context, 's1', volumes, None, ''))
 
+    def test_merges_of_a_back_end_are_counted(self) -> None:
+        self.back('merging', {'fsid': 'f', 'pool': 'p', 'disks': 3})
+        self.assertEqual({'fsid': 'f', 'pool': 'p', 'disks': 3},
+                         self.api.merging(self.context, HOST))
+
+    def test_merges_of_an_older_back_end_cannot_be_counted(self) -> None:
+        self.make_service('node2@old')
+        self.serve('node2@old', Older())
+        error = self.assertRaises(exception.SuperpositionInvalid, self.api.merging, self.context,
+                                  'node2@old')
+        self.assertIn('cannot be counted', error.msg)
+
     @ddt.data(
         ('get', (f'{HOST}#pool', 's1'), {'superposition_id': 's1', 'brief': False}),
         ('list', (HOST,), {'brief': True}),
