@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure recoveries that need different hosts, on a simulated clock.
 
-The ledger of backups is the engine's own. *Optimistic*: a recovery reads where the other members
+The capacity is the engine's own. *Optimistic*: a recovery reads where the other members
 of its group are, asks Nova, and begins anew if a member was placed meanwhile. *Locked*: a recovery
 locks what it has declared, in order, and keeps its thread while it waits for a lock. *Declared*
 takes its idea from DORADD (PPoPP 2025): recoveries are in one log, and one begins when no earlier
@@ -22,7 +22,7 @@ from bench import clock as clocks
 from specreds_nova.engine import model
 from specreds_nova.engine.clients import groups
 from specreds_nova.engine.detection import servers as limits
-from specreds_nova.engine.recovery import destination_limits
+from specreds_nova.engine.recovery import capacity
 
 OPTIMISTIC, LOCKED, DECLARED = 'optimistic', 'locked', 'declared'
 _NAME = 'dispatch.contention'
@@ -132,7 +132,7 @@ class _Engine:
         self._threads = threads
         self._random = random.Random(seed)
         self._clock = clocks.SimulatedClock()
-        self._ledger = destination_limits.DestinationLimits(
+        self._capacity = capacity.Capacity(
             self._clock, _Store(), limits.Limits(0, 0))  # type: ignore[arg-type]
         self._hosts = [f'host{number}' for number in range(_HOSTS)]
         self._outcome = Outcome()
@@ -211,14 +211,14 @@ class _Engine:
             yield from entry.resources
         server = entry.server
         while True:
-            placed = self._ledger.placed(server)
+            placed = self._capacity.placed(server)
             yield self._takes(_DATABASE)
             candidates = groups.ordered(server, list(self._hosts), list(placed.values()))
             yield self._takes(_NOVA)
             try:
-                self._outcome.hosts[server.id] = self._ledger.choose(
+                self._outcome.hosts[server.id] = self._capacity.choose(
                     server.id, candidates, (), server, placed)
-            except destination_limits.Outdated:
+            except capacity.Outdated:
                 self._outcome.aborted += 1
             else:
                 return

@@ -66,15 +66,13 @@ class Simulation:
         self.clock = clocks.FiberClock(self.fibers, self._stopping)
         cloud.sleep = self.clock.sleep
         self.store = stores.from_conf(conf)
-        observer = _Observer()
         context = contexts.in_fibers(
             self.fibers, self.clock, cloud, self.store, conf.engine, suspects=cloud,
             limits=detection_conf.limits(conf.engine), stopping=self._stopping.is_set,
-            observer=observer)
+            observer=observers.Observer())
         self.conductor = conductors.Conductor(
             context, jobs.from_conf(conf), self.fibers, name, conf.engine.slots,
             conf.engine.job_lease, conf.engine.job_interval, silent=silent)
-        observer.conductor = self.conductor
         self.prefetch = nova_prefetch.NovaPrefetch(cloud, self.clock)
         self.dispatcher = dispatch.Dispatcher(
             context,
@@ -99,20 +97,6 @@ class Simulation:
         began = time.monotonic()
         self.dispatcher.suspect('dead', WHY, heard)
         return self.cloud.started(_TIMEOUT) - began
-
-
-class _Observer(observers.Observer):
-    """Passes on which recoveries race."""
-
-    conductor: conductors.Conductor
-
-    def serves(self, recovery_id: str) -> None:
-        """Free a slot."""
-        self.conductor.serves(recovery_id)
-
-    def races(self, recovery_id: str) -> None:
-        """Take a slot again."""
-        self.conductor.races(recovery_id)
 
 
 def configuration(url: str, port: int) -> cfg.ConfigOpts:

@@ -67,9 +67,10 @@ class Conductor:
         # Silent engines, each with a recovery that was taken over from it.
         self._taken: set[tuple[str | None, str]] = set()
         self._lock = threading.Lock()
-        # The recoveries that hold a slot, and all on which this engine works.
-        self._racing: set[str] = set()
+        # All recoveries on which this engine works; those that race have a slot.
         self._running: set[str] = set()
+        self._capacity = context.capacity
+        self._capacity.freed = self._freed
         # By recovery: further jobs of it, which were posted or claimed again.
         self._also: dict[str, list[jobs.Posted]] = {}
         self._wake = threading.Event()
@@ -102,18 +103,17 @@ class Conductor:
     def reserve(self, recovery: model.Recovery) -> bool:
         """Reserve a slot for a recovery that is about to be created; False if there is none."""
         try:
-            if self._stopped.is_set() or self._context.destinations.full():
+            if self._stopped.is_set() or self._capacity.full():
                 return False
         except exception.Unreachable:
             return False
         wanted, now = policies.of(recovery), self._context.clock.now()
-        self._order.slots = self._context.destinations.slots(self._slots)
+        self._order.slots = self._capacity.slots(self._slots)
         with self._lock:
-            if not self._order.admits(wanted, self._racing, now):
+            if not self._order.admits(wanted, self._capacity.held(), now):
                 return False
             self._running.add(recovery.id)
-            self._racing.add(recovery.id)
-        self._context.destinations.enter(recovery.id)
+            self._capacity.enter(recovery.id)
         return True
 
     def release(self, recovery_id: str) -> None:
@@ -138,25 +138,6 @@ class Conductor:
         """
         self._board.post(recovery)
         self._wake.set()
-
-    def serves(self, recovery_id: str) -> None:
-        """Free the slot of a recovery that does not race."""
-        with self._lock:
-            if recovery_id not in self._racing:
-                return
-            self._racing.discard(recovery_id)
-        self._freed()
-
-    def races(self, recovery_id: str) -> None:
-        """Take a slot for a recovery that begins anew: it does not wait for one."""
-        with self._lock:
-            if recovery_id in self._running:
-                self._racing.add(recovery_id)
-
-    def running(self) -> int:
-        """Return how many recoveries hold a slot."""
-        with self._lock:
-            return len(self._racing)
 
     def stop(self, patience: float) -> bool:
         """Stop, and leave unfinished recoveries to other engines.
@@ -260,12 +241,12 @@ class Conductor:
                 self._taken.add((posted.owner, recovery_id))
                 self._add(posted)
         waiting = [posted.waiting for posted in jobs_by_id.values()]
-        self._order.slots = self._context.destinations.slots(self._slots)
+        self._order.slots = self._capacity.slots(self._slots)
         # The jobs that are about to be claimed.
         wanted: dict[str, jobs.Posted] = {}
         try:
-            for turn in self._order.begin(waiting, self._held, self._context.clock.now()):
-                if self._stopped.is_set() or self._context.destinations.full():
+            for turn in self._order.begin(waiting, self._capacity.held, self._context.clock.now()):
+                if self._stopped.is_set() or self._capacity.full():
                     break
                 if self._enter(turn.id):
                     wanted[turn.id] = jobs_by_id[turn.id]
@@ -283,8 +264,7 @@ class Conductor:
             if recovery_id in self._running:
                 return False
             self._running.add(recovery_id)
-            self._racing.add(recovery_id)
-        self._context.destinations.enter(recovery_id)
+            self._capacity.enter(recovery_id)
         return True
 
     def _add(self, posted: jobs.Posted) -> None:
@@ -298,20 +278,13 @@ class Conductor:
             self._board.abandon(posted)
 
     def _free(self) -> bool:
-        with self._lock:
-            return len(self._racing) < self._context.destinations.slots(self._slots)
-
-    def _held(self) -> set[str]:
-        """Return the recoveries that hold a slot."""
-        with self._lock:
-            return set(self._racing)
+        return self._capacity.count() < self._capacity.slots(self._slots)
 
     def _forget(self, recovery_id: str) -> list[jobs.Posted]:
         """Free the slot of a recovery, and return the jobs that were claimed meanwhile."""
-        self._context.destinations.leave(recovery_id)
+        self._capacity.leave(recovery_id)
         with self._lock:
             self._running.discard(recovery_id)
-            self._racing.discard(recovery_id)
             others = self._also.pop(recovery_id, [])
         self._freed()
         return others

@@ -91,17 +91,11 @@ class Watcher:
 
 
 class Observer(observer.Observer):
-    """Counts and notifies what happens to recoveries and hosts.
-
-    :ivar freed: receives recoveries that need no slot
-    :ivar raced: receives recoveries that need a slot once more
-    """
+    """Counts and notifies what happens to recoveries and hosts."""
 
     def __init__(self, metrics: counted.Metrics, notifications: notify.Notifications) -> None:
         self._metrics = metrics
         self._notifications = notifications
-        self.freed: Callable[[str], None] = lambda recovery_id: None
-        self.raced: Callable[[str], None] = lambda recovery_id: None
 
     def step(self, name: str, seconds: float) -> None:
         """Count a step."""
@@ -118,11 +112,3 @@ class Observer(observer.Observer):
         if phase in ('hold', 'release'):
             self._metrics.held(ends=phase == 'release')
         self._notifications.host(phase, host)
-
-    def serves(self, recovery_id: str) -> None:
-        """Pass on a recovery that needs no slot."""
-        self.freed(recovery_id)
-
-    def races(self, recovery_id: str) -> None:
-        """Pass on a recovery that needs a slot once more."""
-        self.raced(recovery_id)

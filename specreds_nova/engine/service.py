@@ -119,8 +119,6 @@ class Engine:
         self._conductor = conductors.Conductor(
             context, self._board, self._fibers, options.name, options.slots, options.job_lease,
             options.job_interval, silent=self._colleagues.silent)
-        self._observer.freed = self._conductor.serves
-        self._observer.raced = self._conductor.races
         self._dispatcher = dispatch.Dispatcher(
             context, self._facts, detection_conf.host_gates(options),
             detection_conf.server_gates(options), self._conductor, options.name,

@@ -16,8 +16,8 @@ from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.engine.detection import votes
 from specreds_nova.engine.detection import watched
 from specreds_nova.engine.detection import weighing
+from specreds_nova.engine.recovery import capacity
 from specreds_nova.engine.recovery import cleaning
-from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import preparation_limit
 from specreds_nova.engine.recovery import run as runs
@@ -102,10 +102,10 @@ def _force_down(self: evacuation._Evacuation) -> bool:
 
 def _keep_slot(self: conductor.Conductor, recovery_id: str) -> list[jobs.Posted]:
     """Forget a recovery, but not its slot."""
-    held = recovery_id in self._racing
+    held = recovery_id in self._capacity.held()
     others = _conductor_forget(self, recovery_id)
     if held:
-        self._racing.add(recovery_id)
+        self._capacity.enter(recovery_id)
     return others
 
 
@@ -190,7 +190,7 @@ MUTATIONS = _by_name((
              conductor.Conductor, '_forget', _keep_slot, 33,
              ('engine_killed', 'engine_cut', 'power', 'engine_without')),
     Mutation('place-kept', 'a recovery that has ended counts against the limits of its host',
-             destination_limits.DestinationLimits, 'leave', _nothing(), 4),
+             capacity.Capacity, 'leave', _nothing(), 4),
     Mutation('preparation-kept', 'a prepared recovery keeps its place among those that prepare',
              preparation_limit.PreparationLimit, 'leave', _nothing(), 4),
 ))

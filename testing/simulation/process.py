@@ -346,8 +346,7 @@ class Process:
         if engine is None:
             return []
         work, context = engine._conductor, engine._conductor._context
-        held = {'slots': sorted(work._racing), 'recoveries': sorted(work._running),
-                'destinations': sorted(context.destinations._mine),
+        held = {'slots': sorted(context.capacity.held()), 'recoveries': sorted(work._running),
                 'preparations': sorted(context.preparations._held)}
         return [f'{self.name} holds {what} of {recoveries}'
                 for what, recoveries in held.items() if recoveries]
@@ -358,9 +357,9 @@ class Process:
         if engine is None:
             return None
         work = engine._conductor
-        if len(work._racing) > self._conf.engine.slots or not work._racing <= work._running:
-            return f'{self.name} holds the slots of {sorted(work._racing)}, ' \
-                   f'of {self._conf.engine.slots}'
+        racing = work._capacity.held()
+        if len(racing) > self._conf.engine.slots or not racing <= work._running:
+            return f'{self.name} holds the slots of {sorted(racing)}, of {self._conf.engine.slots}'
         return None
 
 

@@ -11,8 +11,8 @@ from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.clients import starts
 from specreds_nova.engine.detection import leases as all_leases
 from specreds_nova.engine.detection import servers
+from specreds_nova.engine.recovery import capacity as capacities
 from specreds_nova.engine.recovery import crowds as all_crowds
-from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import observer as observers
 from specreds_nova.engine.recovery import preparation_limit
 from specreds_nova.engine.recovery import revocations as all_revocations
@@ -23,7 +23,7 @@ class Context:
     """The services and the shared state with which the steps of recoveries work.
 
     :ivar options: group ``[engine]``
-    :ivar destinations: limits how many backups run at once, and where
+    :ivar capacity: limits how many recoveries race at once, and where their backups run
     :ivar preparations: limits how many backups are prepared at once
     :ivar group_turns: lets the members of a server group choose hosts one after the other
     :ivar crowds: the recoveries that look for the same thing again and again
@@ -44,7 +44,7 @@ class Context:
     suspects: interfaces.Suspects
     store: interfaces.Store
     options: Any
-    destinations: destination_limits.DestinationLimits
+    capacity: capacities.Capacity
     revocations: all_revocations.Revocations
     preparations: preparation_limit.PreparationLimit = dataclasses.field(
         default_factory=preparation_limit.PreparationLimit)
@@ -87,8 +87,7 @@ def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: Clie
         backups=starts.Backups(fibers, clients.backups, clock, fibers.callers // 2),
         volumes=_client(fibers, clients.volumes),
         suspects=suspects, store=database, options=options,
-        destinations=destination_limits.DestinationLimits(
-            clock, database, limits, suspects.healthy),
+        capacity=capacities.Capacity(clock, database, limits, suspects.healthy),
         revocations=all_revocations.Revocations(clock, database),
         preparations=preparation_limit.PreparationLimit(fibers.callers, fibers=fibers),
         group_turns=preparation_limit.Turns(fibers),

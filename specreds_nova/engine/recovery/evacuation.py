@@ -104,7 +104,7 @@ class _Evacuation:
                     self._ask(server)
                 elif not self._changed(server):
                     return self._leave(server)
-            run.pause(crowd.interval(_PAUSE, run.context.destinations.count()))
+            run.pause(crowd.interval(_PAUSE, run.context.capacity.count()))
 
     def _server(self) -> model.Server | None:
         run = self._run

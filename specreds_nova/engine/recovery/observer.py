@@ -23,9 +23,3 @@ class Observer:
 
     def host(self, phase: HostPhase, host: model.Host) -> None:
         """Receive that a host is suspected, cleared, held back by gates, or released."""
-
-    def serves(self, recovery_id: str) -> None:
-        """Receive that a recovery needs no slot: it does not race, or cannot proceed."""
-
-    def races(self, recovery_id: str) -> None:
-        """Receive that a recovery begins anew, and may race."""

@@ -226,8 +226,7 @@ class RecordedRun:
 
     def free(self) -> None:
         """Free the slot: nothing races, whatever is still to be done."""
-        self.context.destinations.leave(self.id)
-        self.context.observer.serves(self.id)
+        self.context.capacity.leave(self.id)
 
     def silent(self, host: str) -> bool:
         """Return whether a backup's host is not heard while other hosts are.

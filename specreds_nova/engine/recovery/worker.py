@@ -89,8 +89,7 @@ class RecoveryWorker:
         except exception.RetryAttempt as exc:
             LOG.info('recovery %s: another attempt begins: %s', run.id, exc)
             run.flush()
-            self._context.destinations.enter(run.id)
-            self._context.observer.races(run.id)
+            self._context.capacity.enter(run.id)
         except exception.Unreachable as exc:
             LOG.warning('recovery %s waits for a service: %s', run.id, exc)
             run.pause(_PAUSE)

@@ -10,8 +10,8 @@ from specreds_nova.engine import model
 from specreds_nova.engine.detection import answering
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import gates
+from specreds_nova.engine.recovery import capacity
 from specreds_nova.engine.recovery import context as contexts
-from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import revocations
 from specreds_nova.engine.recovery import run as runs
@@ -105,7 +105,7 @@ class Engine:
             backups=backups.Backups(self.line, hub, cloud),
             volumes=clients.Volumes(self.line, hub, cloud, watch(self)), suspects=self.suspects,
             store=database, options=settings,
-            destinations=destination_limits.DestinationLimits(
+            capacity=capacity.Capacity(
                 clock, database, detection_conf.limits(settings)),
             revocations=revocations.Revocations(clock, database),
             in_background=lambda act: hub.spawn(name, act))
@@ -212,9 +212,9 @@ class Engine:
                 done = True
             except exception.Superseded:
                 done = False
-            self._context.destinations.leave(recovery_id)
+            self._context.capacity.leave(recovery_id)
             self._board.let_go(recovery_id, self.name, done=done)
-        self._context.destinations.enter(recovery_id)
+        self._context.capacity.enter(recovery_id)
         self._hub.spawn(self.name, work)
 
     def _look_after(self) -> None:

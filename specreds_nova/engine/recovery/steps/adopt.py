@@ -56,9 +56,9 @@ def _give_way(run: runs.Run) -> None:
     until = run.now + run.options.adopt_patience
     with run.context.crowds.waiting('give-way') as crowd:
         while run.now < until:
-            if not run.insist(run.context.destinations.races, run.recovery.host):
+            if not run.insist(run.context.capacity.races, run.recovery.host):
                 return
-            run.pause(crowd.interval(_GIVE_WAY, run.context.destinations.count()))
+            run.pause(crowd.interval(_GIVE_WAY, run.context.capacity.count()))
 
 
 def _reboot(run: runs.Run, detail: dict[str, Any]) -> verdicts.StepVerdict | None:

@@ -4,7 +4,7 @@
 from collections.abc import Mapping, Sequence
 
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import destination_limits
+from specreds_nova.engine.recovery import capacity
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
@@ -94,7 +94,7 @@ def suits(run: runs.Run, host: str) -> bool:
     server = run.server()
     if server is None or _policy(server) not in _STRICT:
         return True
-    placed = run.insist(run.context.destinations.placed, server)
+    placed = run.insist(run.context.capacity.placed, server)
     if not placed:
         return True
     if _policy(server) == _TOGETHER:
@@ -122,14 +122,14 @@ def _search(run: runs.Run, server: model.Server) -> tuple[str, int] | verdicts.S
     # Hosts that others are looked for beside: those with failed backups, and full ones.
     passed = set(avoid)
     while True:
-        placed = run.insist(run.context.destinations.placed, server)
+        placed = run.insist(run.context.capacity.placed, server)
         candidates = _beside(run, server, placed, passed)
         if not candidates:
             return verdicts.StepVerdict(verdicts.EVACUATE, 'no other host has room for it')
         try:
-            host = run.insist(run.context.destinations.choose, run.id, candidates, avoid, server,
+            host = run.insist(run.context.capacity.choose, run.id, candidates, avoid, server,
                               placed)
-        except destination_limits.Outdated:
+        except capacity.Outdated:
             continue
         if host is not None:
             return host, len(candidates)

@@ -43,7 +43,7 @@ def merge(run: runs.Run, adopted: verdicts.StepVerdict) -> verdicts.StepVerdict:
                 detail['why'] = f'{run.recovery.destination} has failed before the merge'
                 return adopted
             silent_since = _second_failure(run, silent_since, detail)
-            run.pause(crowd.interval(_PAUSE, run.context.destinations.count()))
+            run.pause(crowd.interval(_PAUSE, run.context.capacity.count()))
 
 
 def _makes_way(run: runs.Run, superposition: str) -> bool:

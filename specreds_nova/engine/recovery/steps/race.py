@@ -58,7 +58,7 @@ class _Race:
         self._backup = run.backup_id
         self._began = _began(run)
         self._read = run.now
-        share = _SHARE * run.context.destinations.count()
+        share = _SHARE * run.context.capacity.count()
         self._status_interval = run.options.status_interval + share
         self._dirty_interval = run.options.dirty_interval + share
         self._sweep = run.now + self._dirty_interval

@@ -52,7 +52,6 @@ def attempt(run: runs.Run) -> str:
         detail['outcome'] = verdict.kind
     outcome = _OUTCOMES[verdict.kind]
     run.change(state=model.ENDED, outcome=outcome, error=verdict.why[:255] or None)
-    run.context.observer.serves(run.id)
     LOG.info('recovery %s of server %s, which had crashed on %s: %s%s', run.id,
              run.recovery.server, run.recovery.host, outcome,
              f', {verdict.why}' if verdict.why else '')

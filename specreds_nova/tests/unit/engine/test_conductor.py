@@ -131,7 +131,7 @@ class ConductorTest(base.RecoveryTest):
         self._wait(lambda: self.begun == ['a'])
         self.assertFalse(conductor.reserve(_new('another')))
         # Its server serves, and the merge is still to be done.
-        conductor.serves(first.id)
+        self.context.capacity.leave(first.id)
         self._wait(lambda: self.begun == ['a', 'b'])
         self.held[first.id].set()
         self._wait(lambda: not self.board.known())
@@ -146,7 +146,7 @@ class ConductorTest(base.RecoveryTest):
         for recovery, looks in zip(recoveries, (True, False), strict=True):
             conductor._take()
             conductor._wake.clear()
-            conductor.serves(recovery.id)
+            self.context.capacity.leave(recovery.id)
             self.assertEqual(looks, conductor._wake.is_set())
         for recovery in recoveries:
             self.held[recovery.id].set()
@@ -166,15 +166,13 @@ class ConductorTest(base.RecoveryTest):
         conductor = self._conductor(slots=1)
         conductor.start()
         self._wait(lambda: self.begun == ['a'])
-        conductor.serves(recovery.id)
-        self._wait(lambda: conductor.running() == 0)
-        conductor.races(recovery.id)
-        self.assertEqual(1, conductor.running())
+        self.context.capacity.leave(recovery.id)
+        self.assertTrue(conductor._free())
+        self.context.capacity.enter(recovery.id)
+        self.assertFalse(conductor._free())
         self.held[recovery.id].set()
         # The job is removed a moment before the slot is free.
-        self._wait(lambda: conductor.running() == 0)
-        conductor.races(recovery.id)
-        self.assertEqual(0, conductor.running())
+        self._wait(conductor._free)
 
     def test_darc_keeps_a_slot_for_a_short_recovery(self) -> None:
         self.context = self.make_context(dispatch_policy='darc')
@@ -226,7 +224,7 @@ class ConductorTest(base.RecoveryTest):
         with mock.patch.object(self.board, 'post', post_late):
             conductor.begin(recovery)
             # The job of a recovery that has ended meanwhile is removed all the same.
-            self._wait(lambda: before and not conductor.running())
+            self._wait(lambda: before and not self.context.capacity.count())
         self._wait(lambda: not self.board.known())
         self.assertEqual([set()], before)
 

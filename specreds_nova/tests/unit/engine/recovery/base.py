@@ -11,8 +11,8 @@ import testtools
 from specreds_nova.engine import fibers
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import servers
+from specreds_nova.engine.recovery import capacity
 from specreds_nova.engine.recovery import context as contexts
-from specreds_nova.engine.recovery import destination_limits
 from specreds_nova.engine.recovery import observer
 from specreds_nova.engine.recovery import revocations
 from specreds_nova.tests.unit.engine import clock as clocks
@@ -63,7 +63,7 @@ class RecoveryTest(testtools.TestCase):
         return contexts.Context(
             clock=self.clock, compute=self.compute, backups=self.backups, volumes=self.volumes,
             suspects=self.suspects, store=store, options=settings.options(**options),
-            destinations=destination_limits.DestinationLimits(
+            capacity=capacity.Capacity(
                 self.clock, store, limits or self.limits, self.suspects.healthy),
             revocations=revocations.Revocations(self.clock, store), observer=self.observer)
 

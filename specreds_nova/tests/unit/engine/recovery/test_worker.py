@@ -24,6 +24,7 @@ class WorkingTest(base.RecoveryTest):
         self.worker = workers.RecoveryWorker(self.context, self._attempt, 'e1')
         self.fails = 1000
         self.recovery = self.make_recovery('a')
+        self.context.capacity.enter(self.recovery.id)
 
     def _attempt(self, run: runs.Run) -> None:
         self.times += 1
@@ -43,7 +44,7 @@ class WorkingTest(base.RecoveryTest):
                          (recovery.state, recovery.outcome, self.times))
         self.assertEqual('4 unexpected errors: played', recovery.error)
         self.assertEqual(1.0 + 2.0 + 4.0, self.clock.now() - began)
-        self.observer.serves.assert_called_once_with(self.recovery.id)
+        self.assertEqual(set(), self.context.capacity.held())
 
     def test_decided_recovery_continues_without_its_slot(self) -> None:
         self.recovery = self.store.change(self.recovery, state=model.COMMITTED)
@@ -52,14 +53,14 @@ class WorkingTest(base.RecoveryTest):
         recovery = self.ended()
         self.assertEqual((model.RECOVERED, 21), (recovery.outcome, self.times))
         self.assertIn('unexpected errors: played', recovery.error)
-        self.observer.serves.assert_called_with(self.recovery.id)
+        self.assertEqual(set(), self.context.capacity.held())
         # Pauses of 1, 2, 4, 8, 16, 32 and then 60 s each.
         self.assertEqual(63.0 + 14 * 60.0, self.clock.now() - began)
 
     def test_few_failures_are_tolerated(self) -> None:
         self.fails = 3
         self.assertEqual(model.RECOVERED, self.ended().outcome)
-        self.observer.serves.assert_not_called()
+        self.assertEqual({self.recovery.id}, self.context.capacity.held())
 
     def test_recovery_fails_if_the_database_refuses_the_end_of_a_step(self) -> None:
         errors = itertools.cycle(

@@ -82,7 +82,7 @@ class StartingTest(base.RecoveryTest):
 
     def test_sweeps_of_many_starts_are_limited(self) -> None:
         for number in range(5):
-            self.context.destinations.enter(f'recovery {number}')
+            self.context.capacity.enter(f'recovery {number}')
         self.volumes.dirty.return_value = True
         self.assertEqual(_STARTED, self.start())
         self.volumes.dirty.assert_not_called()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ledger of backups: how many race, and where; and the choice of a host for each."""
+"""The capacity for recoveries: how many race, and where; and the choice of a host for each."""
 
 import collections
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,14 +20,17 @@ class Outdated(Exception):
     """The candidates were found for another state of the server's group."""
 
 
-class DestinationLimits:
-    """The backups of all engines, by host. Every method may be called by any thread.
+class Capacity:
+    """The recoveries that race. Every method may be called by any thread.
 
-    A backup counts while it races. It keeps its place among the members of its group until Nova
-    has the server on its host.
+    A recovery of this engine has a slot of the engine and room for its backup from :meth:`enter`
+    or :meth:`choose` to :meth:`leave`; those of other engines have room while the database says
+    that they race. A backup keeps its place among the members of its group until Nova has the
+    server on its host.
 
     :param limits: how many backups may race at once, in all and on each host
     :param healthy: returns the hosts that are well; the more they are, the more backups may race
+    :ivar freed: called after a recovery of this engine has left
     """
 
     def __init__(self, clock: interfaces.Clock, store: interfaces.Store, limits: servers.Limits,
@@ -36,6 +39,7 @@ class DestinationLimits:
         self._store = store
         self._limits = limits
         self._healthy = healthy
+        self.freed: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
         # By id. Recoveries of this engine may have no host yet.
         self._mine: dict[str, model.Recovery] = {}
@@ -61,7 +65,7 @@ class DestinationLimits:
             return servers.scaled(configured, self._hosts)
 
     def enter(self, recovery_id: str) -> None:
-        """Count a recovery that is about to have a backup. May be repeated."""
+        """Let a recovery of this engine race. May be repeated."""
         with self._lock:
             if recovery_id not in self._mine:
                 self._set(recovery_id, self._others.get(recovery_id)
@@ -122,16 +126,23 @@ class DestinationLimits:
             return chosen
 
     def leave(self, recovery_id: str) -> None:
-        """Stop counting a recovery: its backup is gone, or is the server. May be repeated."""
+        """Note that a recovery races no more, or cannot proceed. May be repeated."""
         with self._lock:
             self._count(self._known(recovery_id), -1)
-            self._mine.pop(recovery_id, None)
+            held = self._mine.pop(recovery_id, None) is not None
             self._others.pop(recovery_id, None)
+        if held:
+            self.freed()
 
     def count(self) -> int:
-        """Return how many recoveries of this engine have a backup, or are about to have one."""
+        """Return how many recoveries of this engine race."""
         with self._lock:
             return len(self._mine)
+
+    def held(self) -> set[str]:
+        """Return the recoveries of this engine that race."""
+        with self._lock:
+            return set(self._mine)
 
     def races(self, host: str) -> bool:
         """Return whether servers of a failed host race.
