@@ -252,7 +252,7 @@ class Operations:
 
         :returns: it, or the superposition over it that has taken its place
         """
-        record = self._protocol.counting(self._get(superposition))
+        record = self._protocol.counting(self._get(superposition, self._protocol.store.read))
         # The clients that had them open so far may only hang: enter them into the ledgers first.
         with contextlib.suppress(sp.RecordChanged):
             self._protocol.observe(record)
@@ -353,16 +353,15 @@ class Operations:
                  for record in self._protocol.list(home)}
         return sorted(by_id.values(), key=lambda record: record.created_at)
 
-    def _get(self, superposition: str) -> sp.Record:
+    def _get(self, superposition: str,
+             read: Callable[[str, sp.Home], sp.Record] | None = None) -> sp.Record:
+        """Return a superposition, by default only one whose place no other one has taken."""
         # A record is in the pool of its first image.
-        for home in self._homes[:-1]:
+        for home in self._homes:
             with contextlib.suppress(sp.NotSuperposed):
-                return self._protocol.show(superposition, home)
-        try:
-            return self._protocol.show(superposition, self._homes[-1])
-        except sp.NotSuperposed:
-            self._watches.end(superposition)
-            raise
+                return (read or self._protocol.show)(superposition, home)
+        self._watches.end(superposition)
+        raise sp.NotSuperposed(f'there is no superposition {superposition} (any more)')
 
     def _ref(self, image: str) -> sp.VolumeRef:
         if '/' in image:

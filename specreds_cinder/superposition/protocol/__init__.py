@@ -40,10 +40,11 @@ class Protocol(host_fence.HostFence, collapse.Collapse, merge.Merge, release.Rel
         The clients that have a promoted version open are entered into the ledgers.
 
         :returns: the addresses that were blocklisted anew
+        :raises NotSuperposed: it has ended
         """
         record = self.reload(record)
         if record.state == states.PROMOTED:
-            self._succeed(record)
+            self._complete_succession(record)
         if record.state == states.COLLAPSING:
             # Clients that an interrupted collapse has not fenced yet are left to the decision.
             return self.fence.renew(record.fenced, lapsed=False)
@@ -80,5 +81,5 @@ class Protocol(host_fence.HostFence, collapse.Collapse, merge.Merge, release.Rel
             self._drop(record, states.ABORTED, progress)
             return record.outcome or states.ABORTED
         if record.state == states.PROMOTED:
-            self._succeed(record)
+            self._complete_succession(record)
         return record.state

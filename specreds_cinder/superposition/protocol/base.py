@@ -40,25 +40,23 @@ class Base:
         self.latch = latches.Latch(cluster, self.store)
         self.fence = fence.Fence(cluster, self.settings.fence_expiry_s)
 
-    def show(self, superposition: str, home: records.Home) -> records.Record:
-        """Return a superposition by its id and the home of its record.
-
-        :raises NotSuperposed: it does not exist, or has ended
-        """
-        return self.store.read(superposition, home)
-
     def reload(self, record: records.Record) -> records.Record:
         """Return the current record of a superposition."""
         return self.store.read(record.id, record.home)
 
     def list(self, home: records.Home) -> 'builtins.list[records.Record]':
-        """Return the superpositions that have a volume in a home, oldest first."""
+        """Return the superpositions that have a volume in a home, oldest first.
+
+        A predecessor whose successor is promoted has ended, also if its record is still there.
+        """
         def read(entry: tuple[str, stores.Entry]) -> records.Record | None:
             with contextlib.suppress(errors.NotSuperposed):
                 return self.store.read(entry[0], entry[1].home)
             return None
-        listed = self._each(read, tuple(self.store.index(home).items()))
-        return sorted((record for record in listed if record is not None),
+        listed = [record for record in self._each(read, tuple(self.store.index(home).items()))
+                  if record is not None]
+        succeeded = {record.predecessor for record in listed if record.state in states.DECIDED}
+        return sorted((record for record in listed if record.id not in succeeded),
                       key=lambda record: record.created_at)
 
     def overlay_bytes(self, record: records.Record) -> int:

@@ -31,6 +31,18 @@ repeated = tenacity.retry(retry=tenacity.retry_if_exception_type(errors.RecordCh
 class Succession(base.Base):
     """Finds the superposition that counts, and lets one take the place of its predecessor."""
 
+    def show(self, superposition: str, home: records.Home) -> records.Record:
+        """Return a superposition by its id and the home of its record.
+
+        :raises NotSuperposed: it does not exist, or has ended: also one whose successor is
+            promoted, but has not removed its record yet
+        """
+        record = self.store.read(superposition, home)
+        counting = self.counting(record)
+        if counting.id != record.id:
+            raise _replaced(record, counting)
+        return record
+
     def find(self, ref: records.VolumeRef) -> records.Record:
         """Return the superposition that says which version of a volume is real.
 
@@ -144,6 +156,17 @@ class Succession(base.Base):
         with contextlib.suppress(errors.NotSuperposed):
             self.store.delete(self._succeeded(record))
 
+    def _complete_succession(self, record: records.Record) -> None:
+        """Do what is left of the commit of a promoted superposition, and of its successor's.
+
+        :raises NotSuperposed: the successor has taken its place
+        """
+        self._succeed(record)
+        counting = self.counting(record)
+        if counting.id != record.id:
+            self._succeed(counting)
+            raise _replaced(record, counting)
+
     @repeated
     def _restore_below(self, record: records.Record) -> None:
         """Leave the predecessor as it is to be after a decision for it. May be repeated.
@@ -193,3 +216,9 @@ class Succession(base.Base):
                     below.successor == record.id or self.successor(below) is None):
                 return claims - {record.predecessor}
         return claims
+
+
+def _replaced(record: records.Record, by: records.Record) -> errors.NotSuperposed:
+    """Return the error of a request to a superposition whose place another one has taken."""
+    return errors.NotSuperposed(
+        f'superposition {record.id} has ended: superposition {by.id} has taken its place')

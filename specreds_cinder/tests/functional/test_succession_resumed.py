@@ -6,12 +6,16 @@ import contextlib
 import threading
 from typing import Any
 
+import ddt
+
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import states
 from specreds_cinder.tests.functional import protocol_base
 from specreds_cinder.tests.functional import second_base
+from specreds_cinder.worker import operations
 
 
+@ddt.ddt
 class CutOffTest(second_base.SecondTestCase):
     """Controllers die one after the other, each at the first change where none has died."""
 
@@ -124,6 +128,27 @@ class CutOffTest(second_base.SecondTestCase):
         claim = self.protocol.store.claimed(record.home, record.volumes[0].image_id)
         assert claim is not None
         self.assertEqual(record.id, claim.superposition)
+
+    @ddt.data(('record.promoted', 'resume'), ('latch.pass', 'resume'), ('claim.pass', 'renew'),
+              ('claim.pass', 'resume'))
+    @ddt.unpack
+    def test_first_has_ended_as_soon_as_the_second_counts(self, change: str,
+                                                               method: str) -> None:
+        record = self.superpose_again()
+        worker = operations.Operations(self.protocol, record.home, watching=False)
+        self.assertEqual({self.first.id, record.id}, {shown['id'] for shown in worker.list()})
+        self.assertEqual(states.PROMOTED, worker.show(self.first.id)['state'])
+        with sp.trace.observe(self.at(change, 'after', protocol_base.cut)):
+            self.assertRaises(protocol_base.Cut, self.protocol.collapse, record)
+        # Its record is still there.
+        self.assertEqual(states.PROMOTED, self.state(self.first))
+        self.assertEqual([record.id], [shown['id'] for shown in worker.list()])
+        self.assertRaises(sp.NotSuperposed, worker.show, self.first.id)
+        self.assertEqual(record.id, self.protocol.find(self.volume).id)
+        self.assertRaises(sp.NotSuperposed, getattr(self.protocol, method), self.first)
+        self.assert_nothing_of_the_first(record)
+        self.assertEqual(states.PROMOTED, self.protocol.resume(record))
+        self.server.kill()
 
     def test_interrupted_late_dirty_collapse_leaves_the_first_promoted(self) -> None:
         record = self.superpose_again()
