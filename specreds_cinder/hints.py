@@ -27,6 +27,9 @@ KEY = 'superposition'
 AGAIN = 'superposition_again'
 _KEYS = (KEY, AGAIN)
 
+# The notes on a volume: the superpositions by key.
+Notes = dict[str, str]
+
 
 @contextlib.contextmanager
 def lock(*volume_ids: str) -> Iterator[None]:
@@ -101,8 +104,8 @@ def remove(volume_ids: Iterable[str], superposition: str) -> None:
             {'deleted': True, 'deleted_at': timeutils.utcnow()}, synchronize_session=False)
 
 
-def on(host: str) -> dict[str, tuple[str, ...]]:
-    """Return the superpositions that the volumes of a back end or a cluster may be in, by volume.
+def on(host: str) -> dict[str, Notes]:
+    """Return the notes on the volumes of a back end or a cluster, by volume.
 
     :param host: ``host@backend``, or ``cluster@backend``
     """
@@ -118,18 +121,17 @@ def backends() -> set[str]:
     return {(cluster_name or host or '').split('#')[0] for host, cluster_name in rows} - {''}
 
 
-def everywhere() -> dict[str, dict[str, tuple[str, ...]]]:
+def everywhere() -> dict[str, dict[str, Notes]]:
     """Return all notes: the result of :func:`on` by back end, and by cluster."""
     admin = context.get_admin_context()
     with releases.main_context_manager.reader.using(admin) as session:
         note, volume = releases.models.VolumeAdminMetadata, releases.models.Volume
-        rows = _noted(session, note.volume_id, note.value, volume.host,
-                      volume.cluster_name).order_by(note.key).all()
-    noted: dict[str, dict[str, tuple[str, ...]]] = {}
-    for volume_id, value, *hosts in rows:
+        rows = _noted(session, note.volume_id, note.key, note.value, volume.host,
+                      volume.cluster_name).all()
+    noted: dict[str, dict[str, Notes]] = {}
+    for volume_id, key, value, *hosts in rows:
         for host in {(name or '').split('#')[0] for name in hosts}:
-            on_host = noted.setdefault(host, {})
-            on_host[volume_id] = (*on_host.get(volume_id, ()), value)
+            noted.setdefault(host, {}).setdefault(volume_id, {})[key] = value
     return noted
 
 

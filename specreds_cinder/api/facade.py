@@ -97,8 +97,8 @@ class Superpositions:
                     raise exception.SuperpositionUnavailable(
                         f'back end {host} does not answer, so that superpositions of disks of '
                         f'servers may be missing: repeat the request when it is up') from exc
-                for volume_id, superposition_ids in noted.get(host, {}).items():
-                    for superposition_id in superposition_ids:
+                for volume_id, notes in noted.get(host, {}).items():
+                    for superposition_id in notes.values():
                         silent.setdefault(superposition_id, {}).setdefault(host, []).append(
                             volume_id)
         superpositions = [

@@ -135,6 +135,11 @@ def conflict(shown: Mapping[str, Any], reason: str) -> exception.SuperpositionCo
         f'superposition {shown["id"]} is {shown["state"]}: {reason}', state=shown['state'])
 
 
+def is_over_promoted(shown: Mapping[str, Any]) -> bool:
+    """Return whether a superposition is over a promoted one, whose place it has not taken."""
+    return shown['predecessor'] is not None and shown['state'] not in states.DECIDED
+
+
 def disks_of(shown: Mapping[str, Any]) -> list[server_disks.ServerDisk]:
     """Return the disks of servers in a superposition, from the worker's description."""
     names = (volume['image'].rpartition('/')[2] for volume in shown['volumes']

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The housekeeping of a back end: resumes interrupted steps, merges, and renews fences."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 import contextlib
 from typing import Any
 
@@ -58,7 +58,7 @@ class Housekeeping(decisions.Decisions):
                         'again at the next pass: %s', self._host, exc.msg)
 
     def _look_after_safely(self, ctxt: Any, shown: base.View, cut_off: bool,
-                           noted: Mapping[str, Sequence[str]], again: Collection[str | None]
+                           noted: Mapping[str, hints.Notes], again: Collection[str | None]
                            ) -> None:
         """Look after one superposition.
 
@@ -78,16 +78,16 @@ class Housekeeping(decisions.Decisions):
                           'next pass', shown['id'], shown['state'])
 
     @staticmethod
-    def _note(shown: base.View, noted: Mapping[str, Sequence[str]]) -> None:
-        """Write the notes on volumes that lack them.
+    def _note(shown: base.View, noted: Mapping[str, hints.Notes]) -> None:
+        """Write the notes on volumes that lack them, or have them under the wrong key.
 
         :param noted: the notes that there are, by volume id
         """
-        again = shown['predecessor'] is not None and shown['state'] not in states.DECIDED
-        # The note of a superposition that is over another one is the last one.
-        place = slice(-1, None) if again else slice(1)
+        again = base.is_over_promoted(shown)
+        keys = [hints.AGAIN if again else hints.KEY]
         if missing := [volume_id for volume_id in shown['labels']['volumes'].values()
-                       if list(noted.get(volume_id, ()))[place] != [shown['id']]]:
+                       if [key for key, superposition in noted.get(volume_id, {}).items()
+                           if superposition == shown['id']] != keys]:
             hints.put(missing, shown['id'], again=again)
 
     def _look_after(self, ctxt: Any, shown: base.View, cut_off: bool, *,
@@ -131,8 +131,8 @@ class Housekeeping(decisions.Decisions):
         :param known: ids of the superpositions that exist
         :raises SuperpositionError: Ceph does not answer
         """
-        for volume_id, superposition_ids in hints.on(self._host).items():
-            for superposition_id in set(superposition_ids) - known:
+        for volume_id, notes in hints.on(self._host).items():
+            for superposition_id in set(notes.values()) - known:
                 # Under the lock, since the superposition may be under creation.
                 with hints.lock(volume_id), contextlib.suppress(cinder_exception.VolumeNotFound):
                     self._remove_stale(volume_id, superposition_id)

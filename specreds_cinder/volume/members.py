@@ -6,6 +6,8 @@ import contextlib
 import time
 from typing import Any
 
+from cinder import objects
+
 from specreds_cinder import eligibility
 from specreds_cinder import exception
 from specreds_cinder import hints
@@ -30,6 +32,8 @@ class Members(base.Base):
         with hints.lock(*volume_ids):
             # Read under the lock: its last holder may have changed the volumes.
             volumes = eligibility.volumes(volume_ids)
+            if again and self._correct_notes(ctxt, volumes):
+                volumes = eligibility.volumes(volume_ids)
             eligibility.check(volumes, again=again)
             hints.put(volume_ids, superposition_id, again=again)
             began = time.monotonic()
@@ -53,6 +57,25 @@ class Members(base.Base):
                 # Its volumes had been merged by then.
                 hints.put(volume_ids, superposition_id)
         return {**self._view(shown), 'storage_s': time.monotonic() - began}
+
+    def _correct_notes(self, ctxt: Any, volumes: Sequence[objects.Volume]) -> bool:
+        """Correct notes that would refuse a superposition over a promoted one; report if any.
+
+        A service that died may have left a note of a superposition that was never made, or that
+        has been promoted since. The next pass of the housekeeping would be too late for a backup.
+        """
+        noted: dict[str, list[str]] = {}
+        for volume in volumes:
+            if hints.AGAIN in volume.admin_metadata:
+                noted.setdefault(volume.admin_metadata[hints.AGAIN], []).append(volume.id)
+        for superposition_id, volume_ids in noted.items():
+            try:
+                shown = self._show(ctxt, superposition_id)
+            except exception.SuperpositionNotFound:
+                hints.remove(volume_ids, superposition_id)
+            else:
+                hints.put(volume_ids, superposition_id, again=base.is_over_promoted(shown))
+        return bool(noted)
 
     def member_check(self, ctxt: Any, superposition_id: str) -> base.View:
         """Sweep the volumes of this back end."""

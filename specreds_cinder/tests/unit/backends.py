@@ -266,13 +266,15 @@ class Backends(fixtures.Fixture):
     def _read(self, volume_ids: Iterable[str]) -> list[Any]:
         volumes = [self.volumes[volume_id] for volume_id in volume_ids]
         for each in volumes:
-            each.admin_metadata = {key: notes[each.id] for key, notes in (
-                (hints.KEY, self.notes), (hints.AGAIN, self.again)) if each.id in notes}
+            each.admin_metadata = self._notes(each.id)
         return volumes
 
+    def _notes(self, volume_id: str) -> hints.Notes:
+        return {key: notes[volume_id] for key, notes in (
+            (hints.KEY, self.notes), (hints.AGAIN, self.again)) if volume_id in notes}
+
     def _of(self, volume_id: str) -> tuple[str, ...]:
-        return tuple(notes[volume_id] for notes in (self.notes, self.again)
-                     if volume_id in notes)
+        return tuple(self._notes(volume_id).values())
 
     def _put(self, volume_ids: Iterable[str], superposition: str, *, again: bool = False) -> None:
         notes, others = (self.again, self.notes) if again else (self.notes, self.again)
@@ -287,8 +289,8 @@ class Backends(fixtures.Fixture):
                 if notes.get(volume_id) == superposition:
                     del notes[volume_id]
 
-    def _on(self, host: str) -> dict[str, tuple[str, ...]]:
-        return {volume_id: self._of(volume_id) for volume_id in self.notes | self.again
+    def _on(self, host: str) -> dict[str, hints.Notes]:
+        return {volume_id: self._notes(volume_id) for volume_id in self.notes | self.again
                 if rpcapi.backend(self.volumes[volume_id]) == host}
 
     def _backends(self) -> set[str]:

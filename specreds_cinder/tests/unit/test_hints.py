@@ -93,7 +93,7 @@ class HintsTest(DatabaseTestCase):
         for _ in range(2):
             hints.put([volume_id], 's2', again=True)
         self.assertEqual(('s1', 's2'), hints.of(volume_id))
-        self.assertEqual({volume_id: ('s1', 's2')}, hints.on(HOST))
+        self.assertEqual({volume_id: {hints.KEY: 's1', hints.AGAIN: 's2'}}, hints.on(HOST))
         for superposition in ('s1', 's2'):
             self.assertEqual([volume_id],
                              [volume.id for volume in hints.volumes(superposition)])
@@ -138,10 +138,11 @@ class HintsTest(DatabaseTestCase):
         clustered = self.make('node2@rbd#pool', cluster_name='cluster@rbd#pool')
         gone = self.make()
         hints.put([here, pool, other, clustered, gone], 's1')
+        note = {hints.KEY: 's1'}
         objects.Volume.get_by_id(self.admin, gone).destroy()
-        self.assertEqual({here: ('s1',), pool: ('s1',)}, hints.on(HOST))
-        self.assertEqual({other: ('s1',)}, hints.on('node@rbd2'))
-        self.assertEqual({clustered: ('s1',)}, hints.on('cluster@rbd'))
+        self.assertEqual({here: note, pool: note}, hints.on(HOST))
+        self.assertEqual({other: note}, hints.on('node@rbd2'))
+        self.assertEqual({clustered: note}, hints.on('cluster@rbd'))
         self.assertEqual({}, hints.on('node'))
         self.assertEqual({HOST, 'node@rbd2', 'cluster@rbd'}, hints.backends())
 

@@ -82,6 +82,29 @@ class AgainTest(AgainTestCase):
         self.service.abort(self.context, 's2')
         self.assert_notes('s1')
 
+    def test_note_of_a_service_that_died_before_the_superposition_is_replaced(self) -> None:
+        self.back.again['vol-1'] = 's9'
+        self.again()
+        self.assert_notes('s1', 's2')
+
+    @ddt.data('s1', None)
+    def test_promoted_version_of_a_service_that_died_before_its_note_is_superposed_again(
+            self, first: str | None) -> None:
+        self.again()
+        self.worker.records['s2'].update(state='promoted', outcome='promoted')
+        del self.worker.records['s1']
+        if first is None:
+            del self.back.notes['vol-1']
+        self.again('s3')
+        self.assertEqual('s2', self.worker.records['s3']['predecessor'])
+        self.assert_notes('s2', 's3')
+
+    def test_note_that_cannot_be_looked_up_is_left(self) -> None:
+        self.back.again['vol-1'] = 's9'
+        self.worker.fail['show'] = exception.SuperpositionUnavailable('no answer')
+        self.assertRaises(exception.SuperpositionUnavailable, self.again)
+        self.assert_notes('s1', 's9')
+
     def test_several_back_ends_are_refused(self) -> None:
         other = self.back.add_volume(SECOND)
         error = self.assertRaises(exception.VolumesNotEligible, self.create, self.volume, other,
@@ -91,6 +114,7 @@ class AgainTest(AgainTestCase):
         self.assertEqual(['s1'], list(self.worker.records))
 
 
+@ddt.ddt
 class LookAfterTest(AgainTestCase):
 
     def setUp(self) -> None:
@@ -135,6 +159,15 @@ class LookAfterTest(AgainTestCase):
             self.back.notes['vol-1'], self.back.again['vol-1'] = 's1', 's2'
             self.service.look_after()
             self.assert_notes('s2')
+
+    @ddt.data({'state': 'promoted', 'outcome': 'promoted'}, {'predecessor': None})
+    def test_only_note_is_put_in_its_place(self, changes: dict[str, Any]) -> None:
+        # A service has died between two changes of notes.
+        self.second.update(changes)
+        del self.worker.records['s1'], self.back.notes['vol-1']
+        self.assert_notes(None, 's2')
+        self.service.look_after()
+        self.assert_notes('s2')
 
     def test_pass_keeps_the_note_of_a_promotion_that_it_did_not_list(self) -> None:
         call = self.worker.call
