@@ -281,6 +281,10 @@ Succeed(c) ==
        THEN /\ one' = [one EXCEPT !.successor = TRUE]
             /\ Won(c, "one")
             /\ Goto(c, "cut") /\ Forget(c)
+       \* Only its labels have changed: a connection was handed out.
+       ELSE IF one.state = "promoted" /\ ~one.successor /\ one.fenced = two.inherited
+       THEN /\ Read(c, fresh[c] \cup {"one"})
+            /\ UNCHANGED <<one, step, local>>
        ELSE /\ Goto(c, "drop") /\ Keep(c, {}, "aborted", "none")
             /\ UNCHANGED <<one, fresh>>
     /\ UNCHANGED <<two, claim, latches, cut, ledger, fenced, guests, crashes, lost>>

@@ -100,7 +100,10 @@ class Succession(base.Base):
                 f'{successor.state}: collapse or resume that one first', record.state)
 
     def _be_succeeded(self, record: records.Record, successor: str) -> None:
-        """Record a superposition over a promoted one, as it was read.
+        """Record a superposition over a promoted one, as it was read but for its labels.
+
+        A connection may be handed out right before that: its client is one of the primary, as it
+        is if the connection was handed out right before the record was read.
 
         :raises Conflict: another one is over it, or it is not promoted
         :raises RecordChanged: it was changed meanwhile, for example by a merge
@@ -109,7 +112,17 @@ class Succession(base.Base):
             raise errors.Conflict(f'superposition {record.id} is {record.state}: only one that is '
                                   f'promoted can be superposed again', record.state)
         self._without_successor(record)
-        self.store.swap(record, dataclasses.replace(record, successor=successor))
+        while True:
+            try:
+                self.store.swap(record, dataclasses.replace(record, successor=successor))
+                return
+            except errors.RecordChanged:
+                current = self.reload(record)
+                if dataclasses.replace(
+                        current, labels=record.labels, version=record.version) != record:
+                    raise
+                # Each loser makes way for a connection that is handed out, so this ends.
+                record = current
 
     def _is_over(self, record: records.Record) -> bool:
         """Return whether no superposition but this one is over its predecessor."""

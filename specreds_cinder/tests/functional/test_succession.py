@@ -38,6 +38,22 @@ class MergeTest(second_base.SecondTestCase):
         self.assertEqual(states.PROMOTED, self.state(self.first))
         self.assertEqual('promoted', self.protocol.collapse(made[0]).outcome)
 
+    def test_super_goes_on_after_a_connection_was_handed_out(self) -> None:
+        worker = operations.Operations(self.protocol, self.first.home, watching=False)
+        with sp.trace.observe(self.at('record.create', 'after',
+                                      lambda: worker.hand_out(self.first.id))):
+            record = self.superpose_again()
+        first = self.protocol.reload(self.first)
+        self.assertEqual(record.id, first.successor)
+        self.assertNotEqual(self.first.labels, first.labels)
+        late = self.make_backup(self.first, speculative=False)
+        self.assertEqual([0x51], self.read(late, second_base.FIRST))
+        clients = self.server_clients()
+        self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+        self.assertTrue(clients <= self.fenced())
+        for server in (self.server, late):
+            server.kill()
+
     def test_merge_that_has_begun_is_not_overtaken(self) -> None:
         refused = []
 

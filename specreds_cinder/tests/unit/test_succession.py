@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A promoted superposition and its successor, by their records."""
 
+from collections.abc import Callable
 import dataclasses
 from typing import Any
 from unittest import mock
@@ -14,12 +15,18 @@ from specreds_cinder.superposition import states
 from specreds_cinder.superposition.protocol import succession
 from specreds_cinder.tests.unit import fakes
 
+_LABEL = {'handed_at': 'now'}
+
 
 class Store:
-    """Records in memory."""
+    """Records in memory.
+
+    :ivar meanwhile: called once before the next swap
+    """
 
     def __init__(self, *stored: records.Record) -> None:
         self.stored = {record.id: record for record in stored}
+        self.meanwhile: Callable[[], object] | None = None
 
     def index(self, home: records.Home) -> dict[str, Any]:
         """Return all superpositions."""
@@ -37,6 +44,16 @@ class Store:
         self.stored[record.id] = dataclasses.replace(
             stored, version=stored.version + 1, **changes)
         return self.stored[record.id]
+
+    def swap(self, old: records.Record, new: records.Record) -> records.Record:
+        """Replace a record, unless it was changed."""
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        if self.read(old.id, old.home).version != old.version:
+            raise errors.RecordChanged(f'superposition {old.id} was changed')
+        self.stored[old.id] = dataclasses.replace(new, version=old.version + 1)
+        return self.stored[old.id]
 
 
 @ddt.ddt
@@ -72,3 +89,24 @@ class SuccessionTest(testtools.TestCase):
                                   self.first.home)
         self.assertIn('s2', str(error))
         self.assertEqual('s2', self.protocol.show('s2', self.first.home).id)
+
+    def test_connection_that_is_handed_out_is_no_obstacle_to_a_successor(self) -> None:
+        self.store.meanwhile = lambda: self.store.change(self.first, labels=_LABEL)
+        self.protocol._be_succeeded(self.first, 's2')
+        stored = self.store.stored['s1']
+        self.assertEqual(('s2', _LABEL), (stored.successor, stored.labels))
+
+    @ddt.data({'state': states.MERGING}, {'successor': 's3'},
+              {'fenced': ('10.0.0.1:0/1', '10.0.0.2:0/2')})
+    def test_any_other_change_is(self, changes: dict[str, Any]) -> None:
+        self.store.meanwhile = lambda: self.store.change(self.first, **changes)
+        self.assertRaises(errors.RecordChanged, self.protocol._be_succeeded, self.first, 's2')
+        self.assertEqual(changes.get('successor'), self.store.stored['s1'].successor)
+
+    def test_merge_after_a_connection_was_handed_out_is_not_overtaken(self) -> None:
+        def change() -> None:
+            self.store.change(self.first, labels=_LABEL)
+            self.store.meanwhile = lambda: self.store.change(self.first, state=states.MERGING)
+        self.store.meanwhile = change
+        self.assertRaises(errors.RecordChanged, self.protocol._be_succeeded, self.first, 's2')
+        self.assertEqual(states.MERGING, self.store.stored['s1'].state)
