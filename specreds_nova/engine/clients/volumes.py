@@ -91,7 +91,7 @@ class Volumes:
                 if again and isinstance(failure, exception.Unreachable):
                     # Cinder may still create the other one.
                     raise failure
-                promoted = superposition['state'] == states.PROMOTED and not again
+                promoted = superposition['state'] == states.PROMOTED
                 raise exception.Merging(
                     f'superposition {superposition["id"]} of server {server.id} is '
                     f'{superposition["state"]}: it has to be merged before there can be '

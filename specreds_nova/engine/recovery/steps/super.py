@@ -17,6 +17,9 @@ from specreds_nova.engine.recovery.steps import shut_out
 
 # Seconds until Cinder is asked again after it did not answer.
 _PAUSE = 0.5
+# Refusals after which an earlier version is not superposed again: the first one says that there is
+# a version, and one may be due to a change of that version that does not matter any more.
+_REFUSALS = 3
 
 
 def superpose(run: runs.Run) -> verdicts.StepVerdict:
@@ -30,13 +33,15 @@ def superpose(run: runs.Run) -> verdicts.StepVerdict:
         return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
     with run.step(timeline.SUPER) as detail:
         again: dict[str, Any] = {}
+        refused = 0
         while True:
             try:
                 superposition = run.context.volumes.superpose(
                     server, run.id, f'host {run.recovery.host} is suspected', **again)
                 break
             except exception.Merging as exc:
-                if _runs_there(run, server, exc.promoted_by):
+                refused += 1
+                if refused < _REFUSALS and _runs_there(run, server, exc.promoted_by):
                     again = {'again': True}
                     detail['predecessor'] = exc.promoted_by
                     continue

@@ -56,6 +56,16 @@ class AgainTest(base.RecoveryTest):
         self.assertEqual((verdicts.MERGING, 'it is encrypted'), verdict)
         self.assertEqual([False, True], self.again())
 
+    def test_request_is_repeated_once_if_the_version_is_as_it_was(self) -> None:
+        self.refusals.append(exception.Merging('it was changed meanwhile', self.first.id))
+        self.assertEqual('s2', self.superpose().why)
+        self.assertEqual([False, True, True], self.again())
+
+    def test_recovery_waits_for_the_merge_after_two_refusals(self) -> None:
+        self.refusals += [exception.Merging('it is encrypted', self.first.id)] * 2
+        self.assertEqual((verdicts.MERGING, 'it is encrypted'), self.superpose())
+        self.assertEqual([False, True, True], self.again())
+
     def test_request_is_repeated_while_cinder_is_silent(self) -> None:
         self.suspects.heard_after.return_value = False
         self.refusals.append(exception.Unreachable('no answer'))
