@@ -32,8 +32,7 @@ _MAY_BEGIN = 30.0
 _ASK_HOST = 10.0
 # How wrong the start of nova-compute may be by the engine's clock: at once, and by which share of
 # the time since that look. And seconds by which the engine's clock and Nova's differ at most.
-_WRONG, _DRIFT = 1.0, 0.02
-_APART = 10.0
+_WRONG, _DRIFT, _APART = 1.0, 0.02, 10.0
 # Number of failed evacuations after which Nova's checks of the host are skipped.
 _BEFORE_FORCE = 2
 
@@ -146,19 +145,18 @@ class _Evacuation:
         self._started = run.now
         LOG.warning('recovery %s: Nova has stopped the server after its evacuation: it is started '
                     'on %s', run.id, server.host)
-        self._request(run.context.compute.reboot, server)
+        try:
+            run.context.compute.reboot(server.id)
+        except (exception.Refused, exception.Unreachable) as exc:
+            self._detail['refused'] = str(exc)
 
     def _stop(self, server: model.Server) -> None:
         """Stop an evacuated server if a user has asked for that before its evacuation."""
         if self._stops and server.status == 'ACTIVE':
-            self._request(self._run.context.compute.stop, server)
-
-    def _request(self, act: Callable[[str], None], server: model.Server) -> None:
-        try:
-            act(server.id)
-        except (exception.Refused, exception.Unreachable) as exc:
-            LOG.warning('recovery %s: %s', self._run.id, exc)
-            self._detail['refused'] = str(exc)
+            try:
+                self._run.insist(self._run.context.compute.stop, server.id)
+            except exception.Refused as exc:
+                self._detail['refused'] = str(exc)
 
     def _due(self) -> bool:
         """Return whether to ask Nova (again).
@@ -192,7 +190,8 @@ class _Evacuation:
         self._looked = run.now
         moving = run.insist(run.context.compute.evacuation, server.id)
         if moving is None:
-            return tenant.left_to_host(server) and self._lost(self._source)
+            return (run.now >= self._uncertain and tenant.left_to_host(server)
+                    and self._lost(self._source))
         host = moving.host
         if not self._lost(host):
             return self._dropped(moving, server) or self._backup_serves(host)
@@ -294,7 +293,8 @@ class _Evacuation:
                     self._times -= 1
                     return
             self._claimed = None
-            self._stops |= server.task == tenant.STOPPING
+            if server.task == tenant.STOPPING:
+                self._stops = not run.insist(compute.stopped_by_itself, server.id)
             if not as_it_is:
                 compute.reset(server.id)
             compute.evacuate(server.id, host, force)

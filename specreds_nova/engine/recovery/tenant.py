@@ -29,10 +29,10 @@ _LOOK = 0.01
 # Tasks of Nova after which the server runs: its backup serves as well.
 _HARMLESS = ('reboot', 'powering-on', 'image_', 'updating_password')
 STOPPING = 'powering-off'
-# Beginnings of the tasks that the host of a server does alone. Deletions are not among them, nor
-# what moves the server: they can be requested again, or have begun on another host.
-_OF_ITS_HOST = ('reboot', 'powering-', 'pausing', 'unpausing', 'suspending', 'resuming', 'image_',
-                'shelving', 'rescuing', 'unrescuing', 'updating_password', 'resize_prep')
+# Beginnings of the tasks that the host of a server does alone, and refuses if it finds them in its
+# queue after the server was evacuated: Nova's manager and, for a stop, this plug-in's driver look
+# at the server first. Nova would do other ones to the server on its new host.
+_OF_ITS_HOST = ('reboot', 'image_', STOPPING)
 # States of a server that no user has requested.
 _UNASKED = ('ACTIVE', 'ERROR', 'REBOOT', 'HARD_REBOOT', 'UNKNOWN')
 _STOPPED = 'SHUTOFF'

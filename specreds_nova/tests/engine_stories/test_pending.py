@@ -35,6 +35,11 @@ class TestPending(base.EngineTestCase):
         self.drill.act(self.server.id, 'os-start')
         self.wait_status(self.server.id, 'ACTIVE')
         self.wait_answer(self.drill.active(self.server.id, str(recovery.destination)))
+        # The request is still in the queue of the host that returns.
+        self.host(cloud_base.PRIMARY).boot()
+        self.trusted()
+        self.assertEqual('ACTIVE', self.drill.show(self.server.id)['status'])
+        self.assertEqual([recovery.destination], self.drill.running(self.server))
 
     def test_server_that_is_deleted_after_the_decision_leaves_nothing(self) -> None:
         self.begun(self.server, 'adopt')

@@ -37,7 +37,9 @@ class PendingTest(base.RecoveryTest):
             self.compute.evacuate.assert_called_with('a', 'h2', False)
 
     def test_request_that_other_hosts_may_be_doing_is_left(self) -> None:
-        for task in ('rebuilding', 'deleting', 'migrating', 'resize_migrating', 'spawning'):
+        # Or that Nova would do to the server on its new host as soon as this one is back.
+        for task in ('rebuilding', 'deleting', 'migrating', 'resize_prep', 'spawning', 'rescuing',
+                     'powering-on', 'shelving', 'suspending'):
             self._evacuate(task)
             self.compute.reset.assert_not_called()
 
@@ -49,7 +51,10 @@ class PendingTest(base.RecoveryTest):
 
     def test_server_that_a_user_has_stopped_on_the_failed_host_is_stopped_on_its_new_one(
             self) -> None:
-        for task, stopped in (('rebooting', False), ('powering-off', True)):
+        for task, by_itself, stopped in (
+                ('rebooting', False, False), ('powering-off', True, False),
+                ('powering-off', False, True)):
+            self.compute.stopped_by_itself.return_value = by_itself
             server = base.make_server('a', task=task)
 
             def evacuate(*_: Any, server: model.Server = server) -> None:

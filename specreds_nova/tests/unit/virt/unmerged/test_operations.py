@@ -74,6 +74,20 @@ class RefuseTest(OperationsTestCase):
         self.assertIn('cannot be rescued', str(exc))
         self.assertIn('3 of 9 MiB: Ceph is full', str(exc))
 
+    def test_server_that_was_evacuated_is_not_stopped_by_an_old_request(self) -> None:
+        instance = self.instance
+        instance.task_state, instance.host = 'powering-off', 'h1'
+        with mock.patch.object(objects.Instance, 'get_by_uuid') as read:
+            # A domain that is here is shut down.
+            self.unmerged.before_power_off(instance)
+            read.assert_not_called()
+            self.gone()
+            read.return_value.host = 'h1'
+            self.unmerged.before_power_off(instance)
+            read.return_value.host = 'h2'
+            self.assertRaises(nova_exception.UnexpectedTaskStateError,
+                              self.unmerged.before_power_off, instance)
+
     def test_operation_on_a_stopped_unmerged_server_is_refused(self) -> None:
         self.gone()
         self.assertRaises(errors.NotMerged, self.unmerged.refuse_until_merged, self.instance,
