@@ -111,3 +111,15 @@ class RecoveryTest(testtools.TestCase):
                  detail: Mapping[str, Any]) -> None:
         """Record the end of a step."""
         steps.end(self.store, recovery, name, attempt, detail, self.clock.time)
+
+
+class CommittedTest(RecoveryTest):
+    """A recovery whose decision was made, and whose server is on a host that is silent."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspect(state=model.FENCED)
+        self.recovery = self.make_recovery('a', state=model.COMMITTED)
+        self.context = self.make_context(adopt_timeout=30.0)
+        self.compute.candidates.return_value = ['h2']
+        self.suspects.suspected.side_effect = lambda host: host == 'h1'

@@ -185,18 +185,13 @@ class MovingTest(base.RecoveryTest):
         self.compute.evacuate.assert_called()
 
 
-class HangingTest(base.RecoveryTest):
+class HangingTest(base.CommittedTest):
     """Evacuations that hang in Nova."""
 
     def setUp(self) -> None:
         super().setUp()
-        self.suspect(state=model.FENCED)
-        self.recovery = self.make_recovery('a', state=model.COMMITTED)
-        self.context = self.make_context(adopt_timeout=30.0)
-        self.compute.candidates.return_value = ['h2']
         self.compute.server.side_effect = lambda name: base.make_server(name, task='rebuilding')
         self.compute.evacuation.return_value = model.Evacuation('h3', claimed=True)
-        self.suspects.suspected.side_effect = lambda host: host == 'h1'
         self.suspects.heard_after.return_value = True
         self.suspects.running.return_value = False
         self.suspects.boot.side_effect = ['one', *['two'] * 30]

@@ -10,17 +10,12 @@ from specreds_nova.engine.recovery import run as runs
 from specreds_nova.tests.unit.engine.recovery import base
 
 
-class PendingTest(base.RecoveryTest):
+class PendingTest(base.CommittedTest):
     """Requests that Nova has taken for a host that cannot fulfill them."""
 
     def setUp(self) -> None:
         super().setUp()
-        self.suspect(state=model.FENCED)
-        self.recovery = self.make_recovery('a', state=model.COMMITTED)
-        self.context = self.make_context(adopt_timeout=30.0)
-        self.compute.candidates.return_value = ['h2']
         self.compute.evacuation.return_value = None
-        self.suspects.suspected.side_effect = lambda host: host == 'h1'
 
     def _evacuate(self, task: str) -> None:
         """Evacuate a server that has a task which no evacuation has given it."""
