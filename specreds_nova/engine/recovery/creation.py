@@ -85,9 +85,11 @@ class Creation:
 
         :param servers: by recovery, its server if it was just read
         """
-        wanted = [self._reserved(recovery) for recovery in ordered]
+        wanted: list[model.Recovery] = []
         created: set[str] = set()
         try:
+            for recovery in ordered:
+                wanted.append(self._reserved(recovery))
             created = self._context.store.create(wanted)
         finally:
             for recovery in wanted:

@@ -193,6 +193,14 @@ class DispatcherTest(_DispatcherTest):
             self.assertRaises(exception.Unreachable, self.dispatcher.suspect, 'h1', _WHY)
         self.assertEqual(2, self.work.release.call_count)
 
+    def test_failed_reservation_releases_the_slots_before_it(self) -> None:
+        self.work.reserve.side_effect = [True, False, ValueError('no such column')]
+        self.compute.servers.return_value = [base.make_server(name) for name in 'abc']
+        self.assertRaises(ValueError, self.dispatcher.suspect, 'h1', _WHY)
+        [wanted] = self.work.expect.call_args.args
+        self.work.release.assert_called_once_with(wanted[0].id)
+        self.assertEqual([], self._created())
+
     def test_recovery_with_a_slot_belongs_to_this_engine(self) -> None:
         self.work.reserve.return_value = True
         self.dispatcher.suspect('h1', _WHY)
