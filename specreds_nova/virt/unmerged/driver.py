@@ -4,15 +4,19 @@
 Each operation is Nova's own, after :class:`operations.Unmerged` has prepared or refused it.
 """
 
+from collections.abc import Iterator
+import contextlib
 from typing import Any
 
 from nova.virt.libvirt import driver
 
 from specreds_nova.virt import protection
 from specreds_nova.virt import signatures
+from specreds_nova.virt.unmerged import dropped_requests
 from specreds_nova.virt.unmerged import operations
 
 _before = signatures.before(driver.LibvirtDriver)
+_around = signatures.around(driver.LibvirtDriver)
 
 
 class UnmergedLibvirtDriver(driver.LibvirtDriver):
@@ -76,6 +80,13 @@ class UnmergedLibvirtDriver(driver.LibvirtDriver):
         if self.unmerged is not None:
             self.unmerged.before_rescue(instance, network_info, block_device_info)
 
+    def _create_guest(self, context: Any, xml: str, instance: Any, *args: Any,
+                      **kwargs: Any) -> Any:
+        # A rescue fetches an image first.
+        if self.unmerged is not None:
+            dropped_requests.refuse(instance)
+        return super()._create_guest(context, xml, instance, *args, **kwargs)
+
     def _cleanup(self, context: Any, instance: Any, *args: Any, **kwargs: Any) -> Any:
         if self.unmerged is not None:
             self.unmerged.before_cleanup(instance)
@@ -85,11 +96,14 @@ class UnmergedLibvirtDriver(driver.LibvirtDriver):
 
     # Operations that are refused or delayed while a merge needs the disks unchanged
 
-    @_before
-    def pause(self, instance: Any) -> None:
+    @_around
+    @contextlib.contextmanager
+    def pause(self, instance: Any) -> Iterator[None]:
         """Pause a guest."""
-        if self.unmerged is not None:
-            self.unmerged.unless_switching(instance, 'paused')
+        with self._unless_dropped(instance):
+            if self.unmerged is not None:
+                self.unmerged.unless_switching(instance, 'paused')
+            yield
 
     @_before
     def unpause(self, instance: Any) -> None:
@@ -97,11 +111,14 @@ class UnmergedLibvirtDriver(driver.LibvirtDriver):
         if self.unmerged is not None:
             self.unmerged.unless_switching(instance, 'unpaused')
 
-    @_before
-    def power_off(self, instance: Any) -> None:
+    @_around
+    @contextlib.contextmanager
+    def power_off(self, instance: Any) -> Iterator[None]:
         """Shut a guest down."""
-        if self.unmerged is not None:
-            self.unmerged.before_power_off(instance)
+        with self._unless_dropped(instance):
+            if self.unmerged is not None:
+                self.unmerged.before_power_off(instance)
+            yield
 
     @_before
     def migrate_disk_and_power_off(self, instance: Any) -> None:
@@ -109,10 +126,13 @@ class UnmergedLibvirtDriver(driver.LibvirtDriver):
         if self.unmerged is not None:
             self.unmerged.refuse_unless_merged_disks(instance, 'migrated or resized')
 
-    @_before
-    def suspend(self, instance: Any) -> None:
+    @_around
+    @contextlib.contextmanager
+    def suspend(self, instance: Any) -> Iterator[None]:
         """Suspend a server to disk."""
-        self._refuse_until_merged(instance, 'suspended')
+        with self._unless_dropped(instance):
+            self._refuse_until_merged(instance, 'suspended')
+            yield
 
     @_before
     def snapshot(self, instance: Any) -> None:
@@ -157,6 +177,11 @@ class UnmergedLibvirtDriver(driver.LibvirtDriver):
 
         with protection.of(instance):
             return super()._live_migration_operation(context, instance, *args, **kwargs)
+
+    def _unless_dropped(self, instance: Any) -> contextlib.AbstractContextManager[None]:
+        """Return the context in which a request is refused if the engine has dropped it."""
+        return (contextlib.nullcontext() if self.unmerged is None
+                else dropped_requests.refused(instance))
 
     def _refresh(self, instance: Any, block_device_info: Any) -> None:
         if self.unmerged is not None:

@@ -29,7 +29,6 @@ from typing import Any
 import libvirt
 from nova import context as nova_context
 from nova import exception as nova_exception
-from nova import objects
 from nova.compute import power_state
 from nova.compute import task_states
 import nova.conf
@@ -47,6 +46,7 @@ from specreds_nova.virt.disks import server_disks
 from specreds_nova.virt.disks import volume_driver
 from specreds_nova.virt.merge import merger as mergers
 from specreds_nova.virt.merge import pivot
+from specreds_nova.virt.unmerged import dropped_requests
 from specreds_nova.virt.unmerged import errors
 from specreds_nova.virt.unmerged import settling
 
@@ -224,10 +224,6 @@ class Unmerged:
     def before_power_off(self, instance: Any) -> None:
         """Refuse to shelve a server whose disks have overlays, before its guest is shut down.
 
-        A host that has failed finds requests in its queue that were made before its servers were
-        evacuated. Nova would mark a server as stopped that runs on another host, since it expects
-        no task of a server whose domain is missing (``ComputeManager.stop_instance``).
-
         Raises as refuse_unless_merged_disks does, and:
 
         :raises UnexpectedTaskStateError: the server is to be stopped, and is on another host
@@ -235,12 +231,7 @@ class Unmerged:
         if instance.task_state == task_states.SHELVING:
             self.refuse_unless_merged_disks(instance, 'shelved')
         elif instance.task_state == task_states.POWERING_OFF and self._domain(instance) is None:
-            now = objects.Instance.get_by_uuid(
-                nova_context.get_admin_context(), instance.uuid, expected_attrs=[])
-            if now.host != instance.host:
-                raise nova_exception.UnexpectedTaskStateError(
-                    instance_uuid=instance.uuid, expected={'host': instance.host},
-                    actual={'host': now.host})
+            dropped_requests.refuse_stop(instance)
 
     def before_detach(self, instance: Any, connection_info: dict[str, Any]) -> None:
         """Refuse to detach a volume that is not merged. Raises as refuse_until_merged does.

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests that the engine has dropped, as Nova's own compute manager fulfills them."""
+
+from typing import Any
+from unittest import mock
+
+import ddt
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects
+from nova import safe_utils
+from nova.compute import manager
+from nova.virt.libvirt import driver as nova_driver
+import testtools
+
+from specreds_nova.tests.unit.virt.disks import test_connections as data
+from specreds_nova.virt.unmerged import driver
+from specreds_nova.virt.unmerged import operations
+
+# Method of the manager, task, Nova's own operation of the driver, and further arguments.
+Request = tuple[str, str, str, tuple[Any, ...]]
+_PAUSE: Request = ('pause_instance', 'pausing', 'pause', ())
+_SUSPEND: Request = ('suspend_instance', 'suspending', 'suspend', ())
+_SHELVE: Request = ('shelve_instance', 'shelving', 'power_off', ('image', True, []))
+_SHELVE_WITH_VOLUMES: Request = (
+    'shelve_offload_instance', 'shelving', 'power_off', (True, []))
+_RESCUE: Request = ('rescue_instance', 'rescuing', 'power_off', (None, None, True))
+_ALL = (_PAUSE, _SUSPEND, _SHELVE, _SHELVE_WITH_VOLUMES, _RESCUE)
+
+
+@ddt.ddt
+class ManagerTest(testtools.TestCase):
+    """A host that is back has a request in its queue."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.current = objects.Instance(uuid=data.SERVER, host='h1', task_state=None)
+        self.replace(objects.Instance, 'get_by_uuid', lambda *_, **__: self.current)
+        self.save = mock.Mock(side_effect=KeyError)
+        self.replace(objects.instance.db, 'instance_update_and_get_original', self.save)
+        self.replace(objects.BlockDeviceMappingList, 'get_by_instance_uuid', mock.Mock())
+        self.replace(manager, 'compute_utils', mock.Mock())
+        self.driver = driver.UnmergedLibvirtDriver.__new__(driver.UnmergedLibvirtDriver)
+        self.driver.unmerged = mock.create_autospec(operations.Unmerged, instance=True)
+        self.manager = manager.ComputeManager.__new__(manager.ComputeManager)
+        self.manager.host, self.manager.driver = 'h1', self.driver
+        for name in ('network_api', 'share_manager', 'notifier', 'rt',
+                     '_notify_about_instance_usage', '_get_rescue_image',
+                     '_get_instance_block_device_info', '_get_power_off_values',
+                     '_get_power_state', '_terminate_volume_connections'):
+            setattr(self.manager, name, mock.Mock())
+        self.manager._get_power_off_values.return_value = 60, 10
+
+    def replace(self, owner: Any, name: str, value: Any) -> None:
+        """Replace an attribute for the test."""
+        patch = mock.patch.object(owner, name, value)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def fulfill(self, request: Request, operation: Any = None
+                ) -> tuple[type[Exception] | None, bool]:
+        """Return the error of a request, and whether Nova's own driver was called.
+
+        :param operation: what Nova's own driver does
+        """
+        name, task, operation_name, arguments = request
+        self.instance = objects.Instance(
+            nova_context.get_admin_context(), uuid=data.SERVER, host='h1', node='h1', metadata={},
+            system_metadata={}, vm_state='active', power_state=1, task_state=task)
+        self.instance.obj_reset_changes()
+        method = manager.reverts_task_state(
+            safe_utils.get_wrapped_function(getattr(manager.ComputeManager, name)))
+        with mock.patch.object(nova_driver.LibvirtDriver, operation_name,
+                               side_effect=operation) as theirs:
+            try:
+                method(self.manager, nova_context.get_admin_context(), self.instance, *arguments)
+            except Exception as exc:
+                return type(exc), theirs.called
+        return None, theirs.called
+
+    def assert_untouched(self, raised: type[Exception] | None) -> None:
+        """Assert that a refused request has left the server, and its ports, as they are."""
+        self.assertEqual(nova_exception.UnexpectedTaskStateError, raised)
+        self.save.assert_not_called()
+        self.manager.network_api.unbind_ports.assert_not_called()
+        self.manager._terminate_volume_connections.assert_not_called()
+
+    @ddt.data(*_ALL)
+    def test_dropped_request_changes_nothing(self, request: Request) -> None:
+        for host, task in (('h2', None), ('h2', 'powering-off'), ('h1', None),
+                           ('h1', 'rebuilding'), ('h2', request[1])):
+            self.current.host, self.current.task_state = host, task
+            raised, called = self.fulfill(request)
+            self.assertFalse(called)
+            self.assert_untouched(raised)
+
+    @ddt.data(*_ALL)
+    def test_request_that_is_dropped_while_the_host_hangs_changes_nothing(
+            self, request: Request) -> None:
+        self.current.task_state = request[1]
+
+        def hang(*_: Any, **__: Any) -> None:
+            self.current.host, self.current.task_state = 'h2', None
+            raise nova_exception.InstanceNotFound(instance_id=data.SERVER)
+        raised, called = self.fulfill(request, hang)
+        self.assertTrue(called)
+        self.assert_untouched(raised)
+
+    def test_rescue_that_is_dropped_while_the_host_hangs_starts_no_guest(self) -> None:
+        self.current.task_state = 'rescuing'
+
+        def fetch_an_image(*_: Any, **__: Any) -> None:
+            self.current.host, self.current.task_state = 'h2', None
+            self.driver._create_guest(mock.Mock(), '<domain/>', self.instance)
+        self.replace(nova_driver.LibvirtDriver, 'rescue', fetch_an_image)
+        with mock.patch.object(nova_driver.LibvirtDriver, '_create_guest') as create:
+            raised, _ = self.fulfill(_RESCUE)
+        create.assert_not_called()
+        self.assert_untouched(raised)
+
+    @ddt.data(*_ALL)
+    def test_request_that_stands_is_fulfilled(self, request: Request) -> None:
+        self.current.task_state = request[1]
+        self.replace(nova_driver.LibvirtDriver, 'rescue', mock.Mock())
+        self.replace(nova_driver.LibvirtDriver, 'snapshot', mock.Mock())
+        self.replace(nova_driver.LibvirtDriver, 'destroy', mock.Mock())
+        _, called = self.fulfill(request)
+        self.assertTrue(called)
+        self.save.assert_called()

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests that a host finds in its queue although the engine has dropped them.
+
+Nova's API takes requests for a server whose host is dead. The engine resets the state of such a
+server and has it evacuated, but the request stays in the queue of the host. When the host is back,
+Nova's manager would fulfill the request here, and change the server on its new host:
+
+=========== ======================================================================================
+stop        marks the server as stopped, since Nova expects no task of a server without a domain
+pause       removes the task that the server has on its new host
+suspend     puts the server into ERROR, as its domain is missing
+shelve      unbinds the ports of a server that boots from a volume, and removes its allocations
+rescue      starts a rescue guest, or puts the server into ERROR
+=========== ======================================================================================
+
+So the driver refuses them if the database has the server on another host or, but for a stop, with
+another task. The host may also have begun a request, and hang until the engine has dropped it. The
+driver therefore looks again at the end of each operation that may last: after the shutdown of a
+guest, after its suspension, and before a rescue guest is started.
+"""
+
+from collections.abc import Iterator
+import contextlib
+from typing import Any
+
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects
+from nova.compute import task_states
+
+# Nova expects exactly these in the database while it fulfills the request.
+_TASKS = (task_states.PAUSING, task_states.SUSPENDING, task_states.SHELVING, task_states.RESCUING)
+
+
+@contextlib.contextmanager
+def refused(instance: Any) -> Iterator[None]:
+    """Refuse a request that was dropped, before and after its work. Raises as refuse does."""
+    refuse(instance)
+    try:
+        yield
+    finally:
+        # Nova would take an error, such as that of a domain that is gone, for one of the server.
+        refuse(instance)
+
+
+def refuse(instance: Any) -> None:
+    """Refuse a request that was dropped, so that Nova leaves the server as the database has it.
+
+    :param instance: the server as the request has it
+    :raises UnexpectedTaskStateError: the server is on another host, or has another task
+    """
+    if instance.task_state not in _TASKS:
+        return
+    current = _read(instance)
+    if (current.host, current.task_state) == (instance.host, instance.task_state):
+        return
+    exc = _error(instance, current)
+
+    def save(*_args: Any, **_kwargs: Any) -> None:
+        raise exc
+    # After an error of a suspension or a rescue Nova would save the server as being in ERROR. This
+    # is the request's own copy of it.
+    instance.save = save
+    raise exc
+
+
+def refuse_stop(instance: Any) -> None:
+    """Refuse to stop a server without a domain that is on another host.
+
+    :raises UnexpectedTaskStateError: it is
+    """
+    current = _read(instance)
+    if current.host != instance.host:
+        raise _error(instance, current)
+
+
+def _read(instance: Any) -> Any:
+    """Return a server as the database has it."""
+    return objects.Instance.get_by_uuid(
+        nova_context.get_admin_context(), instance.uuid, expected_attrs=[])
+
+
+def _error(instance: Any, current: Any) -> nova_exception.UnexpectedTaskStateError:
+    """Return an error for which Nova leaves the server's state as it is."""
+    return nova_exception.UnexpectedTaskStateError(
+        instance_uuid=instance.uuid,
+        expected={'host': instance.host, 'task_state': instance.task_state},
+        actual={'host': current.host, 'task_state': current.task_state})
