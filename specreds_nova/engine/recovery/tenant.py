@@ -30,9 +30,12 @@ _LOOK = 0.01
 _HARMLESS = ('reboot', 'powering-on', 'image_', 'updating_password')
 STOPPING = 'powering-off'
 # Beginnings of the tasks that the host of a server does alone, and refuses if it finds them in its
-# queue after the server was evacuated: Nova's manager and, for a stop, this plug-in's driver look
-# at the server first. Nova would do other ones to the server on its new host.
-_OF_ITS_HOST = ('reboot', 'image_', STOPPING)
+# queue after the server was evacuated: Nova's manager and, for all but reboots and snapshots, this
+# plug-in's driver look at the server first (specreds_nova.virt.unmerged.dropped_requests). Nova
+# would do other ones to the server on its new host.
+_OF_ITS_HOST = ('reboot', 'image_', STOPPING, 'pausing', 'suspending', 'shelving', 'rescuing')
+# A server that is shelved already.
+_OFFLOADING = 'shelving_offloading'
 # States of a server that no user has requested.
 _UNASKED = ('ACTIVE', 'ERROR', 'REBOOT', 'HARD_REBOOT', 'UNKNOWN')
 _STOPPED = 'SHUTOFF'
@@ -89,7 +92,8 @@ def left_to_host(server: model.Server) -> bool:
     Nova's API takes such a request also if the host is dead, and leaves it in the host's queue
     (``nova.compute.api.API.reboot``, for example).
     """
-    return server.task is not None and server.task.startswith(_OF_ITS_HOST)
+    return (server.task is not None and server.task != _OFFLOADING
+            and server.task.startswith(_OF_ITS_HOST))
 
 
 def verdict(run: runs.Run) -> verdicts.StepVerdict | None:

@@ -26,15 +26,16 @@ class PendingTest(base.CommittedTest):
 
     def test_request_that_the_failed_host_has_not_taken_does_not_keep_the_server_there(
             self) -> None:
-        for task in ('reboot_pending_hard', 'rebooting', 'powering-off', 'image_snapshot'):
+        for task in ('reboot_pending_hard', 'rebooting', 'powering-off', 'image_snapshot',
+                     'pausing', 'suspending', 'shelving', 'shelving_image_uploading', 'rescuing'):
             self._evacuate(task)
             self.compute.reset.assert_called_with('a')
             self.compute.evacuate.assert_called_with('a', 'h2', False)
 
     def test_request_that_other_hosts_may_be_doing_is_left(self) -> None:
         # Or that Nova would do to the server on its new host as soon as this one is back.
-        for task in ('rebuilding', 'deleting', 'migrating', 'resize_prep', 'spawning', 'rescuing',
-                     'powering-on', 'shelving', 'suspending'):
+        for task in ('rebuilding', 'deleting', 'migrating', 'resize_prep', 'spawning',
+                     'unrescuing', 'powering-on', 'shelving_offloading', 'unpausing'):
             self._evacuate(task)
             self.compute.reset.assert_not_called()
 
