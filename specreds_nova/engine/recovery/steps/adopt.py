@@ -38,7 +38,7 @@ def adopt(run: runs.Run, promoted: verdicts.StepVerdict) -> verdicts.StepVerdict
             failure = _reboot(run, detail)
         else:
             if promoted.kind == verdicts.PROMOTED and run.recovery.destination is not None:
-                _give_way(run)
+                _give_way(run, run.recovery.destination)
             failure = evacuation.evacuate(run, run.recovery.host, detail,
                                 lambda host: promote.let_out(run, host, {}) is None)
     if failure is not None:
@@ -47,16 +47,17 @@ def adopt(run: runs.Run, promoted: verdicts.StepVerdict) -> verdicts.StepVerdict
     return verdicts.StepVerdict(verdicts.ADOPTED)
 
 
-def _give_way(run: runs.Run) -> None:
+def _give_way(run: runs.Run, host: str) -> None:
     """Wait while other servers of the failed host race, up to ``adopt_patience``.
 
     This server serves already, and the other ones would have to wait for the services that take
-    part in its evacuation.
+    part in its evacuation. It does not serve any more if its backup's host fails as well.
     """
     until = run.now + run.options.adopt_patience
     with run.context.crowds.waiting('give-way') as crowd:
         while run.now < until:
-            if not run.insist(run.context.capacity.races, run.recovery.host):
+            if run.silent(host) or not run.insist(
+                    run.context.capacity.races, run.recovery.host):
                 return
             run.pause(crowd.interval(_GIVE_WAY, run.context.capacity.count()))
 

@@ -67,6 +67,7 @@ class GiveWayTest(base.RecoveryTest):
         # The first call to Nova.
         self.compute.server.return_value = None
         self.context = self.make_context(adopt_patience=20.0)
+        self.suspects.suspected.side_effect = lambda host: host == 'h1'
 
     def waited(self, recovery: model.Recovery | None = None,
                kind: str = verdicts.PROMOTED) -> float:
@@ -101,6 +102,12 @@ class GiveWayTest(base.RecoveryTest):
     def test_adoption_waits_for_a_limited_time(self) -> None:
         self.make_recovery('b', state=model.RACING)
         self.assertEqual(20.0, self.waited())
+
+    def test_adoption_does_not_wait_while_the_host_of_the_backup_is_silent(self) -> None:
+        self.make_recovery('b', state=model.RACING)
+        self.suspects.suspected.side_effect = lambda host: (
+            host == 'h1' or self.clock.time >= 1005.0)
+        self.assertEqual(5.0, self.waited())
 
     def test_adoption_of_a_server_that_does_not_serve_does_not_wait(self) -> None:
         self.make_recovery('b', state=model.RACING)
