@@ -57,6 +57,13 @@ class SecondFailureTest(base.RecoveryTest):
         self.assertEqual(11, looks)
         evacuate.assert_called()
 
+    def test_merge_that_ends_in_time_leaves_the_server_to_the_recovery_of_its_new_host(
+            self) -> None:
+        self.volumes.state.return_value = 'merging'
+        looks, evacuate = self.merge()
+        self.assertEqual(11, looks)
+        evacuate.assert_not_called()
+
     @ddt.data({'host': 'h3'}, {'host': 'h2', 'task': 'rebuilding'})
     def test_recovery_does_not_make_way_for_a_server_that_moves(self, values: dict[str, Any]
                                                                 ) -> None:
