@@ -27,6 +27,9 @@ from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
 from nova.compute import task_states
+import nova.conf
+
+CONF = nova.conf.CONF
 
 # Nova expects exactly these in the database while it fulfills the request.
 _TASKS = (task_states.PAUSING, task_states.SUSPENDING, task_states.SHELVING, task_states.RESCUING)
@@ -49,7 +52,8 @@ def refuse(instance: Any) -> None:
     :param instance: the server as the request has it
     :raises UnexpectedTaskStateError: the server is on another host, or has another task
     """
-    if instance.task_state not in _TASKS:
+    if instance.task_state not in _TASKS or instance.host != CONF.host:
+        # The second case is a backup of a server whose own host has such a request.
         return
     current = _read(instance)
     if (current.host, current.task_state) == (instance.host, instance.task_state):

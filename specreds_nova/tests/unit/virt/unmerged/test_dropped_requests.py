@@ -15,6 +15,7 @@ import testtools
 
 from specreds_nova.tests.unit.virt.disks import test_connections as data
 from specreds_nova.virt.unmerged import driver
+from specreds_nova.virt.unmerged import dropped_requests
 from specreds_nova.virt.unmerged import operations
 
 # Method of the manager, task, Nova's own operation of the driver, and further arguments.
@@ -34,6 +35,8 @@ class ManagerTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
+        dropped_requests.CONF.set_override('host', 'h1')
+        self.addCleanup(dropped_requests.CONF.clear_override, 'host')
         self.current = objects.Instance(uuid=data.SERVER, host='h1', task_state=None)
         self.replace(objects.Instance, 'get_by_uuid', lambda *_, **__: self.current)
         self.save = mock.Mock(side_effect=KeyError)
@@ -117,6 +120,12 @@ class ManagerTest(testtools.TestCase):
             raised, _ = self.fulfill(_RESCUE)
         create.assert_not_called()
         self.assert_untouched(raised)
+
+    def test_backup_is_started_whatever_its_primary_was_asked_for(self) -> None:
+        primary = objects.Instance(uuid=data.SERVER, host='h9', task_state='rescuing')
+        with mock.patch.object(nova_driver.LibvirtDriver, '_create_guest') as create:
+            self.driver._create_guest(mock.Mock(), '<domain/>', primary)
+        create.assert_called_once()
 
     @ddt.data(*_ALL)
     def test_request_that_stands_is_fulfilled(self, request: Request) -> None:
