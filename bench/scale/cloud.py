@@ -166,7 +166,7 @@ class Cloud:
         """Record the time of the request."""
         self._begun(server_id)
         self.takes(latency.RPC if backup_id in self._until else latency.START)
-        return {'phase': 'running'}
+        return {'phase': 'running', 'ready': False}
 
     def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str,
               expected_marker: str | None = None) -> None:
