@@ -21,13 +21,13 @@ class TestPending(base.EngineTestCase):
 
     def test_reboot_during_the_race_does_not_keep_the_server_there(self) -> None:
         self.begun(self.server)
-        self._act('reboot', {'type': 'HARD'}, 'reboot')
+        self._act('reboot', 'reboot', {'type': 'HARD'})
         self.assertRecovered(self.server)
         self.assertRecovered(self.rival)
 
     def test_server_that_is_stopped_after_the_decision_stays_stopped(self) -> None:
         recovery = self.begun(self.server, 'adopt')
-        self._act('os-stop', None, 'powering-off')
+        self._act('os-stop', 'powering-off')
         self.ended(self.server, recoveries.RECOVERED)
         shown = self.wait_status(self.server.id, 'SHUTOFF')
         self.assertEqual(recovery.destination, shown['OS-EXT-SRV-ATTR:host'])
@@ -35,11 +35,13 @@ class TestPending(base.EngineTestCase):
         self.drill.act(self.server.id, 'os-start')
         self.wait_status(self.server.id, 'ACTIVE')
         self.wait_answer(self.drill.active(self.server.id, str(recovery.destination)))
-        # The request is still in the queue of the host that returns.
-        self.host(cloud_base.PRIMARY).boot()
-        self.trusted()
-        self.assertEqual('ACTIVE', self.drill.show(self.server.id)['status'])
-        self.assertEqual([recovery.destination], self.drill.running(self.server))
+        self._assert_left_alone(recovery)
+
+    def test_suspension_after_the_decision_is_dropped(self) -> None:
+        self._assert_dropped('suspend', 'suspending')
+
+    def test_shelving_after_the_decision_is_dropped(self) -> None:
+        self._assert_dropped('shelve', 'shelving')
 
     def test_server_that_is_deleted_after_the_decision_leaves_nothing(self) -> None:
         self.begun(self.server, 'adopt')
@@ -50,7 +52,28 @@ class TestPending(base.EngineTestCase):
         self.assertEqual([], list(self.drill.ports(self.server)))
         self.wait('its volumes to be gone', lambda: not self._volumes(), 120.0)
 
-    def _act(self, action: str, body: object, task: str) -> None:
+    def _assert_dropped(self, action: str, task: str) -> None:
+        """Assert that a request after the decision changes nothing, also if the host returns."""
+        recovery = self.begun(self.server, 'adopt')
+        self._act(action, task)
+        self.ended(self.server, recoveries.RECOVERED)
+        self.wait_answer(self.drill.active(self.server.id, str(recovery.destination)))
+        self._assert_left_alone(recovery)
+
+    def _assert_left_alone(self, recovery: recoveries.Recovery) -> None:
+        """Assert that the failed host leaves a server alone when it returns.
+
+        The request of its user is still in the host's queue then.
+        """
+        self.host(cloud_base.PRIMARY).boot()
+        self.trusted()
+        shown = self.drill.show(self.server.id)
+        self.assertEqual(('ACTIVE', None, recovery.destination), tuple(
+            shown[key] for key in ('status', 'OS-EXT-STS:task_state', 'OS-EXT-SRV-ATTR:host')))
+        self.assertEqual([recovery.destination], self.drill.running(self.server))
+        self.assertEqual([recovery.destination], self.drill.bindings(self.server))
+
+    def _act(self, action: str, task: str, body: object = None) -> None:
         """Request an action of Nova, and assert that its task remains."""
         self.drill.act(self.server.id, action, body)
         shown = self.drill.show(self.server.id)
