@@ -25,6 +25,7 @@ _AGAIN = 'works; another backup is started'
 _WORKS = 'works'
 _LATER = 'refused until merged'
 _BUSY = 'refused by Nova while it evacuates'
+_DROPPED = f'{_BUSY}; before that, dropped if the failed host is dead'
 _UNTESTED = '–'
 
 
@@ -61,13 +62,15 @@ ACTIONS = (
            'refused on the failed host; dropped if that is dead', 'works; the merge starts again',
            (f'{_TENANTS}.test_rebooted_server_serves_on_one_host', _FAILED_HOST, _ALLOWED,
             f'{_PENDING}.test_reboot_during_the_race_does_not_keep_the_server_there')),
-    Action('pause', _SPARED, _BUSY, _WORKS,
+    Action('pause', _SPARED, _DROPPED, _WORKS,
            (f'{_TENANTS}.test_paused_server_stays_paused', _EVACUATED, _ALLOWED)),
-    Action('suspend', _SPARED, _BUSY, _LATER,
-           (f'{_TENANTS}.test_suspended_server_resumes_with_its_network', _EVACUATED, _REFUSED)),
-    Action('shelve', 'works; the recovery ends', _BUSY, 'works; it runs again after the merge',
+    Action('suspend', _SPARED, _DROPPED, _LATER,
+           (f'{_TENANTS}.test_suspended_server_resumes_with_its_network', _EVACUATED, _REFUSED,
+            f'{_PENDING}.test_suspension_after_the_decision_is_dropped')),
+    Action('shelve', 'works; the recovery ends', _DROPPED, 'works; it runs again after the merge',
            (f'{_TENANTS}.test_unshelved_server_serves_on_one_host', _EVACUATED,
-            f'{_UNMERGED}.test_unshelved_server_runs_on_merged_volumes')),
+            f'{_UNMERGED}.test_unshelved_server_runs_on_merged_volumes',
+            f'{_PENDING}.test_shelving_after_the_decision_is_dropped')),
     Action('snapshot of a volume', 'refused by Cinder', _UNTESTED, 'refused by Cinder',
            ('specreds_cinder.tests.unit.api.test_guards.TestRefused.'
             'test_snapshot_of_an_attached_volume_is_refused',
@@ -86,7 +89,7 @@ ACTIONS = (
            (_ENDED, _EVACUATED, 'specreds_nova.tests.unit.virt.test_driver.DriverTest.'
             'test_rebuild_on_the_same_host_is_novas',
             f'{_OPERATIONS}.RefuseTest.test_refused_operation_keeps_the_state_of_the_server')),
-    Action('rescue', _SPARED, _BUSY, 'waits for the merge',
+    Action('rescue', _SPARED, _DROPPED, 'waits for the merge',
            (_ENDED, _EVACUATED, f'{_OPERATIONS}.OpenTest.test_rescue_waits_for_the_merge')),
     Action('live migration', 'works, except to the host of the backup; the recovery ends', _BUSY,
            _LATER,
