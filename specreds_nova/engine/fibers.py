@@ -10,7 +10,6 @@ runs other fibers meanwhile.
 import collections
 from collections.abc import Callable, Sequence
 from concurrent import futures
-import contextlib
 import functools
 import heapq
 import itertools
@@ -34,7 +33,7 @@ _T = TypeVar('_T')
 
 
 # Ranks of calls. Those of a lower rank wait for those of a higher one.
-FIRST, SECOND, LAST = range(3)
+_RANKS = FIRST, SECOND, LAST = range(3)
 # Every so many calls, one of a lower rank is made, of each of them in turn: none waits for ever.
 _TURN = 8
 
@@ -74,11 +73,9 @@ class _Call:
         try:
             self._value = self._function()
         except BaseException as exc:
+            # The thread makes other calls after this one.
             self._error = exc
-            if not isinstance(exc, Exception):
-                raise
-        finally:
-            self._then()
+        self._then()
 
     def cancel(self) -> None:
         """End the call, which has not begun."""
@@ -95,16 +92,24 @@ class _Call:
 class _Callers:
     """Threads that make calls: those of the highest rank first, in order.
 
-    :param threads: number of threads
+    A thread that has made a call takes the next one that waits, and is woken only if none waited:
+    a pool of :mod:`concurrent.futures` takes a third of the processor time of a short call for its
+    futures and for its own queue.
+
+    :param threads: greatest number of threads; they are started when they are needed
     """
 
     def __init__(self, threads: int, name: str) -> None:
-        self._pool = futures.ThreadPoolExecutor(threads, name)
+        self._most = threads
+        self._name = name
         self._lock = threading.Lock()
         self._waiting: tuple[collections.deque[_Call], ...] = tuple(
             collections.deque() for _ in range(LAST + 1))
         self._made = 0
         self._closed = False
+        # Threads that were started, and those of them that wait to be woken.
+        self._started = self._idle = 0
+        self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def submit(self, call: _Call, rank: int) -> None:
         """Have a call made.
@@ -114,39 +119,59 @@ class _Callers:
         with self._lock:
             if self._closed:
                 raise exception.Interrupted
-            self._waiting[rank].append(call)
-        # If the threads are just being stopped, the call is cancelled.
-        with contextlib.suppress(RuntimeError):
             # A thread takes the first call at the moment at which it is free.
-            self._pool.submit(self._make)
+            self._waiting[rank].append(call)
+            wakes = self._idle > 0
+            starts = not wakes and self._started < self._most
+            self._idle -= wakes
+            self._started += starts
+            number = self._started
+        if wakes:
+            self._wakes.put(None)
+        elif starts:
+            threading.Thread(target=self._work, name=f'{self._name}_{number}',
+                             daemon=True).start()
 
     def close(self) -> None:
-        """Cancel the calls that have not begun."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Cancel the calls that have not begun; the threads end with their calls."""
         with self._lock:
             self._closed = True
             cancelled = [call for calls in self._waiting for call in calls]
             for calls in self._waiting:
                 calls.clear()
+            idle, self._idle = self._idle, 0
+        for _ in range(idle):
+            self._wakes.put(None)
         for call in cancelled:
             call.cancel()
 
-    def _make(self) -> None:
-        with self._lock:
-            self._made += 1
-            calls = next((self._waiting[rank] for rank in self._order() if self._waiting[rank]),
-                         None)
-            call = None if calls is None else calls.popleft()
-        if call is not None:
-            call.make()
+    def _work(self) -> None:
+        """Make calls until the threads are being stopped."""
+        while True:
+            with self._lock:
+                if self._closed:
+                    return
+                call = self._next()
+                self._idle += call is None
+            if call is None:
+                self._wakes.get()
+            else:
+                call.make()
 
-    def _order(self) -> list[int]:
+    def _next(self) -> _Call | None:
+        """Take the next call; return None if none waits."""
+        if not any(self._waiting):
+            return None
+        self._made += 1
+        return next(self._waiting[rank] for rank in self._order()
+                    if self._waiting[rank]).popleft()
+
+    def _order(self) -> Sequence[int]:
         """Return the ranks in the order in which they are served by the next call."""
-        ranks = list(range(FIRST, LAST + 1))
         turn, left = divmod(self._made, _TURN)
         if left:
-            return ranks
-        lower = ranks[1:]
+            return _RANKS
+        lower = _RANKS[1:]
         first = (turn - 1) % len(lower)
         return [*lower[first:], *lower[:first], FIRST]
 
