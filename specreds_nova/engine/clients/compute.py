@@ -94,6 +94,9 @@ class Compute:
     def _with_groups(self, read: Callable[[], _T]
                      ) -> tuple[_T, Mapping[str, Mapping[str, Any]]]:
         """Return what a function reads, and the server groups, which are read at the same time."""
+        known = self._facts.groups_at_hand()
+        if known is not None:
+            return read(), known
         groups = self._readers.submit(self._facts.groups)
         return read(), groups.result()
 

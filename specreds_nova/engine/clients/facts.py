@@ -29,12 +29,17 @@ class Cached(Generic[_T]):
         self._until = float('-inf')
         self._value: _T | None = None
 
-    def get(self) -> _T:
-        """Return the value."""
+    def at_hand(self) -> _T | None:
+        """Return the value if it is valid; None if it has to be read."""
         # Without the lock, for which thousands of recoveries would wait. The time is set after the
         # value, so it is read before it.
         until, value = self._until, self._value
-        if value is not None and time.monotonic() < until:
+        return value if time.monotonic() < until else None
+
+    def get(self) -> _T:
+        """Return the value."""
+        value = self.at_hand()
+        if value is not None:
             return value
         with self._lock:
             if self._value is None or time.monotonic() >= self._until:
@@ -119,6 +124,10 @@ class Facts:
     def groups(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the server group of each server that is in one."""
         return self._groups.get()
+
+    def groups_at_hand(self) -> Mapping[str, Mapping[str, Any]] | None:
+        """Return the same if that needs no request; None otherwise."""
+        return self._groups.at_hand()
 
     def hosts_of(self, project: str) -> Mapping[str, str]:
         """Return the host of each server of a project."""

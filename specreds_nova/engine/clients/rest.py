@@ -154,7 +154,7 @@ class Service:
 
 
 def _body(response: Any) -> dict[str, Any]:
-    body: dict[str, Any] = response.json() if response.text else {}
+    body: dict[str, Any] = response.json() if response.content else {}
     return body
 
 

@@ -18,6 +18,7 @@ class Response:
     def __init__(self, status: int, body: Any) -> None:
         self.status_code = status
         self.text = '' if body is None else json.dumps(body)
+        self.content = self.text.encode()
         self.headers = {'Content-Type': 'application/json'}
 
     def json(self) -> Any:
