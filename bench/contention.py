@@ -41,8 +41,8 @@ _THREAD = 'thread'
 class _Store:
     """A database in which no other engine has recoveries."""
 
-    def active(self, host: object = None, servers: object = None) -> list[model.Recovery]:
-        del host, servers
+    def backups(self, servers: object = None) -> list[model.BackupPlace]:
+        del servers
         return []
 
 

@@ -283,6 +283,12 @@ class Store(Protocol):
         :param servers: only those of these servers
         """
 
+    def backups(self, servers: Collection[str] | None = None) -> list[model.BackupPlace]:
+        """Return the recoveries that have a backup or are about to have one.
+
+        :param servers: only those of these servers
+        """
+
     def recoveries(self, filters: Mapping[str, str], limit: int | None = None
                    ) -> list[model.Recovery]:
         """Return the recoveries that meet all filters, the newest first, without steps.

@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 # States of a host.
 TRUSTED = 'trusted'
@@ -261,3 +261,17 @@ class Recovery:
     updated: float = 0.0
     ended: float | None = None
     steps: tuple[Step, ...] = ()
+
+
+class BackupPlace(NamedTuple):
+    """A recovery that has a backup or is about to have one, and where.
+
+    :ivar host: the host that has failed
+    :ivar destination: the host of the backup; None if it is not chosen yet
+    """
+
+    id: str
+    server: str
+    host: str
+    state: str
+    destination: str | None

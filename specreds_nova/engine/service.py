@@ -322,10 +322,10 @@ class Engine:
         try:
             count = self._store.host_count()
             hosts = [host.shown for host in self._store.notable_hosts()]
-            active = [recovery.state for recovery in self._store.active()]
+            active = self._store.active_states()
         except exception.EngineError:
             return
         hosts += [model.TRUSTED] * (count - len(hosts))
         self._metrics.hosts({state: hosts.count(state) for state in set(hosts)})
-        self._metrics.active({state: active.count(state) for state in active})
-        self._metrics.backups(active.count(model.RACING))
+        self._metrics.active(active)
+        self._metrics.backups(active.get(model.RACING, 0))

@@ -4,6 +4,7 @@
 The tests of that class run on this one as well (``test_simulated.py``), so that both do the same.
 """
 
+import collections
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import dataclasses
 from typing import Any
@@ -152,6 +153,18 @@ class Store:
         return [_shown(recovery) for recovery in self.history.values()
                 if recovery.state != model.ENDED and host in (None, recovery.host)
                 and (servers is None or recovery.server in servers)]
+
+    def backups(self, servers: Collection[str] | None = None) -> list[model.BackupPlace]:
+        """Return the recoveries that have a backup."""
+        return [model.BackupPlace(recovery.id, recovery.server, recovery.host, recovery.state,
+                                  recovery.destination)
+                for recovery in self.history.values()
+                if recovery.state in model.WITH_BACKUP
+                and (servers is None or recovery.server in servers)]
+
+    def active_states(self) -> dict[str, int]:
+        """Return the number of recoveries that have not ended, by state."""
+        return dict(collections.Counter(recovery.state for recovery in self.active()))
 
     def recoveries(self, filters: Mapping[str, str], limit: int | None = None
                    ) -> list[model.Recovery]:

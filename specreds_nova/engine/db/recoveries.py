@@ -28,6 +28,8 @@ _CHANGEABLE = frozenset({'state', 'priority', 'expected', 'destination', 'superp
 # way to the client, and no engine changes the expected time; the evidence is added to by the
 # engine that has read it last.
 _COMPARED = ('state', 'abort', 'destination', 'superposition', 'error', 'bytes')
+# Thousands of recoveries are read again and again: their evidence alone takes longer than these.
+_PLACE = tuple(_T.c[name] for name in model.BackupPlace._fields)
 
 # Statements of each step of each recovery: to make them anew takes longer than to run them.
 _READ = sa.select(_T).where(_T.c.id == sa.bindparam('the_recovery'))
@@ -97,6 +99,25 @@ def active(connection: sa.Connection, host: str | None,
     if servers is not None:
         query = query.where(_T.c.server.in_(servers))
     return [_recovery(row) for row in connection.execute(query)]
+
+
+def backups(connection: sa.Connection, servers: Collection[str] | None = None
+            ) -> list[model.BackupPlace]:
+    """Return the recoveries that have a backup or are about to have one.
+
+    :param servers: only those of these servers; None for those of all
+    """
+    query = sa.select(*_PLACE).where(_T.c.active == _ACTIVE, _T.c.state.in_(model.WITH_BACKUP))
+    if servers is not None:
+        query = query.where(_T.c.server.in_(servers))
+    return [model.BackupPlace(*row) for row in connection.execute(query)]
+
+
+def states(connection: sa.Connection) -> dict[str, int]:
+    """Return the number of recoveries that have not ended, by state."""
+    rows = connection.execute(sa.select(_T.c.state, sa.func.count()).where(
+        _T.c.active == _ACTIVE).group_by(_T.c.state))
+    return dict(rows.tuples().all())
 
 
 def page(connection: sa.Connection, filters: dict[str, str], limit: int | None,

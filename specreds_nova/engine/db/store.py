@@ -194,6 +194,17 @@ class Store:
         return self._transactions.run(
             lambda connection: recoveries.active(connection, host, servers))
 
+    def backups(self, servers: Collection[str] | None = None) -> list[model.BackupPlace]:
+        """Return the recoveries that have a backup or are about to have one.
+
+        :param servers: only those of these servers
+        """
+        return self._transactions.run(lambda connection: recoveries.backups(connection, servers))
+
+    def active_states(self) -> dict[str, int]:
+        """Return the number of recoveries that have not ended, by state."""
+        return self._transactions.run(recoveries.states)
+
     def recoveries(self, filters: Mapping[str, str], limit: int | None = None,
                    marker: str | None = None) -> list[model.Recovery]:
         """Return the recoveries that meet all filters, the newest first, without steps.

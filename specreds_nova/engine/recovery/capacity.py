@@ -42,8 +42,8 @@ class Capacity:
         self.freed: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
         # By id. Recoveries of this engine may have no host yet.
-        self._mine: dict[str, model.Recovery] = {}
-        self._others: dict[str, model.Recovery] = {}
+        self._mine: dict[str, model.BackupPlace] = {}
+        self._others: dict[str, model.BackupPlace] = {}
         # Of all that race: their number by host of the backup, and by host that has failed.
         self._load: collections.Counter[str | None] = collections.Counter()
         self._racing: collections.Counter[str] = collections.Counter()
@@ -80,8 +80,7 @@ class Capacity:
             return {}
         # Of the members alone: thousands of others may race.
         members = _others(server)
-        active = {recovery.id: recovery for recovery in self._store.active(servers=members)
-                  if recovery.state in model.WITH_BACKUP}
+        active = {recovery.id: recovery for recovery in self._store.backups(members)}
         with self._lock:
             gone = {recovery_id for recovery_id, recovery in self._others.items()
                     if recovery.server in members}
@@ -153,15 +152,15 @@ class Capacity:
         with self._lock:
             return self._racing[host] > 0
 
-    def _known(self, recovery_id: str) -> model.Recovery | None:
+    def _known(self, recovery_id: str) -> model.BackupPlace | None:
         return self._mine.get(recovery_id) or self._others.get(recovery_id)
 
-    def _set(self, recovery_id: str, recovery: model.Recovery) -> None:
+    def _set(self, recovery_id: str, recovery: model.BackupPlace) -> None:
         self._count(self._known(recovery_id), -1)
         self._mine[recovery_id] = recovery
         self._count(recovery, 1)
 
-    def _replace(self, recovery_id: str, recovery: model.Recovery | None) -> None:
+    def _replace(self, recovery_id: str, recovery: model.BackupPlace | None) -> None:
         """Replace a recovery by what the database says of it."""
         if recovery_id not in self._mine:
             self._count(self._others.get(recovery_id), -1)
@@ -171,13 +170,16 @@ class Capacity:
         else:
             self._others[recovery_id] = recovery
 
-    def _count(self, recovery: model.Recovery | None, by: int) -> None:
+    def _count(self, recovery: model.BackupPlace | None, by: int) -> None:
         if recovery is not None and recovery.state == model.RACING:
             self._load[recovery.destination] += by
             self._racing[recovery.host] += by
 
     def _placed(self, server: model.Server) -> dict[str, str]:
         members = _others(server)
+        if not members:
+            # Each server asks, and thousands of recoveries may be known.
+            return {}
         return {recovery.server: recovery.destination
                 for recovery in (self._others | self._mine).values()
                 if recovery.server in members and recovery.destination is not None}
@@ -190,7 +192,7 @@ class Capacity:
             # Before the read, so that only one of several threads reads.
             before, self._read = self._read, now
         try:
-            active = self._store.active()
+            active = self._store.backups()
         except Exception:
             with self._lock:
                 self._read = before
@@ -199,8 +201,7 @@ class Capacity:
         with self._lock:
             self._rest = max(_FRESH, _REST * (self._clock.now() - now))
             self._hosts = hosts
-            self._others = {recovery.id: recovery for recovery in active
-                            if recovery.state in model.WITH_BACKUP}
+            self._others = {recovery.id: recovery for recovery in active}
             self._load.clear()
             self._racing.clear()
             for recovery in (self._others | self._mine).values():
@@ -212,8 +213,7 @@ def _others(server: model.Server) -> set[str]:
     return set(server.group['members']) - {server.id} if server.group is not None else set()
 
 
-def _racing(recovery_id: str, host: str | None,
-            server: model.Server | None = None) -> model.Recovery:
-    return model.Recovery(id=recovery_id, server=server.id if server else '', server_name='',
-                          project='', host=server.host if server else '', suspected=0.0,
-                          state=model.RACING, destination=host)
+def _racing(recovery_id: str, host: str | None, server: model.Server | None = None
+            ) -> model.BackupPlace:
+    return model.BackupPlace(recovery_id, server.id if server else '',
+                             server.host if server else '', model.RACING, host)
