@@ -87,13 +87,14 @@ class Notifications:
 
     A notification that cannot be sent is logged and lost.
 
-    :param notifier: notifier of oslo.messaging
+    :param notifier: notifier of oslo.messaging; None to send none
     """
 
-    def __init__(self, notifier: messaging.Notifier) -> None:
+    def __init__(self, notifier: messaging.Notifier | None) -> None:
         self._notifier = notifier
         self._waiting: queue.Queue[tuple[Any, str, str, Any]] = queue.Queue(_MAX_WAITING)
-        threading.Thread(target=self._work, name='notifications', daemon=True).start()
+        if notifier is not None:
+            threading.Thread(target=self._work, name='notifications', daemon=True).start()
 
     def recovery(self, phase: Literal['start', 'promote', 'end', 'error'],
                  recovery: model.Recovery) -> None:
@@ -132,6 +133,8 @@ class Notifications:
         self._waiting.join()
 
     def _send(self, event: str, of: str, make: Callable[[], Any], failed: bool = False) -> None:
+        if self._notifier is None:
+            return
         emit = self._notifier.error if failed else self._notifier.info
         try:
             payload = make()
@@ -161,6 +164,9 @@ def from_conf(conf: cfg.ConfigOpts, engine: str) -> Notifications:
     :param engine: name of the engine
     """
     transport = messaging.get_notification_transport(conf)
+    if not conf.oslo_messaging_notifications.driver:
+        # A payload takes a millisecond to make, and the notifier would drop it.
+        return Notifications(None)
     return Notifications(messaging.Notifier(
         transport, publisher_id=f'specreds-engine.{engine}', retry=_RETRIES,
         serializer=messaging.JsonPayloadSerializer()))

@@ -100,6 +100,7 @@ class NotificationsTest(testtools.TestCase):
         messaging.get_notification_transport(conf, url='fake:')
         conf.set_override('driver', ['test'], 'oslo_messaging_notifications')
         conf.set_override('transport_url', 'fake:', 'oslo_messaging_notifications')
+        self.conf = conf
         self.notifications = notify.from_conf(conf, 'engine1')
         _impl_test.reset()
         self.addCleanup(_impl_test.reset)
@@ -132,6 +133,14 @@ class NotificationsTest(testtools.TestCase):
                 'suspected_at': '1970-01-01T00:16:39Z', 'ended_at': '1970-01-01T00:16:43Z',
                 'steps': {'super': 0.25}, 'merged_bytes': 4096, 'error': None,
             }}, payload)
+
+    def test_without_a_driver_no_payload_is_made(self) -> None:
+        self.conf.set_override('driver', [], 'oslo_messaging_notifications')
+        silent = notify.from_conf(self.conf, 'engine1')
+        with mock.patch.object(notify, 'RecoveryPayload') as payload:
+            silent.recovery('end', db_base.make_recovery())
+        silent.flush()
+        payload.assert_not_called()
 
     def test_host_is_notified(self) -> None:
         self.notifications.host('suspect', model.Host(
