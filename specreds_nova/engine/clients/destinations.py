@@ -61,6 +61,8 @@ class Destinations:
         # By request: its spec, and the hosts. The key has the id of the spec, which stays unique
         # while the spec is referenced here.
         self._kept = expiring.Expiring[tuple[Any, ...], tuple[Any, list[str]]]()
+        # The services as they were read, and the hosts whose service is up and enabled.
+        self._up: tuple[Mapping[str, Mapping[str, Any]], frozenset[str]] = {}, frozenset()
 
     def hosts(self, server: model.Server, placed: Mapping[str, str],
               avoid: Collection[str]) -> list[str]:
@@ -131,9 +133,13 @@ class Destinations:
 
     def _serving(self, server: model.Server, hosts: list[str]) -> list[str]:
         services = self._facts.services()
-        return [host for host in hosts if host != server.host and _serves(services.get(host))]
+        known, up = self._up
+        if services is not known:
+            up = frozenset(host for host, service in services.items() if _serves(service))
+            self._up = services, up
+        return [host for host in hosts if host != server.host and host in up]
 
 
-def _serves(service: Mapping[str, Any] | None) -> bool:
-    return (service is not None and service['state'] == 'up' and service['status'] == 'enabled'
+def _serves(service: Mapping[str, Any]) -> bool:
+    return (service['state'] == 'up' and service['status'] == 'enabled'
             and not service.get('forced_down'))
