@@ -18,6 +18,8 @@ _CONCURRENT = 12
 # Seconds without a place that becomes free after which a recovery does not wait for one: those
 # that prepare may wait for a slow service.
 _PATIENCE = 1.0
+# Looks of all recoveries that wait per second: a rack has thousands of them, for minutes.
+_LOOKS = 100.0
 
 
 class PreparationLimit:
@@ -44,11 +46,20 @@ class PreparationLimit:
                 self._held.add(recovery_id)
                 return
             event = self._waiting[recovery_id] = all_fibers.Event(self._fibers)
-        while not event.wait(self._patience):
+        while not event.wait(self._pause()):
             with self._lock:
-                if time.monotonic() - self._freed >= self._patience:
-                    self._waiting.pop(recovery_id, None)
-                    return
+                if time.monotonic() - self._freed < self._patience:
+                    continue
+                # The first one that notices it tells all others.
+                others = [*self._waiting.values()]
+                self._waiting.clear()
+            for other in others:
+                other.set()
+            return
+
+    def _pause(self) -> float:
+        """Return the seconds until a recovery that waits looks whether it still has to."""
+        return max(self._patience, len(self._waiting) / _LOOKS)
 
     def leave(self, recovery_id: str) -> None:
         """Free the place of a recovery that is prepared. May be repeated."""

@@ -2,6 +2,7 @@
 """The limit on concurrent preparations."""
 
 import threading
+from unittest import mock
 
 import testtools
 
@@ -62,6 +63,28 @@ class TurnsTest(testtools.TestCase):
         waiting.join(_EVER)
         self.assertEqual(['b'], self.taken)
         self.assertEqual({}, turns._queues)
+
+    def test_recoveries_wait_no_longer_as_soon_as_one_notices_that_no_place_is_freed(
+            self) -> None:
+        turns = preparation_limit.PreparationLimit(1, 0.01)
+        turns.take('a')
+        with mock.patch.object(turns, '_pause', side_effect=[_EVER, _EVER, 0.01]
+                               ) as pause:
+            waiting = []
+            for count, name in enumerate('bcd', 1):
+                waiting.append(self._take(turns, name))
+                while pause.call_count < count:
+                    waiting[-1].join(0.001)
+            for thread in waiting:
+                thread.join(_EVER)
+        self.assertEqual({'b', 'c', 'd'}, set(self.taken))
+        self.assertFalse(turns._waiting)
+
+    def test_thousands_that_wait_look_less_often(self) -> None:
+        turns = preparation_limit.PreparationLimit(1, 1.0)
+        self.assertEqual(1.0, turns._pause())
+        turns._waiting.update((str(number), mock.Mock()) for number in range(4000))
+        self.assertEqual(40.0, turns._pause())
 
     def test_wait_for_a_turn_is_limited(self) -> None:
         turns = preparation_limit.PreparationLimit(1, 0.01)
