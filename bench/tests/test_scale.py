@@ -58,6 +58,11 @@ class OpenStackTest(testtools.TestCase):
         self.services._moves[server] = 0.0, 'host1'
         shown = self.ask('GET', f'/compute/servers/{server}')['server']
         self.assertEqual('host1', shown['OS-EXT-SRV-ATTR:host'])
+        # Else the engine would recover it once more.
+        left = self.ask('GET', '/compute/servers/detail', host='dead0')['servers']
+        self.assertEqual({*self.inventory.failed} - {server}, {shown['id'] for shown in left} | {
+            other for other, shown in self.inventory.failed.items()
+            if shown['OS-EXT-SRV-ATTR:host'] != 'dead0'})
 
     def test_superposition_is_merged_after_the_decision(self) -> None:
         made = self.ask('POST', '/volume/os-superpositions', {'superposition': {

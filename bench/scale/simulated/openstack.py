@@ -121,7 +121,8 @@ class OpenStack:
                        if server['tenant_id'] == project]
         elif host in self._inventory.dead_hosts:
             servers = [server for server in self._servers.values()
-                       if server['OS-EXT-SRV-ATTR:host'] == host]
+                       if server['OS-EXT-SRV-ATTR:host'] == host
+                       and self._now(server)['OS-EXT-SRV-ATTR:host'] == host]
         elif host in self._inventory.all_hosts:
             servers = self._inventory.on(str(host))
         else:
