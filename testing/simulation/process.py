@@ -12,6 +12,7 @@ import types
 from typing import Any
 from unittest import mock
 
+from specreds_nova.engine import callers
 from specreds_nova.engine import conductor
 from specreds_nova.engine import event_loop
 from specreds_nova.engine import events
@@ -52,6 +53,7 @@ _SIMULATED: dict[Any, tuple[str, ...]] = {
     conductor: ('threading', 'time'), crashes: ('threading', 'queue'),
     threads: ('threading', 'time'), nova_prefetch: ('threading', 'futures'),
     preparation_limit: ('threading',), dirty_precheck: ('threading',), tenant: ('threading',),
+    callers: ('threading', 'queue'),
     fibers: ('threading', 'queue', 'futures', 'time'), votes: ('uuid',),
     clocks: ('threading', 'time'), creation: ('uuid',), due: ('threading',)}
 # Seconds after the return of a host in which an engine may still decide against the host.

@@ -52,20 +52,6 @@ class RecoveriesTest(base.StoreTest):
                          {recovery.id for recovery in self.store.active()})
         self.assertEqual(set(), self.store.create([]))
 
-    def test_backups_are_those_of_recoveries_that_race_or_are_committed(self) -> None:
-        queued, racing, committed, ended = (self.created() for _ in range(4))
-        self.store.change(racing, state=model.RACING, destination='node2')
-        self.store.change(committed, state=model.COMMITTED)
-        self.end(ended)
-        self.assertEqual(
-            {model.BackupPlace(racing.id, racing.server, racing.host, model.RACING, 'node2'),
-             model.BackupPlace(committed.id, committed.server, committed.host, model.COMMITTED,
-                               None)}, set(self.store.backups()))
-        self.assertEqual([racing.id], [place.id for place in self.store.backups(
-            [queued.server, racing.server])])
-        self.assertEqual({model.QUEUED: 1, model.RACING: 1, model.COMMITTED: 1},
-                         self.store.active_states())
-
     def test_recovery_cannot_be_created_ended(self) -> None:
         self.assertRaises(exception.Invalid, self.store.create,
                           [base.make_recovery(), base.make_recovery(state=model.ENDED)])

@@ -4,6 +4,7 @@
 from typing import Any
 
 from specreds_nova.tests.unit.engine.db import base
+from specreds_nova.tests.unit.engine.db import test_backups
 from specreds_nova.tests.unit.engine.db import test_crashes
 from specreds_nova.tests.unit.engine.db import test_hosts
 from specreds_nova.tests.unit.engine.db import test_recoveries
@@ -37,6 +38,10 @@ class _Simulated(base.StoreTest):
 
 class SimulatedHostsTest(_Simulated, test_hosts.HostsTest):
     """Hosts."""
+
+
+class SimulatedBackupsTest(_Simulated, test_backups.BackupsTest):
+    """Recoveries that have backups."""
 
 
 class SimulatedCrashesTest(_Simulated, test_crashes.StoredCrashesTest):
