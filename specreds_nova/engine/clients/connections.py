@@ -15,7 +15,6 @@ from urllib import parse
 import requests
 from requests import adapters
 from requests import cookies
-from requests import structures
 from requests import utils
 
 # URLs that are sent as they are: nothing in them has to be encoded or resolved.
@@ -40,15 +39,6 @@ class _Adapter(adapters.HTTPAdapter):
             pool = self._pools[key] = super().get_connection_with_tls_context(
                 request, verify, proxies, cert)
         return pool
-
-    def build_response(self, req: requests.PreparedRequest, resp: Any) -> requests.Response:
-        """Return a response without cookies."""
-        response = requests.Response()
-        response.status_code, response.reason, response.raw = resp.status, resp.reason, resp
-        response.headers = structures.CaseInsensitiveDict(resp.headers)
-        response.encoding = utils.get_encoding_from_headers(response.headers)
-        response.url, response.request = str(req.url), req
-        return response
 
     def close(self) -> None:
         """Close all connections."""
@@ -91,19 +81,6 @@ class Session(requests.Session):
         prepared.prepare_body(request.data, None, request.json)
         prepared.prepare_hooks(request.hooks)
         return prepared
-
-    def send(self, request: requests.PreparedRequest, **settings: Any) -> requests.Response:
-        """Send a request, and return the response with its body.
-
-        keystoneauth follows redirects itself.
-        """
-        if settings.get('allow_redirects', True) or settings.get('stream'):
-            return super().send(request, **settings)
-        del settings['allow_redirects']
-        response = self.get_adapter(str(request.url)).send(request, **settings)
-        # The connection is free for others once the body is read.
-        _ = response.content
-        return response
 
     def merge_environment_settings(self, url: Any, proxies: Any, stream: Any, verify: Any,
                                    cert: Any) -> Any:

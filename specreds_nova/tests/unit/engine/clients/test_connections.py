@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests that are prepared with less work than by ``requests``, and in the same form."""
 
-from collections.abc import Iterator
-import contextlib
-from http import server
-import threading
 from typing import Any
 from unittest import mock
 
@@ -103,70 +99,3 @@ class PoolsTest(testtools.TestCase):
         pool = self._pool('http://nova/1')
         self.session.close()
         self.assertIsNot(pool, self._pool('http://nova/1'))
-
-
-class _Handler(server.BaseHTTPRequestHandler):
-    """Redirects from /old, and answers all other requests with their path."""
-
-    protocol_version = 'HTTP/1.1'
-
-    def do_GET(self) -> None:
-        body = self.path.encode()
-        self.send_response(302 if self.path == '/old' else 203)
-        for header in (('Location', '/new'), ('Set-Cookie', 'a=b'), ('Content-Type', 'text/x'),
-                       ('Content-Length', str(len(body)))):
-            self.send_header(*header)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_arguments: Any) -> None:
-        """Log nothing."""
-
-
-@contextlib.contextmanager
-def _service() -> Iterator[str]:
-    with server.ThreadingHTTPServer(('127.0.0.1', 0), _Handler) as service:
-        thread = threading.Thread(target=service.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f'http://127.0.0.1:{service.server_port}'
-        finally:
-            service.shutdown()
-            thread.join()
-
-
-@ddt.ddt
-class AnswersTest(testtools.TestCase):
-    """What is sent without the session of ``requests`` is answered in the same way."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        stack = contextlib.ExitStack()
-        self.addCleanup(stack.close)
-        self.url = stack.enter_context(_service())
-        self.session = stack.enter_context(connections.Session(3))
-
-    @ddt.data('/a', '/old')
-    def test_response_is_that_of_the_library(self, path: str) -> None:
-        with requests.Session() as library:
-            ours, theirs = (session.get(self.url + path, allow_redirects=False)
-                            for session in (self.session, library))
-        for name in ('status_code', 'reason', 'url', 'content', 'text', 'encoding',
-                     'is_redirect', 'history'):
-            self.assertEqual(getattr(theirs, name), getattr(ours, name), name)
-        self.assertEqual(theirs.headers['location'], ours.headers['Location'])
-        self.assertEqual(({}, {}), (dict(ours.cookies), dict(self.session.cookies)))
-
-    def test_redirects_are_followed_if_the_caller_wants_that(self) -> None:
-        self.assertEqual(b'/new', self.session.get(f'{self.url}/old').content)
-
-    def test_connection_is_used_again(self) -> None:
-        for _ in range(3):
-            self.session.get(f'{self.url}/a', allow_redirects=False)
-        adapter: Any = self.session.get_adapter(self.url)
-        [pool] = adapter._pools.values()
-        self.assertEqual((1, 3), (pool.num_connections, pool.num_requests))
-
-    def test_service_that_does_not_answer_is_an_error_of_the_library(self) -> None:
-        self.assertRaises(requests.ConnectionError, self.session.get, 'http://127.0.0.1:1/a',
-                          allow_redirects=False)
