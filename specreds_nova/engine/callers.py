@@ -76,6 +76,7 @@ class Callers:
         """Have a call made.
 
         :raises exception.Interrupted: the threads are being stopped
+        :raises RuntimeError: no thread can be started, and there is none
         """
         with self._lock:
             if self._closed:
@@ -90,8 +91,22 @@ class Callers:
         if wakes:
             self._wakes.put(None)
         elif starts:
-            threading.Thread(target=self._work, name=f'{self._name}_{number}',
-                             daemon=True).start()
+            try:
+                threading.Thread(target=self._work, name=f'{self._name}_{number}',
+                                 daemon=True).start()
+            except RuntimeError:
+                # The machine allows no more threads.
+                if self._take_back(call, rank):
+                    raise
+
+    def _take_back(self, call: Call, rank: int) -> bool:
+        """Return whether no thread will make a call, for which none could be started."""
+        with self._lock:
+            self._started -= 1
+            if self._started or call not in self._waiting[rank]:
+                return False
+            self._waiting[rank].remove(call)
+            return True
 
     def close(self) -> None:
         """Cancel the calls that have not begun; the threads end with their calls."""

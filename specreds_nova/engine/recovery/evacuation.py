@@ -65,7 +65,7 @@ class _Evacuation:
         # Times of the last look at the server, and of the last one at Nova's evacuation of it.
         self._read = self._looked = run.now
         self._started = float('-inf')
-        self._stops = False  # whether a user has asked the failed host to stop the server
+        self._stops = False  # whether a user wants the server, which a reset makes active, stopped
         # Times since which hosts are silent.
         self._silent: dict[str, float] = {}
         # The destination that has begun to work, the time at which that was seen, and the id of
@@ -293,7 +293,7 @@ class _Evacuation:
                     self._times -= 1
                     return
             self._claimed = None
-            if server.task == tenant.STOPPING:
+            if server.task == tenant.STOPPING or (server.task and server.status == tenant.STOPPED):
                 self._stops = not run.insist(compute.stopped_by_itself, server.id)
             if not as_it_is:
                 compute.reset(server.id)

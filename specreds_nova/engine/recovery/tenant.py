@@ -38,7 +38,7 @@ _OF_ITS_HOST = ('reboot', 'image_', STOPPING, 'pausing', 'suspending', 'shelving
 _OFFLOADING = 'shelving_offloading'
 # States of a server that no user has requested.
 _UNASKED = ('ACTIVE', 'ERROR', 'REBOOT', 'HARD_REBOOT', 'UNKNOWN')
-_STOPPED = 'SHUTOFF'
+STOPPED = 'SHUTOFF'
 
 
 class Reading:
@@ -150,7 +150,7 @@ def request(run: runs.Run, server: model.Server | None) -> verdicts.StepVerdict 
 
 def _asked(run: runs.Run, server: model.Server) -> str | None:
     """Return the request of a user that a promoted backup would override."""
-    if server.task == STOPPING or (server.task is None and server.status == _STOPPED):
+    if server.task == STOPPING or (server.task is None and server.status == STOPPED):
         by_itself = run.insist(run.context.compute.stopped_by_itself, server.id,
                                until=run.now + _PATIENCE)
         return None if by_itself else 'a user has stopped the server'

@@ -43,7 +43,9 @@ def refused(instance: Any) -> Iterator[None]:
         yield
     finally:
         # Nova would take an error, such as that of a domain that is gone, for one of the server.
-        refuse(instance)
+        # If the database cannot be read, the outcome of the work stands.
+        with contextlib.suppress(nova_exception.InstanceFaultRollback):
+            refuse(instance)
 
 
 def refuse(instance: Any) -> None:
@@ -51,21 +53,28 @@ def refuse(instance: Any) -> None:
 
     :param instance: the server as the request has it
     :raises UnexpectedTaskStateError: the server is on another host, or has another task
+    :raises InstanceNotFound: it is deleted
+    :raises InstanceFaultRollback: the database cannot be read; Nova leaves the server as it was
     """
     if instance.task_state not in _TASKS or instance.host != CONF.host:
         # The second case is a backup of a server whose own host has such a request.
         return
-    current = _read(instance)
+    try:
+        current = _read(instance)
+    except nova_exception.InstanceNotFound:
+        raise
+    except Exception as exc:
+        raise nova_exception.InstanceFaultRollback(exc) from exc
     if (current.host, current.task_state) == (instance.host, instance.task_state):
         return
-    exc = _error(instance, current)
+    error = _error(instance, current)
 
     def save(*_args: Any, **_kwargs: Any) -> None:
-        raise exc
+        raise error
     # After an error of a suspension or a rescue Nova would save the server as being in ERROR. This
     # is the request's own copy of it.
     instance.save = save
-    raise exc
+    raise error
 
 
 def refuse_stop(instance: Any) -> None:

@@ -17,11 +17,12 @@ class PendingTest(base.CommittedTest):
         super().setUp()
         self.compute.evacuation.return_value = None
 
-    def _evacuate(self, task: str) -> None:
+    def _evacuate(self, task: str, status: str = 'ACTIVE') -> None:
         """Evacuate a server that has a task which no evacuation has given it."""
         self.compute.reset.reset_mock()
         self.compute.evacuate.reset_mock()
-        self.compute.server.side_effect = lambda name: base.make_server(name, task=task)
+        self.compute.server.side_effect = lambda name: base.make_server(
+            name, task=task, status=status)
         evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {})
 
     def test_request_that_the_failed_host_has_not_taken_does_not_keep_the_server_there(
@@ -47,9 +48,11 @@ class PendingTest(base.CommittedTest):
 
     def test_server_that_a_user_has_stopped_on_the_failed_host_is_stopped_on_its_new_one(
             self) -> None:
-        for task, by_itself, stopped in (
-                ('rebooting', False, False), ('powering-off', True, False),
-                ('powering-off', False, True)):
+        for task, status, by_itself, stopped in (
+                ('rebooting', 'ACTIVE', False, False), ('powering-off', 'ACTIVE', True, False),
+                ('powering-off', 'ACTIVE', False, True), ('shelving', 'SHUTOFF', True, False),
+                ('rescuing', 'SHUTOFF', False, True)):
+            self.compute.stop.reset_mock()
             self.compute.stopped_by_itself.return_value = by_itself
             server = base.make_server('a', task=task)
 
@@ -57,5 +60,5 @@ class PendingTest(base.CommittedTest):
                 moved = dataclasses.replace(server, host='h2', task=None)
                 self.compute.server.side_effect = lambda name: moved
             self.compute.evacuate.side_effect = evacuate
-            self._evacuate(task)
+            self._evacuate(task, status)
             self.assertEqual(stopped, self.compute.stop.called)

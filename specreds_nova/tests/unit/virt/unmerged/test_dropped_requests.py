@@ -136,3 +136,14 @@ class ManagerTest(testtools.TestCase):
         _, called = self.fulfill(request)
         self.assertTrue(called)
         self.save.assert_called()
+
+    def test_database_that_cannot_be_read_does_not_put_a_server_into_error(self) -> None:
+        read = mock.Mock(side_effect=ConnectionError)
+        self.replace(objects.Instance, 'get_by_uuid', read)
+        self.save.side_effect = None
+        with mock.patch.object(self.manager, '_set_instance_obj_error_state') as set_error, \
+                mock.patch.object(self.manager, '_instance_update') as update:
+            raised, called = self.fulfill(_SUSPEND)
+        self.assertEqual((ConnectionError, False), (raised, called))
+        set_error.assert_not_called()
+        self.assertEqual('active', update.call_args_list[0].kwargs['vm_state'])
