@@ -114,7 +114,9 @@ ACTIONS = (
             f'{_REQUESTS}.test_second_evacuation_is_not_refused_for_the_first',
             'specreds_nova.tests.stories.test_killed.TestKilled.'
             'test_promoted_backup_that_dies_is_evacuated')),
-    Action('delete', _SPARED, 'works; the volumes are deleted after it',
+    Action('delete', _SPARED,
+           'works once the failed host is down for Nova, or else when it is back; the volumes are '
+           'deleted after it',
            'works; the volumes are merged before they are deleted',
            (f'{_TENANTS}.test_deleted_server_leaves_nothing',
             f'{_PENDING}.test_server_that_is_deleted_after_the_decision_leaves_nothing',
