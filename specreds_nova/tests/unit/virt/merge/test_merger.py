@@ -30,7 +30,8 @@ class MergerTestCase(testtools.TestCase):
         super().setUp()
         self.domain = fakes.Domain()
         self.instance = objects.Instance(uuid=SERVER, host='node1', task_state=None, id=1)
-        self.patch(CONF, 'host', 'node1')
+        CONF.set_override('host', 'node1')
+        self.addCleanup(CONF.clear_override, 'host')
         self.driver = mock.Mock()
         self.driver._host.list_guests.return_value = [
             mock.Mock(uuid=SERVER, _domain=self.domain)]
