@@ -157,7 +157,7 @@ class Fibers:
             return function(*arguments, **more)
         wait = _Wait()
         call = all_callers.Call(functools.partial(function, *arguments, **more),
-                     lambda: self._ready.put(wait.end))
+                                lambda: self._ready.put(wait.end))
         callers.submit(call, self._rank())
         self._switch()
         result: _T = call.result()
