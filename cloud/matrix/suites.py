@@ -20,7 +20,7 @@ COMMANDS = {
 # First of the ports of the tests' Ceph, and how far from there their cloud's ports begin: see
 # ./run help. The demo has a cloud of its own.
 _PORT = 'SPECREDS_TEST_PORT'
-_CLOUD_PORTS = 600
+_CLOUD_PORTS = 800
 
 
 @dataclasses.dataclass(frozen=True)

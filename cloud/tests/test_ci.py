@@ -67,6 +67,15 @@ class ContinuousIntegrationTest(testtools.TestCase):
     def test_failure_of_any_command_fails_the_run(self, command: str) -> None:
         self.assertEqual(1, self.run_script(CI='true', FAILS=command).returncode)
 
+    def test_tests_that_failed_here_are_named_last(self) -> None:
+        failed = self.directory / '.data/test-logs/failed'
+        failed.parent.mkdir(parents=True)
+        failed.write_text('--- a.test\n')
+        self.assertNotIn('--- a.test', self.run_script().stdout)
+        done = self.run_script(FAILS='test')
+        self.assertTrue(done.stdout.endswith('\nfailed before the tests on debian-13:\n'
+                                             '--- a.test\n'), done.stdout)
+
     def test_platform_is_tested_after_a_failure_here(self) -> None:
         self.run_script(FAILS='test')
         self.assertIn(_PLATFORM, self.calls())

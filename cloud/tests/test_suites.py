@@ -66,6 +66,19 @@ test_logs=$data
 timed 'slow tests' false || echo "status $?"
 report_times unit missing
 """
+# A check beside something that ends only after it.
+_CHECK = r"""
+. ./run help >/dev/null
+test_logs=$data failures=()
+declare -A begun=()
+state() { echo "${#begun[@]} begun"; printf 'failed:'; printf ' %s' "${failures[@]%%:*}"; echo; }
+begin slow sh -c 'until [ -e "$1" ]; do sleep 0.01; done; exit 1' _ "$data/checked" 2>/dev/null
+check quick false 2>/dev/null
+state
+touch "$data/checked"
+ended 2>/dev/null
+state
+"""
 # A stand-in for stestr that finds a test everywhere, and refuses options as the real one.
 _STESTR = """#!/bin/sh
 for argument; do
@@ -161,15 +174,19 @@ class WholeRunTest(testtools.TestCase):
         self.assertEqual({f'begin {name}' for name in ('shellcheck', 'check-uuid', 'pep8')},
                          set(fast))
         self.assertEqual({'begin mypy', 'begin docs', 'begin tempest'}, set(slow[:3]))
-        self.assertEqual(['beside unit', 'cluster_tests functional'], slow[3:])
-        self.assertEqual('hosts_tests nova-cloud', calls[barriers[1] + 1])
+        self.assertEqual(['beside unit', 'cluster_tests functional', 'hosts_tests nova-cloud'],
+                         slow[3:])
+
+    def test_check_waits_for_nothing_that_runs_beside_it(self) -> None:
+        output = self.run_script(_CHECK, self.directory()).stdout.splitlines()
+        self.assertEqual(['1 begun', 'failed: quick', '0 begun', 'failed: quick slow'], output)
 
     def test_tempest_has_ports_and_a_directory_of_its_own(self) -> None:
         lines = self.run_script(_ORDER, self.directory()).stdout.splitlines()
         [words] = [line.split() for line in lines if line.startswith('begin tempest ')]
         first = int(words[words.index('--port') + 1])
         # Before it are the ports of the Ceph and of the cloud of the other tests.
-        self.assertEqual(20600 + layout.PORTS + ceph_layout.PORTS, first)
+        self.assertEqual(20800 + layout.PORTS + ceph_layout.PORTS, first)
         directory = pathlib.Path(words[words.index('--data') + 1]).name
         self.assertNotIn(directory, ('test', 'test-cloud', 'test-hosts', 'test-tempest'))
 
@@ -189,11 +206,11 @@ class WholeRunTest(testtools.TestCase):
         output = self.run_script(_CEPHS, data, filter=words).stdout
         # Those between them belong to the second cluster of a test.
         self.assertEqual([f'ceph {number} up --port {port}'
-                          for number, port in enumerate((20000, 20200, 20400), 1)],
+                          for number, port in enumerate((20000, 20200, 20400, 20600), 1)],
                          [line for line in output.splitlines() if ' up ' in line])
-        self.assertEqual(6, output.count(' wipe\n'))
-        directories = ':'.join(str(data / name) for name in ('test', 'test-2', 'test-3'))
-        suite = f'suite functional --concurrency 3 {words}'.strip()
+        self.assertEqual(8, output.count(' wipe\n'))
+        directories = ':'.join(str(data / name) for name in ('test', 'test-2', 'test-3', 'test-4'))
+        suite = f'suite functional --concurrency 4 {words}'.strip()
         self.assertIn(f'{suite} on {directories}\n', output)
 
     def test_few_functional_tests_have_one_ceph(self) -> None:

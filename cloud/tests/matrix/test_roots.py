@@ -56,7 +56,7 @@ class SuiteTest(testtools.TestCase):
     def test_demo_has_the_ports_of_the_tests_cloud(self) -> None:
         environment = {'SPECREDS_TEST_PORT': '24000'}
         self.assertEqual(['demo'], suites.arguments('demo', {}))
-        self.assertEqual(['demo', '--port', '24600'], suites.arguments('demo', environment))
+        self.assertEqual(['demo', '--port', '24800'], suites.arguments('demo', environment))
         for suite in ('functional', 'cloud', 'nova-cloud'):
             self.assertEqual(list(suites.COMMANDS[suite]), suites.arguments(suite, environment))
 
