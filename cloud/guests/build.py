@@ -4,6 +4,7 @@
 from collections.abc import Callable
 import dataclasses
 import pathlib
+import re
 
 from cloud import commands
 from cloud.guests import kernel as kernels
@@ -18,6 +19,8 @@ CMDLINE = ('console=ttyS0,115200 quiet net.ifnames=0 virtio_net.csum=0 virtio_ne
            'tsc=reliable no_timer_check mitigations=off random.trust_cpu=on panic=10 '
            'cryptomgr.notests init_on_alloc=0')
 KERNEL = 'linux-image-cloud-amd64'
+# Until Debian 13, one package is the whole kernel.
+_KERNEL_PART = re.compile(r'linux-(image|binary|modules|base)-\d')
 TOOLS = ('busybox-static', 'mtools', 'syslinux', 'syslinux-common', 'shim-signed',
          'grub-efi-amd64-signed')
 
@@ -65,6 +68,11 @@ class Guest:
     make: Callable[[Workshop, pathlib.Path], dict[str, object]]
 
 
+def is_kernel(name: str) -> bool:
+    """Return whether a package is a part of a kernel, not one that depends on the newest one."""
+    return _KERNEL_PART.match(name) is not None
+
+
 def workshop(root: pathlib.Path, debs: list[pathlib.Path], password: str,
              progress: commands.Progress) -> Workshop:
     """Unpack kernel and tools into a directory."""
@@ -73,7 +81,7 @@ def workshop(root: pathlib.Path, debs: list[pathlib.Path], password: str,
     tools.mkdir()
     kernel.mkdir()
     for name, path in by_name.items():
-        if name.startswith('linux-image-'):
+        if is_kernel(name):
             packages.extract(path, kernel)
         elif name in TOOLS:
             packages.extract(path, tools, ['./usr/share/doc/*', './usr/share/man/*'])

@@ -75,9 +75,8 @@ def _tree(shop: build.Workshop, root: pathlib.Path) -> None:
     for name in ('bin', 'sbin', 'dev', 'etc/acpi/PWRF', 'lib', 'proc', 'root', 'run', 'sys',
                  'tmp', 'var/lib/postgresql', 'var/log'):
         (root / name).mkdir(parents=True)
-    unused = (*build.TOOLS, build.KERNEL, 'linux-image-')
     for name, deb in shop.debs.items():
-        if not name.startswith(unused):
+        if name not in build.TOOLS and not build.is_kernel(name):
             packages.extract(deb, root, _EXCLUDED)
     link_loader(root)
     versions = list((root / 'usr/lib/postgresql').iterdir())

@@ -83,8 +83,8 @@ def _current(name: str, guest: build.Guest, cache: pathlib.Path,
 def _wanted(guest: build.Guest, archive: packages.Archive,
             progress: commands.Progress) -> list[packages.Package]:
     base = archive.closure((build.KERNEL, *build.TOOLS), progress)
-    kernel = {package for package in base if package.name in build.TOOLS or (
-        package.name.startswith('linux-image-') and package.name != build.KERNEL)}
+    kernel = {package for package in base
+              if package.name in build.TOOLS or build.is_kernel(package.name)}
     needed = archive.closure(guest.wanted, progress) if guest.wanted else []
     return sorted(kernel | {package for package in needed if not guest.unwanted(package.name)})
 

@@ -31,18 +31,20 @@ class Module:
 
 
 class Kernel:
-    """An unpacked kernel package.
+    """The unpacked packages of a kernel.
 
-    :param root: the directory that it was unpacked into
+    :param root: the directory that they were unpacked into
     :raises CloudError: there is not exactly one kernel in it
     """
 
     def __init__(self, root: pathlib.Path) -> None:
-        images = list((root / 'boot').glob('vmlinuz-*'))
+        images = {path.name.removeprefix('vmlinuz-'): path
+                  for path in (root / 'boot').glob('vmlinuz-*')}
+        # Debian 14 keeps the kernel beside its modules.
+        images |= {path.parent.name: path for path in root.glob('usr/lib/modules/*/vmlinuz')}
         if len(images) != 1:
             raise commands.CloudError(f'{root} holds {len(images)} kernels instead of one')
-        self.image = images[0]
-        self.version = self.image.name.removeprefix('vmlinuz-')
+        [(self.version, self.image)] = images.items()
         # Packages of a distribution with a merged /usr have them in usr/lib.
         merged, split = (root / lib / 'modules' / self.version for lib in ('usr/lib', 'lib'))
         directory = merged if merged.exists() else split

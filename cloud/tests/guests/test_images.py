@@ -8,6 +8,7 @@ import struct
 import subprocess
 from unittest import mock
 
+import ddt
 import fixtures
 import testtools
 
@@ -134,6 +135,7 @@ class LoaderTestCase(_Scratch):
         self.assertTrue((self.root / 'lib64/ld.so').exists())
 
 
+@ddt.ddt
 class KernelTestCase(_Scratch):
 
     def setUp(self) -> None:
@@ -168,6 +170,24 @@ class KernelTestCase(_Scratch):
         self.assertEqual(['failover.ko', 'net-failover.ko', 'virtio.ko', 'virtio_net.ko'],
                          [module.name for module in modules])
         self.assertEqual(plain, modules[-1].content)
+
+    def test_kernel_is_found_beside_its_modules(self) -> None:
+        (self.root / 'usr/lib').mkdir(parents=True)
+        (self.root / 'lib/modules').rename(self.root / 'usr/lib/modules')
+        image = self.root / 'usr/lib/modules/6.1/vmlinuz'
+        (self.root / 'boot/vmlinuz-6.1').rename(image)
+        found = kernel.Kernel(self.root)
+        self.assertEqual((image, '6.1'), (found.image, found.version))
+        self.assertEqual(4, len(found.modules(['virtio_net'])))
+
+    @ddt.data(
+        ('linux-image-6.12.48+deb13-cloud-amd64', True), ('linux-image-cloud-amd64', False),
+        ('linux-base-7.2.13+deb14-cloud-amd64', True), ('linux-base-cloud-amd64', False),
+        ('linux-binary-7.2.13+deb14-cloud-amd64', True), ('linux-base', False),
+        ('linux-modules-7.2.13+deb14-cloud-amd64', True), ('busybox-static', False))
+    @ddt.unpack
+    def test_kernel_may_be_in_several_packages(self, name: str, expected: bool) -> None:
+        self.assertEqual(expected, build.is_kernel(name))
 
     def test_modules_of_ubuntu_are_unpacked_by_zstd(self) -> None:
         (self.modules / 'virtio.ko').rename(self.modules / 'virtio.ko.zst')
