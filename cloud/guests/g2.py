@@ -7,6 +7,7 @@ console ``su postgres`` may do anything.
 
 import os
 import pathlib
+import pwd
 import shutil
 import subprocess
 
@@ -107,8 +108,10 @@ def _database(root: pathlib.Path, password: str) -> None:
     target.mkdir(mode=0o700)
     account: dict[str, int | list[int]] = {}
     if os.geteuid() == 0:
-        account = {'user': _POSTGRES, 'group': _POSTGRES, 'extra_groups': []}
-        os.chown(target, _POSTGRES, _POSTGRES)
+        # initdb looks its user up on this machine. The guest's user owns the files in the image.
+        user = pwd.getpwnam('nobody')
+        account = {'user': user.pw_uid, 'group': user.pw_gid, 'extra_groups': []}
+        os.chown(target, user.pw_uid, user.pw_gid)
 
     def run(*argv: str | pathlib.Path, stdin: str = '') -> None:
         done = subprocess.run(
