@@ -10,8 +10,8 @@ from specreds_cinder.superposition import states
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import crowds
+from specreds_nova.engine.recovery import force_down
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import verdict as verdicts
@@ -99,7 +99,7 @@ class _Evacuation:
             if moved:
                 self._start(server)
             elif self._stuck(server) if server.task is not None else self._due():
-                if self._source == run.recovery.host or not self._returned():
+                if self._source == run.recovery.host or not force_down.returned(run, self._source):
                     self._ask(server)
                 elif not self._changed(server):
                     return self._leave(server)
@@ -277,7 +277,7 @@ class _Evacuation:
             self._let_out(target)
             target = self._target()
         try:
-            if not self._force_down():
+            if not force_down.force_down(run, self._source):
                 self._detail['refused'] = f'{self._source} may not be forced down'
                 return
             as_it_is = self._as_it_is(server)
@@ -353,46 +353,6 @@ class _Evacuation:
         return server.status == 'ACTIVE' or (
             server.status == 'SHUTOFF'
             and not self._run.context.compute.stopped_by_itself(server.id))
-
-    def _force_down(self) -> bool:
-        """Force the host down in Nova; return False if Nova refuses or the host is trusted.
-
-        An engine that trusts the host again lifts only what was forced before. So the host is read
-        before and after, and an engine that was superseded meanwhile takes back what it did.
-
-        :raises exception.Superseded: another engine has the recovery
-        """
-        run, compute = self._run, self._run.context.compute
-        run.fresh()
-        if not self._require_cleaning():
-            return False
-        if not compute.force_down(self._source, True):
-            return False
-        if not self._returned():
-            return True
-        run.insist(compute.force_down, self._source, False)
-        return False
-
-    def _require_cleaning(self) -> bool:
-        """Record that the host that the server leaves has to be cleaned.
-
-        :returns: False if that host has not failed, or is trusted again
-        """
-        if self._source == self._run.recovery.host:
-            # The commit point has recorded it.
-            return not self._returned()
-        return cleaning.require(self._run, self._source, cleaning.FAILED)
-
-    def _returned(self) -> bool:
-        """Return whether the host that the server leaves has not failed, or is trusted again.
-
-        A gate that keeps engines from acting on the recovery's own host does not end the recovery:
-        the decision has been made.
-        """
-        run = self._run
-        if self._source != run.recovery.host:
-            return not cleaning.failed(run, self._source)
-        return run.insist(run.context.store.host, self._source).state == model.TRUSTED
 
     def _other(self, server: model.Server) -> str | None:
         """Return a host that may run the server and is heard; None to let Nova choose."""
