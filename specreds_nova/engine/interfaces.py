@@ -88,6 +88,15 @@ class Compute(Protocol):
         :raises exception.Refused: Nova refuses
         """
 
+    def delete(self, server_id: str) -> None:
+        """Have Nova delete a server. May be repeated, also if the server is gone.
+
+        Nova itself deletes it if its host is down for Nova. A deletion that was requested before
+        is left to a host that is up.
+
+        :raises exception.Refused: Nova refuses
+        """
+
     def runs(self, server_id: str) -> bool:
         """Return whether the domain of a server runs, as its host reports.
 
@@ -188,6 +197,12 @@ class Volumes(Protocol):
         """Return how many bytes the backup has written; None if that is unknown.
 
         :raises exception.NotFound: the superposition does not exist
+        """
+
+    def delete(self, volume_id: str) -> bool:
+        """Have Cinder delete a volume, and return whether it is gone. May be repeated.
+
+        :raises exception.Refused: the volume is in use, in a superposition or being deleted
         """
 
     def ours(self) -> Mapping[str, str]:

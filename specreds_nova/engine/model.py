@@ -15,6 +15,9 @@ FENCED = 'fenced'
 # Shown to users for a trusted host that seems to have failed, but is held back by gates.
 HELD = 'held'
 
+# Nova's task of a server whose deletion was requested.
+_DELETING = 'deleting'
+
 HOST_STATES = (TRUSTED, HELD, SUSPECTED, FENCED)
 
 # The words that an operator may say of a host.
@@ -154,6 +157,7 @@ class Server:
     :ivar disks: Nova's names of disks that Nova keeps in RBD, such as ``disk``
     :ivar macs: MAC addresses of the ports that have an IP address
     :ivar superposes_disks: backups have these disks, too
+    :ivar deleted_with: ids of the volumes that Nova deletes together with the server
     """
 
     id: str
@@ -172,6 +176,12 @@ class Server:
     disks: tuple[str, ...] = ()
     macs: tuple[str, ...] = ()
     superposes_disks: bool = False
+    deleted_with: tuple[str, ...] = ()
+
+    @property
+    def deleting(self) -> bool:
+        """Whether a user has deleted it, and its host has still to do that."""
+        return self.task == _DELETING
 
     @property
     def boots_from_volume(self) -> bool:

@@ -114,12 +114,18 @@ ACTIONS = (
             f'{_REQUESTS}.test_second_evacuation_is_not_refused_for_the_first',
             'specreds_nova.tests.stories.test_killed.TestKilled.'
             'test_promoted_backup_that_dies_is_evacuated')),
-    Action('delete', _SPARED,
-           'works once the failed host is down for Nova, or else when it is back; the volumes are '
-           'deleted after it',
+    Action('delete',
+           'works, there is no backup any more; after evacuate_after seconds if the failed host '
+           'is dead',
+           'works, within adopt_patience if the failed host is dead; the volumes are merged '
+           'before they are deleted',
            'works; the volumes are merged before they are deleted',
            (f'{_TENANTS}.test_deleted_server_leaves_nothing',
+            f'{_TENANT}.test_server_whose_deletion_was_requested_needs_no_backup',
+            f'{_PENDING}.test_server_that_is_deleted_in_the_race_is_deleted_without_its_host',
             f'{_PENDING}.test_server_that_is_deleted_after_the_decision_leaves_nothing',
+            'specreds_nova.tests.unit.engine.recovery.test_pending.DeletionTest.'
+            'test_deletion_is_repeated_once_the_host_is_down_for_nova',
             f'{_UNMERGED}.test_delete_ends_the_superposition')),
     Action('lock', 'works; the recovery continues', _UNTESTED, _UNTESTED,
            (f'{_TENANT}.test_what_no_user_asks_for_does_not',)),

@@ -225,6 +225,15 @@ class Compute:
         """Stop a server for its owner."""
         self._line.call('nova', 'stop', lambda: self._cloud.stop(server_id))
 
+    def delete(self, server_id: str) -> None:
+        """Delete a server for its owner."""
+        def act() -> None:
+            if server_id in self._cloud.servers:
+                if self._cloud.servers[server_id].task != 'deleting':
+                    raise parts.Wrong(f'{server_id} is deleted by an engine alone')
+                self._cloud.delete(server_id)
+        self._line.call('nova', 'delete', act)
+
     def runs(self, server_id: str) -> bool:
         """Return whether a server runs."""
         def act() -> bool:
@@ -315,6 +324,11 @@ class Volumes:
                 raise exception.NotFound(superposition_id)
             return 1
         return self._line.call('cinder', 'written', act)
+
+    def delete(self, volume_id: str) -> bool:
+        """Delete a volume, and return that it is gone."""
+        del volume_id
+        return self._line.call('cinder', 'delete', lambda: True)
 
     def ours(self) -> Mapping[str, str]:
         """Return the reason of each undecided superposition by id."""

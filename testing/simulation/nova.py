@@ -46,6 +46,28 @@ class Nova(cinder.Cinder):
                 server.primary.runs = False
         self._spawn(act)
 
+    def delete(self, name: str) -> None:
+        """Delete a server for its owner: at once if its host is down for Nova, else by its host.
+
+        A host that has died does it when it is back.
+        """
+        server = self.servers[name]
+        if self.hosts[server.host].forced_down:
+            del self.servers[name]
+        elif server.task != 'deleting':
+            server.task = 'deleting'
+            self._spawn(lambda: self._do_deletion(server))
+
+    def _do_deletion(self, server: parts.Server) -> None:
+        """Have the host of a server delete it, as soon as that can be reached."""
+        host = self.hosts[server.host]
+        while server.name in self.servers:
+            if host.alive and host.reached:
+                if server.primary is not None:
+                    server.primary.runs = False
+                del self.servers[server.name]
+            self.hub.sleep(1.0)
+
     def attach(self, name: str) -> None:
         """Attach another volume to a server, by the nova-compute of its host."""
         server = self.servers[name]

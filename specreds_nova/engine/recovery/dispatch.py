@@ -304,7 +304,7 @@ class Dispatcher:
             self._facts(host.name, service), maintenance=host.maintenance))
 
     def _protected(self, server: model.Server) -> bool:
-        reasons = self._server_gates.reasons(server)
+        reasons = self._server_gates.reasons(_before_its_deletion(server))
         if reasons:
             LOG.info('server %s on %s is not recovered: %s', server.id, server.host,
                      '; '.join(reasons))
@@ -320,3 +320,15 @@ class Dispatcher:
         wait = min(float(self._context.options.again_after) * 2 ** (len(before) - 1), _SELDOM)
         ended = max(recovery.ended or 0.0 for recovery in before)
         return bool(self._context.clock.now() >= ended + wait)
+
+
+def _before_its_deletion(server: model.Server) -> model.Server:
+    """Return a server as the gates are to judge it.
+
+    A deletion does not shut them, whether the server runs or not: it would be left to a dead host,
+    unless a recovery has Nova carry it out.
+    """
+    if not server.deleting:
+        return server
+    status = 'ACTIVE' if server.status == 'SHUTOFF' else server.status
+    return dataclasses.replace(server, status=status, task=None)

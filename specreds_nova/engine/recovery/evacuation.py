@@ -12,6 +12,7 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import crowds
 from specreds_nova.engine.recovery import force_down
+from specreds_nova.engine.recovery import pending
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import verdict as verdicts
@@ -86,6 +87,7 @@ class _Evacuation:
             if server is None:
                 self._detail['deleted'] = True
                 return None
+            pending.note_deletion(run, server, self._source)
             moved = server.host != self._source and server.task is None
             if moved and not self._stopped(server):
                 self._detail['host'] = server.host
@@ -98,6 +100,8 @@ class _Evacuation:
                     f'{server.status}, {server.task or "and nothing is being done to it"}')
             if moved:
                 self._start(server)
+            elif server.deleting:
+                self._delete(server)
             elif self._stuck(server) if server.task is not None else self._due():
                 if self._source == run.recovery.host or not force_down.returned(run, self._source):
                     self._ask(server)
@@ -277,8 +281,7 @@ class _Evacuation:
             self._let_out(target)
             target = self._target()
         try:
-            if not force_down.force_down(run, self._source):
-                self._detail['refused'] = f'{self._source} may not be forced down'
+            if not self._force_down():
                 return
             as_it_is = self._as_it_is(server)
             host = target or self._other(server)
@@ -303,6 +306,34 @@ class _Evacuation:
             self._detail['refused'] = str(exc)
             if isinstance(exc, exception.Unanswered):
                 self._uncertain = run.now + _MAY_BEGIN
+
+    def _delete(self, server: model.Server) -> None:
+        """Have Nova delete a server whose failed host cannot do what a user has asked for.
+
+        Nova itself deletes the server of a host that it has down. The server is read right
+        before, so that only a deletion that was requested is repeated.
+        """
+        if server.host != self._source or not self._lost(self._source) or not self._due():
+            return
+        self._times += 1
+        self._asked = self._run.now
+        try:
+            if not self._force_down():
+                return
+            fresh = self._server()
+            if fresh is not None and fresh.deleting and fresh.host == self._source:
+                LOG.warning('recovery %s: a user has deleted the server, and %s has failed: Nova '
+                            'is asked to delete it without that host', self._run.id, self._source)
+                self._run.context.compute.delete(fresh.id)
+        except (exception.Refused, exception.Unreachable) as exc:
+            LOG.warning('recovery %s: %s', self._run.id, exc)
+            self._detail['refused'] = str(exc)
+
+    def _force_down(self) -> bool:
+        done = force_down.force_down(self._run, self._source)
+        if not done:
+            self._detail['refused'] = f'{self._source} may not be forced down'
+        return done
 
     def _changed(self, server: model.Server) -> bool:
         """Return whether a server may be about to run on a host, which Nova does not check.

@@ -236,6 +236,8 @@ class Run(recorded.RecordedRun):
             return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
         if server.host != host:
             return verdicts.StepVerdict(verdicts.ABORTED, f'the server is on {server.host} now')
+        if server.deleting:
+            return verdicts.StepVerdict(verdicts.ABORTED, f'{host} is well, and deletes it')
         if server.task is not None:
             return verdicts.StepVerdict(verdicts.AGAIN) if self.now < until else None
         if server.status == 'SHUTOFF' and not self.insist(compute.stopped_by_itself, server.id):

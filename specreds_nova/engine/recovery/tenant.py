@@ -39,6 +39,7 @@ _OFFLOADING = 'shelving_offloading'
 # States of a server that no user has requested.
 _UNASKED = ('ACTIVE', 'ERROR', 'REBOOT', 'HARD_REBOOT', 'UNKNOWN')
 STOPPED = 'SHUTOFF'
+DELETED = 'a user has deleted the server'
 
 
 class Reading:
@@ -81,9 +82,14 @@ class Reading:
 def objection(run: runs.Run) -> verdicts.StepVerdict | None:
     """Return why a primary must not be fenced: it lives, or a user has asked for something else.
 
+    A deletion is no such reason: Nova carries it out once the primary is fenced.
     Nova may take long to answer, and the host may be back by then.
     """
-    return run.spared() or verdict(run) or run.lives()
+    objecting = run.spared() or verdict(run)
+    if objecting is not None and objecting.kind == verdicts.EVACUATE:
+        # A primary that is fenced cannot write to what a deletion detaches.
+        objecting = None
+    return objecting or run.lives()
 
 
 def left_to_host(server: model.Server) -> bool:
@@ -143,6 +149,9 @@ def request(run: runs.Run, server: model.Server | None) -> verdicts.StepVerdict 
     if run.insisting():
         # The primary may have been fenced already.
         return None
+    if server.deleting:
+        # A dead host does not do it, and the server needs no backup in any case.
+        return verdicts.StepVerdict(verdicts.EVACUATE, DELETED)
     if why := _asked(run, server):
         return verdicts.StepVerdict(verdicts.ABORTED, f'{why} since the recovery began')
     return None

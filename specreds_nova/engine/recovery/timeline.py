@@ -16,6 +16,8 @@ FENCE = 'fence'
 SHUT_OUT = 'shut-out'
 PROMOTE = 'promote'
 ADOPT = 'adopt'
+# The part of it that records a request of a user which the failed host has left.
+PENDING = 'pending'
 MERGE = 'merge'
 # The only step of a recovery of a server that crashed on a healthy host.
 RESTART = 'restart'

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users ask of a server whose host is dead: Nova takes it, and the host never does."""
 
+from keystoneauth1 import exceptions as keystone_exceptions
+
 from cloud.demo import recoveries
+from cloud.hosts import host as hosts
 from specreds_nova.tests.cloud import base as cloud_base
 from specreds_nova.tests.engine import base
 
@@ -43,14 +46,34 @@ class TestPending(base.EngineTestCase):
     def test_shelving_after_the_decision_is_dropped(self) -> None:
         self._assert_dropped('shelve', 'shelving')
 
+    def test_server_that_is_deleted_in_the_race_is_deleted_without_its_host(self) -> None:
+        self.begun(self.server)
+        self.drill.compute.delete(f'/servers/{self.server.id}')
+        self.assertEqual('deleting', self.drill.show(self.server.id)['OS-EXT-STS:task_state'])
+        # The primary is fenced after a minute, and the volumes are merged after another one.
+        self.wait('its recovery to end', self._over, 360.0)
+        self._assert_deleted()
+        self.assertEqual([], self._volumes())
+        self.host(cloud_base.PRIMARY).boot()
+        self.trusted()
+        # The host has found the deletion in its queue.
+        self.assertEqual([], self.drill.running(self.server))
+
     def test_server_that_is_deleted_after_the_decision_leaves_nothing(self) -> None:
         self.begun(self.server, 'adopt')
         self.drill.delete(self.server.id)
         self.wait('its recovery to end', self._over, 240.0)
+        self._assert_deleted()
+        self.wait('its volumes to be gone', lambda: not self._volumes(), 120.0)
+
+    def _assert_deleted(self) -> None:
+        """Assert that nothing is left of a server but its volumes, while its host is dead."""
+        self.assertEqual(hosts.OFF, self.host(cloud_base.PRIMARY).state)
+        self.assertRaises(keystone_exceptions.NotFound, self.drill.show, self.server.id)
         self.wait('all domains of the server to be gone',
                   lambda: self.drill.running(self.server) == [])
-        self.assertEqual([], list(self.drill.ports(self.server)))
-        self.wait('its volumes to be gone', lambda: not self._volumes(), 120.0)
+        self.assertEqual([], self.drill.ports(self.server))
+        self.assertEqual({}, self.drill.allocations(self.server.id))
 
     def _assert_dropped(self, action: str, task: str) -> None:
         """Assert that a request after the decision changes nothing, also if the host returns."""

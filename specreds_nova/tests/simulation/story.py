@@ -118,6 +118,7 @@ class Story:
             'away': self._cloud.unreachable.add, 'there': self._cloud.unreachable.discard,
             'abort': self._abort, 'suspect': lambda name: self._say(name, 'suspect'),
             'clear': lambda name: self._say(name, 'clear'), 'delete': self._delete,
+            'request_deletion': self._cloud.delete,
             'stopped': self._stopped, 'crash': self._cloud.crash, 'stop': self._cloud.stop,
             'attach': self._cloud.attach,
             'board': lambda state: setattr(self._board, 'away', state == 'away')}
@@ -202,6 +203,8 @@ class Story:
                 wrong.append(f'{name} ended {outcomes.get(name)}, not {expected["outcome"]}')
             if server is None:
                 continue
+            if expected.get('gone'):
+                wrong.append(f'{name} is not deleted')
             seen = self._cloud.seen(server)
             if 'where' in expected and seen not in [[host] for host in _listed(expected['where'])]:
                 wrong.append(f'{name} is seen on {seen}, not on {expected["where"]}')

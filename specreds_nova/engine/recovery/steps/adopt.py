@@ -44,7 +44,8 @@ def adopt(run: runs.Run, promoted: verdicts.StepVerdict) -> verdicts.StepVerdict
     if failure is not None:
         return failure
     run.plan(state=model.MERGING)
-    return verdicts.StepVerdict(verdicts.ADOPTED)
+    return verdicts.StepVerdict(
+        verdicts.ADOPTED, 'the server is deleted' if detail.get('deleted') else '')
 
 
 def _give_way(run: runs.Run, host: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import capacity
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 
@@ -36,6 +37,8 @@ def choose(run: runs.Run) -> verdicts.StepVerdict:
     server = run.server(anew=bool(run.chosen()))
     if server is None:
         return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
+    if server.deleting:
+        return verdicts.StepVerdict(verdicts.EVACUATE, tenant.DELETED)
     host = _unused(run.recovery)
     if host is not None and not suits(run, host):
         host = None

@@ -58,13 +58,16 @@ def _wait(run: runs.Run) -> verdicts.StepVerdict | None:
 
 
 def _room(run: runs.Run) -> verdicts.StepVerdict | None:
-    """Wait until Nova can evacuate the server to a host, so that no primary is fenced in vain."""
+    """Wait until Nova can evacuate the server to a host, so that no primary is fenced in vain.
+
+    A server that a user has deleted needs no other host.
+    """
     until = run.now + run.options.evacuate_timeout
     while True:
-        server = run.insist(run.context.compute.server, run.recovery.server)
+        server = run.server(anew=True)
         if server is None:
             return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
-        why = _obstacle(run, server)
+        why = None if server.deleting else _obstacle(run, server)
         if why is None:
             return None
         run.fresh()

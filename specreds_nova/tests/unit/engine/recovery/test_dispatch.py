@@ -50,6 +50,17 @@ class DispatcherTest(_DispatcherTest):
         self.assertEqual((model.SUSPECTED, _WHY), (host.state, host.why))
         self.assertEqual(2, self.work.begin.call_count)
 
+    @ddt.data('ACTIVE', 'SHUTOFF')
+    def test_deletion_that_a_dead_host_leaves_gets_a_recovery(self, status: str) -> None:
+        unprotected = {'HA_Enabled': 'false'}
+        self.compute.servers.return_value = [
+            base.make_server('a', task='deleting', status=status),
+            base.make_server('b', task='deleting', status='ERROR'),
+            base.make_server('c', task='deleting', metadata=unprotected),
+            base.make_server('d', task='soft-deleting')]
+        self.dispatcher.suspect('h1', _WHY)
+        self.assertEqual(['a'], self._created())
+
     def test_work_begins_with_the_servers_that_were_read(self) -> None:
         self.dispatcher.suspect('h1', _WHY)
         self.assertEqual([('a', 'a'), ('b', 'b')], [
@@ -297,7 +308,7 @@ class CrashedTest(_DispatcherTest):
         self.assertEqual(['a'], self._created())
 
     @ddt.data({'metadata': {'HA_Enabled': 'false'}}, {'status': 'SHUTOFF'}, {'status': 'PAUSED'},
-              {'task': 'migrating'}, {'host': 'h2'}, {'volumes': ()})
+              {'task': 'migrating'}, {'task': 'deleting'}, {'host': 'h2'}, {'volumes': ()})
     def test_unprotected_or_busy_server_is_left_alone(self, values: dict[str, Any]) -> None:
         self.compute.server.return_value = base.make_server('a', **values)
         self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))

@@ -4,9 +4,11 @@
 import dataclasses
 from typing import Any
 
+from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import sequence
 from specreds_nova.tests.unit.engine.recovery import base
 
 
@@ -35,7 +37,7 @@ class PendingTest(base.CommittedTest):
 
     def test_request_that_other_hosts_may_be_doing_is_left(self) -> None:
         # Or that Nova would do to the server on its new host as soon as this one is back.
-        for task in ('rebuilding', 'deleting', 'migrating', 'resize_prep', 'spawning',
+        for task in ('rebuilding', 'soft-deleting', 'migrating', 'resize_prep', 'spawning',
                      'unrescuing', 'powering-on', 'shelving_offloading', 'unpausing'):
             self._evacuate(task)
             self.compute.reset.assert_not_called()
@@ -62,3 +64,143 @@ class PendingTest(base.CommittedTest):
             self.compute.evacuate.side_effect = evacuate
             self._evacuate(task, status)
             self.assertEqual(stopped, self.compute.stop.called)
+
+
+class DeletionTest(base.CommittedTest):
+    """A user has deleted the server, and Nova did not have its host down yet."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.server: model.Server | None = base.make_server(
+            'a', task='deleting', volumes=('v', 'w'), deleted_with=('v',))
+        self.compute.server.side_effect = lambda name: self.server
+        self.compute.delete.side_effect = self.delete
+        self.volumes.delete.return_value = True
+
+    def delete(self, *_: Any) -> None:
+        """Delete the server."""
+        self.server = None
+
+    def evacuate(self) -> dict[str, Any]:
+        """Take over the recovery, move the server away from its host, and return the details."""
+        detail: dict[str, Any] = {}
+        self.recovery = self.store.take_over(self.recovery.id, 'e1')
+        evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', detail)
+        return detail
+
+    def end(self) -> tuple[str | None, str | None]:
+        """Bring the recovery to its end, and return its outcome and its error."""
+        self.recovery = self.store.take_over(self.recovery.id, 'e1')
+        sequence.attempt(runs.Run(self.context, self.recovery))
+        ended = self.store.history[self.recovery.id]
+        return ended.outcome, ended.error
+
+    def test_deletion_is_repeated_once_the_host_is_down_for_nova(self) -> None:
+        order: list[str] = []
+
+        def force_down(host: str, down: bool) -> bool:
+            order.append(f'{host} {down}')
+            return True
+        self.compute.force_down.side_effect = force_down
+
+        def delete(*arguments: Any) -> None:
+            order.append('delete')
+            self.delete(*arguments)
+        self.compute.delete.side_effect = delete
+        self.assertTrue(self.evacuate()['deleted'])
+        self.assertEqual(['h1 True', 'delete'], order)
+        self.compute.delete.assert_called_once_with('a')
+        self.compute.reset.assert_not_called()
+        self.compute.evacuate.assert_not_called()
+
+    def test_deletion_is_left_to_a_host_that_is_heard(self) -> None:
+        self.suspects.suspected.side_effect = None
+        self.suspects.suspected.return_value = False
+        self.evacuate()
+        self.compute.force_down.assert_not_called()
+        self.compute.delete.assert_not_called()
+
+    def test_deletion_is_left_to_the_host_that_the_server_has_come_to(self) -> None:
+        self.server = base.make_server('a', task='deleting', host='h2')
+        self.evacuate()
+        self.compute.force_down.assert_not_called()
+        self.compute.delete.assert_not_called()
+
+    def test_server_is_not_deleted_if_its_deletion_was_taken_back(self) -> None:
+        def force_down(host: str, down: bool) -> bool:
+            # An operator resets the state of the server.
+            self.server = base.make_server('a')
+            return True
+        self.compute.force_down.side_effect = force_down
+        self.evacuate()
+        self.compute.delete.assert_not_called()
+        self.compute.evacuate.assert_called_with('a', 'h2', False)
+
+    def test_deletion_is_repeated_until_it_succeeds(self) -> None:
+        self.compute.force_down.side_effect = [False, True, True, True]
+
+        def delete(*_: Any) -> None:
+            if self.compute.delete.call_count == 3:
+                self.server = None
+            else:
+                raise [exception.Refused('no'), exception.Unreachable('no')][
+                    self.compute.delete.call_count - 1]
+        self.compute.delete.side_effect = delete
+        self.assertTrue(self.evacuate()['deleted'])
+
+    def test_recovery_of_a_deleted_server_says_so(self) -> None:
+        self.assertEqual((model.EVACUATED, 'the server is deleted'), self.end())
+
+    def test_volumes_that_nova_has_left_are_deleted(self) -> None:
+        answers = [exception.Refused('it is superposed'), exception.Unreachable('no'), False, True]
+        self.volumes.delete.side_effect = answers
+        self.end()
+        self.assertEqual([('v',)] * len(answers),
+                         [call.args for call in self.volumes.delete.call_args_list])
+
+    def test_volume_that_cinder_does_not_delete_does_not_keep_the_recovery(self) -> None:
+        self.volumes.delete.side_effect = exception.Refused('it is in use')
+        self.assertEqual((model.EVACUATED, 'the server is deleted'), self.end())
+
+    def test_volumes_are_deleted_although_the_engine_dies_after_the_deletion(self) -> None:
+        def delete(*_: Any) -> None:
+            self.delete()
+            raise exception.Interrupted
+        self.compute.delete.side_effect = delete
+        self.assertRaises(exception.Interrupted, self.evacuate)
+        self.end()
+        self.volumes.delete.assert_called_once_with('v')
+
+    def test_volumes_are_kept_if_a_user_has_had_nova_delete_the_server(self) -> None:
+        self.server = None
+        self.end()
+        self.volumes.delete.assert_not_called()
+
+    def test_volumes_of_a_server_that_exists_are_kept(self) -> None:
+        # Nova has not answered, and an operator has taken the deletion back.
+        def delete(*_: Any) -> None:
+            self.server = base.make_server('a', host='h2', deleted_with=('v',))
+            raise exception.Unreachable('no')
+        self.compute.delete.side_effect = delete
+        self.end()
+        self.volumes.delete.assert_not_called()
+
+    def test_volumes_are_kept_if_the_deletion_was_taken_back_once(self) -> None:
+        shown = iter([self.server, base.make_server('a'), None])
+        self.compute.server.side_effect = lambda name: next(shown, None)
+        self.end()
+        self.compute.delete.assert_not_called()
+        self.volumes.delete.assert_not_called()
+
+    def test_volumes_of_a_server_that_nova_shows_again_are_kept(self) -> None:
+        shown = iter([self.server, None])
+        self.compute.server.side_effect = lambda name: next(shown, self.server)
+        self.end()
+        self.volumes.delete.assert_not_called()
+
+    def test_volumes_are_deleted_if_the_host_is_back_and_has_deleted_the_server(self) -> None:
+        shown = iter([self.server, None])
+        self.compute.server.side_effect = lambda name: next(shown, None)
+        self.end()
+        self.compute.delete.assert_not_called()
+        self.volumes.delete.assert_called_once_with('v')

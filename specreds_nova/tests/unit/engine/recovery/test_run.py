@@ -86,6 +86,13 @@ class BackTest(base.RecoveryTest):
         self.server = base.make_server('a', task='reboot_started_hard')
         self.assertEqual(verdict.PRIMARY, self.spared())
 
+    def test_server_is_left_to_a_host_that_is_well_and_deletes_it(self) -> None:
+        self.suspects.running.return_value = False
+        self.server = base.make_server('a', task='deleting')
+        began = self.clock.now()
+        self.assertEqual(verdict.ABORTED, self.spared())
+        self.assertEqual(began, self.clock.now())
+
     def test_server_that_has_moved_aborts_the_recovery(self) -> None:
         self.suspects.running.return_value = False
         self.server = base.make_server('a', host='h9')

@@ -55,7 +55,7 @@ class TenantTest(base.RecoveryTest):
 
     @ddt.data({'status': 'SHUTOFF'}, {'task': 'powering-off'}, {'task': 'pausing'},
               {'task': 'resize_prep'}, {'task': 'rebuilding'}, {'task': 'rescuing'},
-              {'task': 'deleting'}, {'task': 'shelving'},
+              {'task': 'shelving'},
               {'status': 'PAUSED'}, {'status': 'SUSPENDED'}, {'status': 'RESCUE'},
               {'status': 'VERIFY_RESIZE'}, {'host': 'h9'})
     def test_what_a_user_asks_for_ends_the_recovery(self, values: dict[str, Any]) -> None:
@@ -73,6 +73,20 @@ class TenantTest(base.RecoveryTest):
         self.compute.stopped_by_itself.return_value = True
         self.shows(**values)
         self.assertIsNone(self.verdict())
+
+    def test_server_whose_deletion_was_requested_needs_no_backup(self) -> None:
+        self.shows(task='deleting', volumes=())
+        self.assertEqual((verdict.EVACUATE, tenant.DELETED), self.verdict())
+        self.volumes.state.side_effect = ['superposed', None]
+        decision = decide.decide(self.run_, verdict.StepVerdict(verdict.READY))
+        self.assertEqual(verdict.EVACUATE, decision.kind)
+        self.volumes.drop.assert_called_with('sp')
+
+    def test_deletion_does_not_keep_the_primary_from_its_fence(self) -> None:
+        self.shows(task='deleting')
+        self.assertIsNone(tenant.objection(self.run_))
+        self.suspects.is_well.return_value = True
+        self.assertEqual((verdict.PRIMARY, 'h1 is well'), tenant.objection(self.run_))
 
     def test_deleted_server(self) -> None:
         self.compute.server.side_effect = lambda name: None

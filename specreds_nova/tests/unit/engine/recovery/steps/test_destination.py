@@ -48,6 +48,12 @@ class GroupTest(base.RecoveryTest):
             return list(placed.values()) or ['h2', 'h3']
         return [host for host in ('h2', 'h3') if host not in placed.values()]
 
+    def test_server_whose_deletion_was_requested_gets_none(self) -> None:
+        self.compute.server.side_effect = lambda name: base.make_server(name, task='deleting')
+        chosen = destination.destination(self.run_of('a'))
+        self.assertEqual(verdict.EVACUATE, chosen.kind)
+        self.compute.candidates.assert_not_called()
+
     def run_of(self, name: str, **values: Any) -> runs.Run:
         """Return the run of a member's recovery."""
         return runs.Run(self.context, self.make_recovery(name, **values))

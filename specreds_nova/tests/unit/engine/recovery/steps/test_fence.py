@@ -53,6 +53,12 @@ class FenceTest(base.RecoveryTest):
         self.assertEqual(model.SUSPECTED, self.store.host('h1').state)
         self.assertIsNone(runs.Run(self.context, self.recovery).standing())
 
+    def test_server_that_a_user_has_deleted_needs_no_other_host(self) -> None:
+        self.compute.server.return_value = base.make_server('a', task='deleting')
+        self.compute.immovable.return_value = _SHARES
+        self.assertEqual(verdicts.PROMOTED, self.fence(_SHARES).kind)
+        self.compute.candidates.assert_not_called()
+
     def test_server_is_fenced_once_its_shares_are_unmounted(self) -> None:
         self.assertEqual(verdicts.PROMOTED, self.fence(_SHARES, _SHARES, None).kind)
         self.volumes.fence.assert_called_once()
