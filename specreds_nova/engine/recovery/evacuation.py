@@ -66,7 +66,6 @@ class _Evacuation:
         # Times of the last look at the server, and of the last one at Nova's evacuation of it.
         self._read = self._looked = run.now
         self._started = float('-inf')
-        self._stops = False  # whether a user wants the server, which a reset makes active, stopped
         # Times since which hosts are silent.
         self._silent: dict[str, float] = {}
         # The destination that has begun to work, the time at which that was seen, and the id of
@@ -91,7 +90,7 @@ class _Evacuation:
             moved = server.host != self._source and server.task is None
             if moved and not self._stopped(server):
                 self._detail['host'] = server.host
-                self._stop(server)
+                pending.stop(run, server, self._detail)
                 return None
             if run.now >= until:
                 return verdicts.StepVerdict(
@@ -153,14 +152,6 @@ class _Evacuation:
             run.context.compute.reboot(server.id)
         except (exception.Refused, exception.Unreachable) as exc:
             self._detail['refused'] = str(exc)
-
-    def _stop(self, server: model.Server) -> None:
-        """Stop an evacuated server if a user has asked for that before its evacuation."""
-        if self._stops and server.status == 'ACTIVE':
-            try:
-                self._run.insist(self._run.context.compute.stop, server.id)
-            except exception.Refused as exc:
-                self._detail['refused'] = str(exc)
 
     def _due(self) -> bool:
         """Return whether to ask Nova (again).
@@ -296,8 +287,7 @@ class _Evacuation:
                     self._times -= 1
                     return
             self._claimed = None
-            if server.task == tenant.STOPPING or (server.task and server.status == tenant.STOPPED):
-                self._stops = not run.insist(compute.stopped_by_itself, server.id)
+            pending.note_stop(run, server)
             if not as_it_is:
                 compute.reset(server.id)
             compute.evacuate(server.id, host, force)

@@ -2,24 +2,27 @@
 """Requests of users that a failed host leaves, and that the engine has Nova fulfill elsewhere.
 
 The record of the recovery has such a request before the engine changes anything in Nova that shows
-it: another engine may have to continue. A deletion is one, since Nova forgets with the server
-which volumes were to be deleted together with it.
+it: another engine may have to continue. A stop is one, since the server is made active for its
+evacuation, and a deletion is one, since Nova forgets with the server which volumes were to be
+deleted together with it.
 
 Nova's API takes a deletion for a host that it does not know to be down yet, and leaves it in the
 queue of the host: the server stays ``deleting``. Requested again when the host is down for Nova,
-the deletion is carried out by Nova's API itself (``nova.compute.api.API._delete``), from
-the database. It asks Cinder once to delete the volumes, and ignores a refusal, such as that of a
-volume that is not merged yet. So does a host that is back, and deletes the server while a backup
-of it runs. So the engine deletes these volumes after the merge.
+the deletion is carried out by Nova's API itself, from the database
+(``nova.compute.api.API._delete``). It asks Cinder once to delete the volumes, and ignores a
+refusal, such as that of a volume that is not merged yet; so does a host that is back, and deletes
+the server while a backup of it runs. The engine deletes these volumes after the merge.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from oslo_log import log as logging
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
 
 LOG = logging.getLogger(__name__)
@@ -28,7 +31,37 @@ LOG = logging.getLogger(__name__)
 _PAUSE = 3.0
 _PATIENCE = 300.0
 _REQUEST, _VOLUMES = 'request', 'volumes'
-_DELETE = 'delete'
+_STOP, _STOPPED, _DELETE = 'stop', 'stopped', 'delete'
+
+
+def note_stop(run: runs.Run, server: model.Server) -> None:
+    """Record that a user wants a server stopped, before a reset makes it active."""
+    if _stops(run) or not (server.task == tenant.STOPPING or (
+            server.task and server.status == tenant.STOPPED)):
+        return
+    if not run.insist(run.context.compute.stopped_by_itself, server.id):
+        _record(run, _STOP)
+
+
+def stop(run: runs.Run, server: model.Server, detail: dict[str, Any]) -> None:
+    """Stop an evacuated server if a user has asked for that before its evacuation.
+
+    A user may start it afterwards: it is stopped once.
+    """
+    if not _stops(run):
+        return
+    if server.status == 'ACTIVE':
+        try:
+            run.insist(run.context.compute.stop, server.id)
+        except exception.Refused as exc:
+            detail['refused'] = str(exc)
+    _record(run, _STOPPED)
+
+
+def _stops(run: runs.Run) -> bool:
+    """Return whether a user wants the server stopped, and the engine has not done that."""
+    return [request for request in (step.detail[_REQUEST] for step in _recorded(run))
+            if request != _DELETE][-1:] == [_STOP]
 
 
 def note_deletion(run: runs.Run, server: model.Server, source: str) -> None:

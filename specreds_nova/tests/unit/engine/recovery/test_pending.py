@@ -65,6 +65,27 @@ class PendingTest(base.CommittedTest):
             self._evacuate(task, status)
             self.assertEqual(stopped, self.compute.stop.called)
 
+    def test_stop_is_not_forgotten_if_the_engine_dies_after_the_reset(self) -> None:
+        self.compute.stopped_by_itself.return_value = False
+        self.compute.server.side_effect = lambda name: base.make_server(name, task='powering-off')
+
+        def die(*_: Any) -> None:
+            raise exception.Interrupted
+        self.compute.evacuate.side_effect = die
+        run = runs.Run(self.context, self.recovery)
+        self.assertRaises(exception.Interrupted, evacuation.evacuate, run, 'h1', {})
+        self.compute.reset.assert_called_once_with('a')
+        # Nova has evacuated the server, which the reset has made active.
+        self.compute.server.side_effect = lambda name: base.make_server(name, host='h2')
+        taken_over = self.store.take_over(self.recovery.id, 'e2')
+        evacuation.evacuate(runs.Run(self.context, taken_over), 'h1', {})
+        self.compute.stop.assert_called_once_with('a')
+        # A user has started it since, and its new host fails as well.
+        self.compute.server.side_effect = lambda name: base.make_server(name, host='h3')
+        taken_over = self.store.take_over(self.recovery.id, 'e3')
+        evacuation.evacuate(runs.Run(self.context, taken_over), 'h2', {})
+        self.compute.stop.assert_called_once_with('a')
+
 
 class DeletionTest(base.CommittedTest):
     """A user has deleted the server, and Nova did not have its host down yet."""
