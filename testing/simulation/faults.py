@@ -58,7 +58,7 @@ class Faults:
             'broker': self._break_all,
             'crash': lambda fault: self._on_server(world.crash, fault),
             'stop': lambda fault: self._on_server(world.stop, fault),
-            'delete': lambda fault: world.servers.pop(fault.target, None),
+            'delete': lambda fault: self._on_server(world.delete, fault),
             'attach': lambda fault: self._on_server(world.attach, fault),
             'late_write': self._late_write,
             'refused_volumes': lambda fault: self._refuse_volumes(
