@@ -103,6 +103,11 @@ class Creation:
                 self._work.begin(recovery, servers.get(recovery.id))
             except exception.Unreachable as exc:
                 LOG.warning('recovery %s: its job is posted later: %s', recovery.id, exc)
+            except Exception:
+                # The janitor posts its job; until then, it must not hold up the other ones.
+                LOG.exception('recovery %s cannot begin: its job is posted later', recovery.id)
+                if recovery.epoch:
+                    self._work.release(recovery.id)
         for recovery in begun:
             self._context.observer.recovery('start', recovery)
         return len(begun)
