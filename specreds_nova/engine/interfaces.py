@@ -199,12 +199,6 @@ class Volumes(Protocol):
         :raises exception.NotFound: the superposition does not exist
         """
 
-    def delete(self, volume_id: str) -> bool:
-        """Have Cinder delete a volume, and return whether it is gone. May be repeated.
-
-        :raises exception.Refused: the volume is in use, in a superposition or being deleted
-        """
-
     def ours(self) -> Mapping[str, str]:
         """Return the undecided superpositions of recoveries, as recovery by superposition."""
 

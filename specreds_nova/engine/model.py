@@ -157,7 +157,6 @@ class Server:
     :ivar disks: Nova's names of disks that Nova keeps in RBD, such as ``disk``
     :ivar macs: MAC addresses of the ports that have an IP address
     :ivar superposes_disks: backups have these disks, too
-    :ivar deleted_with: ids of the volumes that Nova deletes together with the server
     """
 
     id: str
@@ -176,7 +175,6 @@ class Server:
     disks: tuple[str, ...] = ()
     macs: tuple[str, ...] = ()
     superposes_disks: bool = False
-    deleted_with: tuple[str, ...] = ()
 
     @property
     def deleting(self) -> bool:

@@ -116,9 +116,8 @@ ACTIONS = (
             'test_promoted_backup_that_dies_is_evacuated')),
     Action('delete',
            'works, there is no backup any more; after evacuate_after seconds if the failed host '
-           'is dead',
-           'works, within adopt_patience if the failed host is dead; the volumes are merged '
-           'before they are deleted',
+           'is dead, and volumes may be left',
+           'works, instead of the adoption if the failed host is dead; volumes may be left',
            'works; the volumes are merged before they are deleted',
            (f'{_TENANTS}.test_deleted_server_leaves_nothing',
             f'{_TENANT}.test_server_whose_deletion_was_requested_needs_no_backup',

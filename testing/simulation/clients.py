@@ -325,11 +325,6 @@ class Volumes:
             return 1
         return self._line.call('cinder', 'written', act)
 
-    def delete(self, volume_id: str) -> bool:
-        """Delete a volume, and return that it is gone."""
-        del volume_id
-        return self._line.call('cinder', 'delete', lambda: True)
-
     def ours(self) -> Mapping[str, str]:
         """Return the reason of each undecided superposition by id."""
         return self._line.call('cinder', 'ours', lambda: {

@@ -40,7 +40,6 @@ _READERS = 2
 _VTPM = 'hw:tpm_version'
 # Intervals of forecasts for which a forecast is valid.
 _FORECASTS = 2
-_ATTACHED = 'os-extended-volumes:volumes_attached'
 # Prefix of the reason with which Nova itself disables a service.
 _BY_NOVA = 'AUTO:'
 
@@ -285,9 +284,7 @@ def _server(shown: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -
         host=shown['OS-EXT-SRV-ATTR:host'] or '', status=shown['status'],
         task=shown['OS-EXT-STS:task_state'], locked=bool(shown.get('locked')),
         zone=shown.get('OS-EXT-AZ:availability_zone') or None, flavor=shown['flavor'],
-        volumes=tuple(volume['id'] for volume in shown[_ATTACHED]),
-        deleted_with=tuple(volume['id'] for volume in shown[_ATTACHED]
-                           if volume.get('delete_on_termination')),
+        volumes=tuple(volume['id'] for volume in shown['os-extended-volumes:volumes_attached']),
         metadata=shown.get('metadata') or {}, group=groups.get(shown['id']),
         image=shown['image']['id'] if shown['image'] else None, macs=_macs(shown))
 

@@ -162,14 +162,6 @@ class Volumes:
             raise exception.NotFound(f'there is no superposition {superposition_id}')
         return None if shown['overlay_bytes'] is None else int(shown['overlay_bytes'])
 
-    def delete(self, volume_id: str) -> bool:
-        """Have Cinder delete a volume, and return whether it is gone."""
-        try:
-            self._cinder.ask('DELETE', f'/volumes/{volume_id}')
-        except exception.NotFound:
-            return True
-        return False
-
     def ours(self) -> Mapping[str, str]:
         """Return the undecided superpositions of recoveries, as recovery by superposition."""
         superpositions = self._cinder.pages(_BASE + '/detail', 'superpositions', all_tenants='1',

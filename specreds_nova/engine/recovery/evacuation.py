@@ -86,7 +86,6 @@ class _Evacuation:
             if server is None:
                 self._detail['deleted'] = True
                 return None
-            pending.note_deletion(run, server, self._source)
             moved = server.host != self._source and server.task is None
             if moved and not self._stopped(server):
                 self._detail['host'] = server.host

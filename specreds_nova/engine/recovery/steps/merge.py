@@ -14,7 +14,6 @@ from specreds_cinder.superposition import states
 from specreds_nova.engine import exception
 from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import evacuation
-from specreds_nova.engine.recovery import pending
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
@@ -27,13 +26,6 @@ _PAUSE = 3.0
 def merge(run: runs.Run, adopted: verdicts.StepVerdict) -> verdicts.StepVerdict:
     """Wait until the superposition is gone, or until the new host of the server fails."""
     run.free()
-    merged = _merge(run, adopted)
-    if merged.kind == verdicts.ADOPTED:
-        pending.delete_volumes(run)
-    return merged
-
-
-def _merge(run: runs.Run, adopted: verdicts.StepVerdict) -> verdicts.StepVerdict:
     superposition = run.recovery.superposition
     if adopted.kind != verdicts.ADOPTED or superposition is None:
         return adopted

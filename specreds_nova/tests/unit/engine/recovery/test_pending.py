@@ -92,11 +92,9 @@ class DeletionTest(base.CommittedTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.server: model.Server | None = base.make_server(
-            'a', task='deleting', volumes=('v', 'w'), deleted_with=('v',))
+        self.server: model.Server | None = base.make_server('a', task='deleting')
         self.compute.server.side_effect = lambda name: self.server
         self.compute.delete.side_effect = self.delete
-        self.volumes.delete.return_value = True
 
     def delete(self, *_: Any) -> None:
         """Delete the server."""
@@ -172,56 +170,10 @@ class DeletionTest(base.CommittedTest):
     def test_recovery_of_a_deleted_server_says_so(self) -> None:
         self.assertEqual((model.EVACUATED, 'the server is deleted'), self.end())
 
-    def test_volumes_that_nova_has_left_are_deleted(self) -> None:
-        answers = [exception.Refused('it is superposed'), exception.Unreachable('no'), False, True]
-        self.volumes.delete.side_effect = answers
-        self.end()
-        self.assertEqual([('v',)] * len(answers),
-                         [call.args for call in self.volumes.delete.call_args_list])
-
-    def test_volume_that_cinder_does_not_delete_does_not_keep_the_recovery(self) -> None:
-        self.volumes.delete.side_effect = exception.Refused('it is in use')
-        self.assertEqual((model.EVACUATED, 'the server is deleted'), self.end())
-
-    def test_volumes_are_deleted_although_the_engine_dies_after_the_deletion(self) -> None:
+    def test_recovery_ends_although_the_engine_dies_after_the_deletion(self) -> None:
         def delete(*_: Any) -> None:
             self.delete()
             raise exception.Interrupted
         self.compute.delete.side_effect = delete
         self.assertRaises(exception.Interrupted, self.evacuate)
-        self.end()
-        self.volumes.delete.assert_called_once_with('v')
-
-    def test_volumes_are_kept_if_a_user_has_had_nova_delete_the_server(self) -> None:
-        self.server = None
-        self.end()
-        self.volumes.delete.assert_not_called()
-
-    def test_volumes_of_a_server_that_exists_are_kept(self) -> None:
-        # Nova has not answered, and an operator has taken the deletion back.
-        def delete(*_: Any) -> None:
-            self.server = base.make_server('a', host='h2', deleted_with=('v',))
-            raise exception.Unreachable('no')
-        self.compute.delete.side_effect = delete
-        self.end()
-        self.volumes.delete.assert_not_called()
-
-    def test_volumes_are_kept_if_the_deletion_was_taken_back_once(self) -> None:
-        shown = iter([self.server, base.make_server('a'), None])
-        self.compute.server.side_effect = lambda name: next(shown, None)
-        self.end()
-        self.compute.delete.assert_not_called()
-        self.volumes.delete.assert_not_called()
-
-    def test_volumes_of_a_server_that_nova_shows_again_are_kept(self) -> None:
-        shown = iter([self.server, None])
-        self.compute.server.side_effect = lambda name: next(shown, self.server)
-        self.end()
-        self.volumes.delete.assert_not_called()
-
-    def test_volumes_are_deleted_if_the_host_is_back_and_has_deleted_the_server(self) -> None:
-        shown = iter([self.server, None])
-        self.compute.server.side_effect = lambda name: next(shown, None)
-        self.end()
-        self.compute.delete.assert_not_called()
-        self.volumes.delete.assert_called_once_with('v')
+        self.assertEqual((model.EVACUATED, 'the server is deleted'), self.end())
