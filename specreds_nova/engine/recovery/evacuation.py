@@ -89,7 +89,7 @@ class _Evacuation:
             moved = server.host != self._source and server.task is None
             if moved and not self._stopped(server):
                 self._detail['host'] = server.host
-                pending.stop(run, server, self._detail)
+                pending.stop_if_requested(run, server, self._detail)
                 return None
             if run.now >= until:
                 return verdicts.StepVerdict(

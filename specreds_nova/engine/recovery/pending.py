@@ -19,19 +19,19 @@ _STOP, _STOPPED = 'stop', 'stopped'
 
 def note_stop(run: runs.Run, server: model.Server) -> None:
     """Record that a user wants a server stopped, before a reset makes it active."""
-    if _stops(run) or not (server.task == tenant.STOPPING or (
+    if _stop_is_due(run) or not (server.task == tenant.STOPPING or (
             server.task and server.status == tenant.STOPPED)):
         return
     if not run.insist(run.context.compute.stopped_by_itself, server.id):
         _record(run, _STOP)
 
 
-def stop(run: runs.Run, server: model.Server, detail: dict[str, Any]) -> None:
+def stop_if_requested(run: runs.Run, server: model.Server, detail: dict[str, Any]) -> None:
     """Stop an evacuated server if a user has asked for that before its evacuation.
 
     A user may start it afterwards: it is stopped once.
     """
-    if not _stops(run):
+    if not _stop_is_due(run):
         return
     if server.status == 'ACTIVE':
         try:
@@ -41,7 +41,7 @@ def stop(run: runs.Run, server: model.Server, detail: dict[str, Any]) -> None:
     _record(run, _STOPPED)
 
 
-def _stops(run: runs.Run) -> bool:
+def _stop_is_due(run: runs.Run) -> bool:
     """Return whether a user wants the server stopped, and the engine has not done that."""
     recorded = [step.detail[_REQUEST] for step in run.recovery.steps
                 if step.name == timeline.PENDING and _REQUEST in step.detail]
