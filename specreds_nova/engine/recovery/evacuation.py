@@ -27,7 +27,7 @@ _ASK_AGAIN = 2.0
 _ASK_AT_LAST = 60.0
 # Seconds for which a server counts as it was read.
 _MOMENT = 2.0
-# Seconds for which Nova may still begin an evacuation that it has not confirmed in time.
+# Seconds for which Nova may still begin an evacuation or a deletion that it has not confirmed.
 _MAY_BEGIN = 30.0
 # Seconds for which the engine has seen Nova's claim before it asks the host for its uptime.
 _ASK_HOST = 10.0
@@ -60,7 +60,7 @@ class _Evacuation:
         self._detail = detail
         self._let_out = let_out
         self._asked: float | None = None
-        # When Nova will not begin an evacuation any more that it has not confirmed.
+        # When Nova will not begin any more what it has not confirmed.
         self._uncertain = float('-inf')
         self._times = 0
         # Times of the last look at the server, and of the last one at Nova's evacuation of it.
@@ -291,10 +291,7 @@ class _Evacuation:
                 compute.reset(server.id)
             compute.evacuate(server.id, host, force)
         except (exception.Refused, exception.Unreachable) as exc:
-            LOG.warning('recovery %s: %s', run.id, exc)
-            self._detail['refused'] = str(exc)
-            if isinstance(exc, exception.Unanswered):
-                self._uncertain = run.now + _MAY_BEGIN
+            self._failed(exc)
 
     def _delete(self, server: model.Server) -> None:
         """Have Nova delete a server whose failed host cannot do what a user has asked for.
@@ -315,8 +312,14 @@ class _Evacuation:
                             'is asked to delete it without that host', self._run.id, self._source)
                 self._run.context.compute.delete(fresh.id)
         except (exception.Refused, exception.Unreachable) as exc:
-            LOG.warning('recovery %s: %s', self._run.id, exc)
-            self._detail['refused'] = str(exc)
+            self._failed(exc)
+
+    def _failed(self, exc: exception.EngineError) -> None:
+        """Note that Nova has not done what it was asked for, or not yet."""
+        LOG.warning('recovery %s: %s', self._run.id, exc)
+        self._detail['refused'] = str(exc)
+        if isinstance(exc, exception.Unanswered):
+            self._uncertain = self._run.now + _MAY_BEGIN
 
     def _force_down(self) -> bool:
         done = force_down.force_down(self._run, self._source)

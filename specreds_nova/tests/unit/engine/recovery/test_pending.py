@@ -167,6 +167,21 @@ class DeletionTest(base.CommittedTest):
         self.compute.delete.side_effect = delete
         self.assertTrue(self.evacuate()['deleted'])
 
+    def test_deletion_that_nova_may_still_begin_is_not_requested_again(self) -> None:
+        self.context = self.make_context(adopt_timeout=60.0)
+        times: list[float] = []
+
+        def delete(*_: Any) -> None:
+            times.append(self.clock.now())
+            if len(times) == 3:
+                self.server = None
+            else:
+                raise (exception.Unanswered if len(times) == 1 else exception.Unreachable)('no')
+        self.compute.delete.side_effect = delete
+        self.assertTrue(self.evacuate()['deleted'])
+        self.assertGreaterEqual(times[1] - times[0], 30.0)
+        self.assertLess(times[2] - times[1], 10.0)
+
     def test_recovery_of_a_deleted_server_says_so(self) -> None:
         self.assertEqual((model.EVACUATED, 'the server is deleted'), self.end())
 
