@@ -171,14 +171,14 @@ class KernelTestCase(_Scratch):
                          [module.name for module in modules])
         self.assertEqual(plain, modules[-1].content)
 
-    def test_kernel_is_found_beside_its_modules(self) -> None:
+    def test_kernel_is_unpacked_beside_its_modules(self) -> None:
         (self.root / 'usr/lib').mkdir(parents=True)
         (self.root / 'lib/modules').rename(self.root / 'usr/lib/modules')
         image = self.root / 'usr/lib/modules/6.1/vmlinuz'
         (self.root / 'boot/vmlinuz-6.1').rename(image)
-        found = kernel.Kernel(self.root)
-        self.assertEqual((image, '6.1'), (found.image, found.version))
-        self.assertEqual(4, len(found.modules(['virtio_net'])))
+        unpacked = kernel.Kernel(self.root)
+        self.assertEqual((image, '6.1'), (unpacked.image, unpacked.version))
+        self.assertEqual(4, len(unpacked.modules(['virtio_net'])))
 
     @ddt.data(
         ('linux-image-6.12.48+deb13-cloud-amd64', True), ('linux-image-cloud-amd64', False),
