@@ -83,7 +83,13 @@ class Cluster:
 
     def apart(self) -> 'Cluster':
         """Return another connection to the same cluster, which is not open yet."""
-        return Cluster(self.conffile, self.user, self.timeout, self.name)
+        return Cluster(**self.parameters)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Return the arguments of another connection to the same cluster, none of them secret."""
+        return {'conffile': self.conffile, 'user': self.user, 'timeout': self.timeout,
+                'name': self.name}
 
     def __exit__(self, *_exc: object) -> None:
         self.close()

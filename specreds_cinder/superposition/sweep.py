@@ -7,7 +7,7 @@ backup's librbd may take the exclusive lock while the primary does not hold it, 
 objects of map and header without any write of data.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 import contextlib
 import dataclasses
 import functools
@@ -15,6 +15,7 @@ import threading
 import time
 
 import numpy
+from numpy import typing as npt
 import rados
 
 from specreds_cinder.superposition import cluster as ceph
@@ -26,6 +27,8 @@ from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import pace as pacing
 from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import settings as tunables
+from specreds_cinder.superposition import sweep_processes
 from specreds_cinder.superposition import trace
 from specreds_cinder.superposition import volume as volumes
 
@@ -59,18 +62,23 @@ class Sweeper:
     :param depth: stats in flight at a time
     :param pace: objects per second at most, of all sweeps with a pace together; None for as fast
         as it goes
+    :param settings: limits of the processes of a large sweep; None for a sweep without processes.
+        A sweep with a pace has none
     :param thorough: examine every object even after the first dirty one, and send an operation
         with the osdmap of this client to every placement group of the pools. Behind a fence, that
         makes the sweep a barrier: no OSD accepts a fenced write once the sweep has ended.
     """
 
     def __init__(self, cluster: ceph.Cluster, record: records.Record, *, depth: int = DEPTH,
-                 pace: float | None = None, thorough: bool = False) -> None:
+                 pace: float | None = None, thorough: bool = False,
+                 settings: tunables.Settings | None = None) -> None:
         self._cluster = cluster
         self._record = record
         self._depth = depth
         self._pace = pace
         self._thorough = thorough
+        self._settings = settings
+        self._processes: sweep_processes.Processes | None = None
         self._budget = pacing.budget(cluster)
         self._stop = threading.Event()
         self._swept = 0
@@ -84,17 +92,28 @@ class Sweeper:
         """Sweep once.
 
         :raises ClusterTimeout: an OSD or monitor did not answer, so nothing is proven
-        :raises ClusterError: a stat failed
+        :raises ClusterError: a stat failed, or a process of the sweep did
         """
         began = time.monotonic()
         self._swept, self._first = 0, None
-        with contextlib.nullcontext() if self._pace else self._budget.deciding():
+        with contextlib.nullcontext() if self._pace else self._budget.deciding(), \
+                self._started() as self._processes:
             for step in self._steps():
                 step()
-                if self._first is not None and not self._thorough:
+                if self._known:
                     break
         return SweepReport(self._first is not None, self._first, self._swept,
                            time.monotonic() - began)
+
+    @property
+    def _known(self) -> bool:
+        """Whether the result is known, and nothing else has to be examined."""
+        return self._first is not None and not self._thorough
+
+    def _started(self) -> contextlib.AbstractContextManager[sweep_processes.Processes | None]:
+        if self._pace or self._settings is None:
+            return contextlib.nullcontext()
+        return sweep_processes.started(self._cluster, self._record, self._settings, self._depth)
 
     def _steps(self) -> Iterator[Callable[[], None]]:
         for volume in self._record.volumes:
@@ -109,7 +128,7 @@ class Sweeper:
         *layers, image = volume.parents
         for layer, properties in zip(layers, volume.layers, strict=True):
             self._layer(layer, properties)
-            if self._first is not None and not self._thorough:
+            if self._known:
                 return
         self._image(image)
 
@@ -128,11 +147,10 @@ class Sweeper:
             self._dirty(f'overlay {layer.ref} was replaced by another one, or resized')
             return
         existing = overlay.Existing()
-        for start in range(0, properties.objects, _BATCH):
-            existing.add(self._objects(layer, range(
-                start, min(start + _BATCH, properties.objects))))
-            if self._first is not None and not self._thorough:
-                return
+        for versions in self._objects(layer, _batches([numpy.arange(properties.objects)])):
+            existing.add(versions)
+        if self._known:
+            return
         if existing.digest() != properties.digest:
             self._dirty(f'objects of overlay {layer.ref} were created or discarded')
 
@@ -142,12 +160,11 @@ class Sweeper:
         try:
             with self._cluster.ioctx(volume.pool, volume.namespace) as io, \
                     ceph.answering(f'read the object map of {volume.ref}'):
-                for numbers in objectmap.existing(io, volume.image_id):
-                    for start in range(0, len(numbers), _BATCH):
-                        self._objects(volume, numbers[start:start + _BATCH].tolist())
-                        if self._first is not None and not self._thorough:
-                            return
-                self._map(volume, io)
+                for _versions in self._objects(
+                        volume, _batches(objectmap.existing(io, volume.image_id))):
+                    pass
+                if not self._known:
+                    self._map(volume, io)
         except errors.VolumeGone as exc:
             self._dirty(str(exc))
 
@@ -166,11 +183,30 @@ class Sweeper:
             self._dirty(f'image {volume.ref} has other features, or its object map is invalid')
         return facts.image_id == volume.image_id
 
-    def _objects(self, volume: records.Volume, numbers: Sequence[int]) -> list[int]:
-        """Examine objects of an image, and return their versions."""
-        names = objectmap.data_names(volume.data_prefix, numbers)
+    def _objects(self, volume: records.Volume, batches: Iterable[Sequence[int]]
+                 ) -> Iterator[list[int]]:
+        """Examine objects of an image, and yield the versions of each batch."""
+        for numbers, names, versions in self._versions(volume, batches):
+            self._examine(volume, numbers, names, versions)
+            yield versions
+            if self._known:
+                return
+
+    def _versions(self, volume: records.Volume, batches: Iterable[Sequence[int]]
+                  ) -> Iterator[tuple[Sequence[int], list[bytes], list[int]]]:
+        """Yield the numbers of each batch of objects, their names, and their versions."""
+        if self._processes is not None:
+            for numbers, versions in self._processes.versions(volume, batches):
+                self._swept += len(numbers)
+                yield numbers, objectmap.data_names(volume.data_prefix, numbers), versions
+            return
         io = self._cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
-        versions = self._stat(io, names)
+        for numbers in batches:
+            names = objectmap.data_names(volume.data_prefix, numbers)
+            yield numbers, names, self._stat(io, names)
+
+    def _examine(self, volume: records.Volume, numbers: Sequence[int], names: list[bytes],
+                 versions: list[int]) -> None:
         trace.progress('sweep', self._record.id, self._swept)
         cut = self._record.cuts[volume.data_pool_id]
         groups = cuts.groups_of(names, volume.namespace, cut)
@@ -188,7 +224,6 @@ class Sweeper:
                 if not version and number in volume.pending] if volume.pending else []
         if gone:
             self._dirty(f'{gone[0].decode()} of {volume.ref} was discarded')
-        return versions
 
     def _stat(self, io: librados.IoCtx, names: list[bytes]) -> list[int]:
         if self._pace is None:
@@ -265,6 +300,12 @@ def barrier(cluster: ceph.Cluster, record: records.Record) -> None:
     for pool_id in record.cuts:
         io, markers = _markers(cluster, record, pool_id)
         io.stat_versions(markers, DEPTH)
+
+
+def _batches(arrays: Iterable[npt.NDArray[numpy.int64]]) -> Iterator[list[int]]:
+    for numbers in arrays:
+        for start in range(0, len(numbers), _BATCH):
+            yield numbers[start:start + _BATCH].tolist()
 
 
 def _markers(cluster: ceph.Cluster, record: records.Record, pool_id: int

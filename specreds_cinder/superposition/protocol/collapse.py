@@ -70,7 +70,8 @@ class Collapse(end.Ending):
 
     def _sweep(self, record: records.Record, *, thorough: bool) -> sweep.SweepReport:
         with trace.span('sweep', record.id):
-            return sweep.Sweeper(self.cluster, record, thorough=thorough).run()
+            return sweep.Sweeper(self.cluster, record, thorough=thorough,
+                                 settings=self.settings).run()
 
     def collapse(self, record: records.Record, promote: bool = True,
                  backup: backups.Durability | None = None) -> CollapseReport:

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes of a sweep return every version or an error, and never outlive the sweep."""
+
+from collections.abc import Iterable, Iterator, Sequence
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+from unittest import mock
+
+import testtools
+
+from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import objectmap
+from specreds_cinder.superposition import pace
+from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import settings
+from specreds_cinder.superposition import sweep
+from specreds_cinder.superposition import sweep_processes
+from specreds_cinder.tests.unit import fakes
+from specreds_cinder.tests.unit import test_sweep
+
+# Only a test that hangs waits this long.
+_TIMEOUT = 60
+_VOLUME = fakes.volume(data_prefix='rbd_data.2b', namespace='ns')
+# A process of a sweep without Ceph. It runs a line for each batch of objects; the line puts the
+# answer into "value".
+_PROCESS = """\
+import json, os, signal, sys, time
+def answer(**message):
+    print(json.dumps(message), flush=True)
+arguments = json.loads(sys.stdin.readline())
+answer(value=None)
+for line in sys.stdin:
+    numbers = json.loads(line)['numbers']
+    value = [10 * number for number in numbers]
+    {line}
+    answer(value=value)
+"""
+
+
+def _command(line: str = 'pass', script: str = _PROCESS) -> tuple[str, ...]:
+    """Return the command of a process of a sweep without Ceph."""
+    return ('setpriv', '--pdeathsig', 'KILL', sys.executable, '-c', script.format(line=line))
+
+
+class ProcessesTest(testtools.TestCase):
+    """Real processes with the requests and answers of a sweep, but without Ceph."""
+
+    def processes(self, *command: str, timeout: float = _TIMEOUT) -> sweep_processes.Processes:
+        self.patch(sweep_processes, 'COMMAND', command)
+        return sweep_processes.Processes(ceph.Cluster(timeout=timeout), 2, 1 << 20)
+
+    def stat(self, processes: sweep_processes.Processes, batches: int = 9) -> list[Any]:
+        return list(processes.versions(_VOLUME, ([number, number + 1]
+                                                 for number in range(batches))))
+
+    def assert_ended(self, processes: sweep_processes.Processes) -> None:
+        self.assertNotIn(None, [process._popen.poll() for process in processes._processes])
+
+    def test_versions_are_in_the_order_of_the_objects(self) -> None:
+        # The first batch takes longer than those after it.
+        slow = 'time.sleep(0.1 if numbers[0] == 0 else 0)'
+        with self.processes(*_command(slow)) as processes:
+            self.assertEqual([([number, number + 1], [10 * number, 10 * number + 10])
+                              for number in range(9)], self.stat(processes))
+            self.assertEqual([], self.stat(processes, 0))
+        self.assert_ended(processes)
+
+    def test_each_process_has_a_share(self) -> None:
+        with self.processes(*_command('value = [os.getpid()] * 2')) as processes:
+            pids = {versions[0] for _numbers, versions in self.stat(processes)}
+            self.assertEqual({process._popen.pid for process in processes._processes}, pids)
+
+    def test_process_that_ends_fails_the_sweep(self) -> None:
+        line = 'os.kill(os.getpid(), signal.SIGKILL) if numbers[0] == 5 else None'
+        with self.processes(*_command(line)) as processes:
+            error = self.assertRaises(errors.ClusterError, self.stat, processes)
+        self.assertIn('ended with status -9', str(error))
+        self.assert_ended(processes)
+
+    def test_process_that_ends_within_an_answer_fails_the_sweep(self) -> None:
+        line = "print('{{\"value\": [1, 2]}}', end='', flush=True); os._exit(0)"
+        with self.processes(*_command(line)) as processes:
+            self.assertRaises(errors.ClusterError, self.stat, processes)
+
+    def test_process_that_hangs_fails_the_sweep(self) -> None:
+        with self.processes(*_command('time.sleep(3600)'), timeout=0.01) as processes:
+            self.assertRaises(errors.ClusterTimeout, self.stat, processes)
+        self.assert_ended(processes)
+
+    def test_process_that_reads_no_request_fails_the_sweep(self) -> None:
+        script = _PROCESS.replace('for line', 'time.sleep(3600)\nfor line')
+        with self.processes(*_command(script=script), timeout=0.01) as processes:
+            # More than fits into a pipe.
+            self.assertRaises(errors.ClusterTimeout, list, processes.versions(
+                _VOLUME, [[0] * (1 << 17)] * 2))
+        self.assert_ended(processes)
+
+    def test_error_keeps_its_kind_and_message(self) -> None:
+        for kind in ('ClusterTimeout', 'ClusterError'):
+            line = f"answer(error='{kind}', message='stat failed')"
+            with self.processes(*_command(line)) as processes:
+                error = self.assertRaises(errors.ClusterError, self.stat, processes)
+            self.assertEqual((kind, 'stat failed'), (type(error).__name__, str(error)))
+
+    def test_process_that_has_failed_answers_nothing_else(self) -> None:
+        line = "answer(error='ClusterTimeout', message='') if numbers == [0] else None"
+        with self.processes(*_command(line)) as processes:
+            self.assertRaises(errors.ClusterTimeout, list, processes.versions(_VOLUME, [[0]]))
+            error = self.assertRaises(errors.ClusterError, list,
+                                      processes.versions(_VOLUME, [[4], [5]]))
+        self.assertIn('has failed before', str(error))
+
+    def test_missing_version_fails_the_sweep(self) -> None:
+        with self.processes(*_command('value.pop()')) as processes:
+            self.assertRaises(errors.ClusterError, self.stat, processes)
+
+    def test_abandoned_sweep_does_not_wait_for_its_objects(self) -> None:
+        line = 'time.sleep(3600 if numbers[0] else 0)'
+        with self.processes(*_command(line)) as processes:
+            for answer in processes.versions(_VOLUME, [[number] for number in range(9)]):
+                self.assertEqual(([0], [0]), answer)
+                break
+        self.assert_ended(processes)
+
+    def test_process_that_does_not_become_ready_fails_the_sweep(self) -> None:
+        self.patch(sweep_processes, '_START_S', 0)
+        processes = self.processes(*_command(script='import time; time.sleep(3600)'),
+                                   timeout=0.01)
+        self.assertRaises(errors.ClusterTimeout, processes.__enter__)
+        self.assert_ended(processes)
+
+    def test_process_that_cannot_connect_fails_the_sweep(self) -> None:
+        processes = self.processes(*_command(script=_PROCESS.replace(
+            'value=None', "error='ClusterError', message='no keyring'")))
+        error = self.assertRaises(errors.ClusterError, processes.__enter__)
+        self.assertEqual('no keyring', str(error))
+        self.assert_ended(processes)
+
+    def test_missing_program_is_named(self) -> None:
+        processes = self.processes('no-such-program')
+        error = self.assertRaises(errors.ClusterError, processes.__enter__)
+        self.assertIn('no-such-program', str(error))
+
+    def test_processes_die_with_their_parent(self) -> None:
+        # They have the standard error of the parent, and neither read nor write.
+        script = _PROCESS.replace('for line', 'time.sleep(3600)\nfor line')
+        parent = subprocess.Popen([sys.executable, '-c', f"""\
+import time
+from specreds_cinder.superposition import cluster
+from specreds_cinder.superposition import sweep_processes
+sweep_processes.COMMAND = {_command(script=script)!r}
+with sweep_processes.Processes(cluster.Cluster(), 2, 4):
+    print('ready', flush=True)
+    time.sleep(3600)
+"""], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(parent.wait)
+        self.addCleanup(parent.kill)
+        assert parent.stdout is not None
+        self.assertEqual(b'ready\n', parent.stdout.readline())
+        os.kill(parent.pid, signal.SIGKILL)
+        # The pipe ends with the last process that can write to it.
+        parent.communicate(timeout=_TIMEOUT)
+
+
+class ServeTest(testtools.TestCase):
+    """The work of a process, in this one."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.aio = mock.Mock(**{'wait_for_latest_osdmap.return_value': None,
+                                'ioctx.return_value.stat_versions.return_value': [7, 0]})
+        self.made = mock.Mock(return_value=mock.Mock(aio=self.aio))
+        self.patch(ceph, 'Cluster', self.made)
+        self.answers = io.StringIO()
+
+    def serve(self, *requests: object) -> list[Any]:
+        """Return the answers to requests."""
+        parameters = {'conffile': '/etc/ceph/other.conf', 'user': 'cinder', 'timeout': 3.0,
+                      'name': 'other'}
+        lines = [json.dumps(request) for request in (
+            {'cluster': parameters, 'depth': 9}, *requests)]
+        sweep_processes.serve(io.StringIO('\n'.join(lines)), self.answers)
+        self.made.assert_called_once_with(**parameters)
+        return [json.loads(line) for line in self.answers.getvalue().splitlines()]
+
+    def test_process_is_ready_once_it_has_the_latest_osdmap(self) -> None:
+        self.aio.wait_for_latest_osdmap.side_effect = lambda: self.assertEqual(
+            '', self.answers.getvalue())
+        self.assertEqual([{'value': None}], self.serve())
+        self.aio.wait_for_latest_osdmap.assert_called_once_with()
+
+    def test_process_without_the_latest_osdmap_is_not_ready(self) -> None:
+        self.aio.wait_for_latest_osdmap.side_effect = errors.ClusterTimeout('no monitor')
+        self.assertEqual([{'error': 'ClusterTimeout', 'message': 'no monitor'}], self.serve())
+
+    def test_answer_has_the_versions_of_the_objects(self) -> None:
+        request = {'pool_id': 5, 'namespace': 'ns', 'prefix': 'rbd_data.2b', 'numbers': [1, 255]}
+        self.assertEqual([{'value': None}, {'value': [7, 0]}], self.serve(request))
+        self.aio.ioctx.assert_called_once_with(5, 'ns')
+        self.aio.ioctx().stat_versions.assert_called_once_with(
+            [b'rbd_data.2b.0000000000000001', b'rbd_data.2b.00000000000000ff'], 9)
+
+    def test_error_of_a_stat_is_answered(self) -> None:
+        self.aio.ioctx().stat_versions.side_effect = errors.ClusterTimeout('stat of an object')
+        request = {'pool_id': 5, 'namespace': '', 'prefix': 'p', 'numbers': [1]}
+        self.assertEqual({'error': 'ClusterTimeout', 'message': 'stat of an object'},
+                         self.serve(request)[-1])
+
+
+class Processes:
+    """Stands for the processes of a sweep."""
+
+    entered: list[int] = []
+
+    def __init__(self, cluster: Any, count: int, depth: int) -> None:
+        self._aio = cluster.aio.ioctx(fakes.POOL_ID, '')
+        self._count = count
+        self._depth = depth
+
+    def __enter__(self) -> 'Processes':
+        self.entered.append(self._count)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        pass
+
+    def versions(self, volume: records.Volume, batches: Iterable[Sequence[int]]
+                 ) -> Iterator[tuple[Sequence[int], list[int]]]:
+        """Return what the stand-in of the cluster has."""
+        for numbers in batches:
+            yield numbers, self._aio.stat_versions(
+                objectmap.data_names(volume.data_prefix, numbers), self._depth)
+
+
+class StartedTest(test_sweep.SweepTestCase):
+    """Which sweeps have processes. The volume may have sixteen objects, and has them all."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.same = super().cluster
+        self.patch(sweep_processes, 'Processes', Processes)
+        self.patch(Processes, 'entered', [])
+
+    @property
+    def cluster(self) -> Any:
+        return self.same
+
+    def count(self, processes: int = 8, each: int = 1, **options: Any) -> int:
+        """Return the number of processes of a sweep."""
+        Processes.entered.clear()
+        self.sweep(settings=settings.Settings(
+            sweep_processes=processes, sweep_objects_per_process=each), **options)
+        return sum(Processes.entered)
+
+    def test_sweep_has_as_many_processes_as_its_objects_need(self) -> None:
+        self.assertEqual([8, 5, 2, 0, 0],
+                         [self.count(each=each) for each in (1, 3, 8, 9, 100)])
+
+    def test_limit_of_one_process_is_none(self) -> None:
+        self.assertEqual([4, 2, 0], [self.count(limit) for limit in (4, 2, 1)])
+
+    def test_sweep_without_settings_has_none(self) -> None:
+        self.assertFalse(self.sweep().dirty)
+        self.assertEqual([], Processes.entered)
+
+    def test_background_sweep_has_none(self) -> None:
+        self.assertEqual(0, self.count(pace=1e6))
+
+    def test_map_of_a_small_volume_is_not_counted(self) -> None:
+        with mock.patch.object(objectmap, 'count', side_effect=AssertionError):
+            self.assertEqual(0, self.count(each=9))
+
+    def test_thin_volume_has_none(self) -> None:
+        with mock.patch.object(objectmap, 'count', return_value=1):
+            self.assertEqual(0, self.count())
+
+    def test_layers_count(self) -> None:
+        layer = records.Layer('o1', '11', 'rbd_data.11', 3)
+        volume = fakes.volume(map_digest=test_sweep.DIGEST, layers=(layer,))
+        with mock.patch.object(sweep.Sweeper, '_layer'):
+            self.record = fakes.superposition(volumes=(volume,))
+            self.assertEqual(6, self.count(each=3))
+
+    def test_missing_volume_is_dirty_without_processes(self) -> None:
+        self.io.objects.clear()
+        self.assertEqual(0, self.count())
+        self.assert_dirty('rbd_object_map.1a is gone')
+
+    def test_sweeps_share_the_processes(self) -> None:
+        budget = pace.budget(self.cluster)
+        with budget.processes(5, 8) as other:
+            self.assertEqual(5, other)
+            self.assertEqual(3, self.count())
+            # One process is no faster than none.
+            with budget.processes(2, 8) as another:
+                self.assertEqual(2, another)
+                self.assertEqual(0, self.count())
+        self.assertEqual(8, self.count())
+
+    def test_failed_sweep_returns_its_processes(self) -> None:
+        self.aio.silent = {test_sweep._data(4)}
+        self.assertRaises(errors.ClusterTimeout, self.count)
+        self.aio.silent = set()
+        self.assertEqual(8, self.count())
+
+
+class VerdictTest(test_sweep.SweeperTest):
+    """A sweep with processes comes to the same results as one without."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.patch(sweep_processes, 'Processes', Processes)
+
+    def sweep(self, **options: Any) -> sweep.SweepReport:
+        return super().sweep(settings=settings.Settings(
+            sweep_processes=2, sweep_objects_per_process=1), **options)
