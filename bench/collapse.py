@@ -7,6 +7,7 @@ import time
 from bench import environment
 from bench import fio
 from bench import images
+from bench import large_sweep
 from bench import plots
 from bench import primary
 from bench import stats
@@ -26,7 +27,7 @@ Reports = dict[int, list[sp.CollapseReport]]
 def run(env: environment.Environment) -> dict[str, float]:
     """Measure, and return the figures by their keys."""
     counts = _QUICK if env.quick else _FULL
-    env.progress.section('collapse', 2 + env.rounds * len(counts))
+    env.progress.section('collapse', 3 + env.rounds * len(counts))
     env.progress.step(f'making volumes of up to {_LARGEST:,} objects')
     refs = {count: images.populated(env.cluster, count) for count in counts}
     reports: Reports = {count: [] for count in counts}
@@ -39,7 +40,9 @@ def run(env: environment.Environment) -> dict[str, float]:
     figures = _figures(reports) | _client(env, refs[_LARGEST]).entries('collapse.sweep_client_us')
     env.progress.step(f'sweeping {_SERVERS} servers at once')
     passes = _passes(env, refs[_LARGEST], 1 if env.quick else _FULL_PASSES)
-    return figures | passes.entries('collapse.sixty_servers_pass_s')
+    figures |= passes.entries('collapse.sixty_servers_pass_s')
+    env.progress.step('sweeping a large volume with and without processes')
+    return figures | large_sweep.run(env)
 
 
 def _passes(env: environment.Environment, ref: sp.VolumeRef, count: int) -> stats.Summary:

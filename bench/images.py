@@ -4,6 +4,7 @@
 import collections
 from collections.abc import Iterable, Iterator
 import os
+import struct
 
 import rbd
 
@@ -19,6 +20,9 @@ _FEATURES = (rbd.RBD_FEATURE_LAYERING | rbd.RBD_FEATURE_EXCLUSIVE_LOCK
 _IN_FLIGHT = 16
 _SMALL_IN_FLIGHT = 128
 _SMALL = 4096
+# The form of an object map: see specreds_cinder/superposition/objectmap.py.
+_LENGTH = 4
+_MAPPED_PER_BYTE = 4
 _POPULATED_SIZE = 100 * GIB
 
 
@@ -82,6 +86,21 @@ def populated(cluster: sp.Cluster, objects: int) -> sp.VolumeRef:
         for completion in pending:
             completion.wait_for_complete()  # type: ignore[attr-defined]
         image.rebuild_object_map()
+    return ref
+
+
+def mapped(cluster: sp.Cluster, objects: int) -> sp.VolumeRef:
+    """Make a volume whose object map says that all objects exist, though none does.
+
+    A stat of a missing object costs the client as much as one of an object that exists. librbd
+    must not write to the volume, since the checksums of the map are wrong.
+    """
+    ref = create(cluster, f'mapped-{objects}', objects * OBJECT)
+    with cluster.ioctx(ref.pool) as io:
+        with rbd.Image(io, ref.image, read_only=True) as image:
+            oid = f'rbd_object_map.{image.id()}'
+        length, = struct.unpack('<I', io.read(oid, _LENGTH))
+        io.write(oid, b'\x55' * (objects // _MAPPED_PER_BYTE), _LENGTH + length)
     return ref
 
 

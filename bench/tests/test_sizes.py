@@ -1,25 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes that no small cluster has are simulated, and none of the work is left out."""
 
+import io
 import pathlib
+import struct
 import threading
 from unittest import mock
 
+import rbd
 import testtools
 
 from bench import collapse
+from bench import images
+from bench import large_sweep
 from bench import report
 from bench import superbench
+from bench import sweep_process
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import cut as cuts
+from specreds_cinder.superposition import objectmap
 from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import sweep_processes
+from specreds_cinder.tests.unit import fakes
 
 _POOL = ceph.Pool(id=7, name='pgs-256', pg_num=256, merges='null', erasure=False,
                   cache_tier=False, rbd=True, rjenkins=True)
 _REF = sp.VolumeRef('volumes', '', 'objects-25600')
 _SERVERS = 60
+_OBJECTS = large_sweep._OBJECTS
 
 
 class CutTest(testtools.TestCase):
@@ -30,9 +40,9 @@ class CutTest(testtools.TestCase):
         self.cluster = superbench._Divided.__new__(superbench._Divided)
         self.cluster.timeout = 60
         self.patch(ceph.Cluster, 'pools', lambda _self: {7: _POOL})
-        io = mock.MagicMock()
-        io.__enter__.return_value.get_pool_id.return_value = 7
-        self.patch(ceph.Cluster, 'ioctx', mock.Mock(return_value=io))
+        ioctx = mock.MagicMock()
+        ioctx.__enter__.return_value.get_pool_id.return_value = 7
+        self.patch(ceph.Cluster, 'ioctx', mock.Mock(return_value=ioctx))
         self.write = mock.Mock(side_effect=lambda names, *_: [9] * len(names))
         self.patch(ceph.Cluster, 'aio',
                    mock.Mock(**{'ioctx.return_value.write_answered': self.write}))
@@ -90,6 +100,71 @@ class PassTest(testtools.TestCase):
         self.assertIn(_REF.image, str(error))
 
 
+class LargeSweepTest(testtools.TestCase):
+    """A sweep of a volume whose objects exist in its map only."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.patch(large_sweep, '_SIMULATED_OBJECTS', _OBJECTS // 2)
+        self.commands: list[tuple[str, ...]] = []
+        self.missing = 0
+        self.protocol = mock.Mock(return_value=mock.Mock(check=self.check))
+        self.patch(sp, 'Protocol', self.protocol)
+        self.patch(images, 'mapped', lambda _cluster, objects: objects)
+        self.env = mock.Mock(**{'quick': False, 'protocol.super': lambda images, **_: images[0]})
+
+    def check(self, objects: int) -> mock.Mock:
+        """Sweep a volume, which stands for its superposition here."""
+        self.commands.append(sweep_processes.COMMAND)
+        return mock.Mock(dirty=False, objects=objects - self.missing, seconds=2.0)
+
+    def test_volume_is_swept_with_and_without_processes(self) -> None:
+        figures = large_sweep.run(self.env)
+        self.assertEqual({*(f'collapse.large_sweep.{count}.{key}' for count in (1, 2)
+                            for key in ('own_us', 'processes_us', 's')),
+                          'collapse.sweep_64tib.own_us', 'collapse.sweep_64tib.s'}, set(figures))
+        self.assertEqual(2.0, figures['collapse.large_sweep.2.s'])
+        *measured, simulated = [call.args[1] for call in self.protocol.call_args_list]
+        self.assertEqual([1, 2, 2, 1, 1, 2], [settings.sweep_processes_for(_OBJECTS)
+                                              for settings in measured])
+        self.assertEqual(4, simulated.sweep_processes_for(_OBJECTS // 2))
+
+    def test_processes_of_the_simulation_only_do_not_stat(self) -> None:
+        command = sweep_processes.COMMAND
+        large_sweep.run(self.env)
+        self.assertEqual([command] * 6, self.commands[:-1])
+        self.assertIn('bench.sweep_process', self.commands[-1])
+        self.assertIs(command, sweep_processes.COMMAND)
+
+    def test_process_of_the_simulation_answers_each_request(self) -> None:
+        answers = io.StringIO()
+        sweep_process.serve(['{"cluster": {}}', '{"numbers": [4, 5]}'], answers, 0)
+        self.assertEqual('{"value": []}\n{"value": [0, 0]}\n', answers.getvalue())
+
+    def test_sweep_that_misses_objects_is_no_measurement(self) -> None:
+        self.missing = 1
+        self.assertRaises(RuntimeError, large_sweep.run, self.env)
+
+
+class MappedTest(testtools.TestCase):
+
+    def test_map_says_that_all_objects_exist(self) -> None:
+        stored = bytearray(struct.pack('<IBBIQ', 14, 1, 1, 8, 64) + bytes(16) + b'checksum')
+
+        def write(_oid: str, data: bytes, offset: int) -> None:
+            stored[offset:offset + len(data)] = data
+        ioctx = mock.Mock(**{'write.side_effect': write, 'read.side_effect':
+                          lambda _oid, length: bytes(stored[:length])})
+        cluster = mock.MagicMock(**{'ioctx.return_value.__enter__.return_value': ioctx})
+        self.patch(images, 'create', mock.Mock(return_value=_REF))
+        self.patch(rbd, 'Image', mock.MagicMock(
+            **{'return_value.__enter__.return_value.id.return_value': '1a'}))
+        self.assertEqual(_REF, images.mapped(cluster, 64))
+        written = fakes.Ioctx({'rbd_object_map.1a': bytes(stored)})
+        self.assertEqual(64, objectmap.count(written, '1a'))
+        self.assertEqual(b'checksum', stored[-8:])
+
+
 class BarTest(testtools.TestCase):
     """The bars of the sizes in the report, and in the documentation."""
 
@@ -98,7 +173,8 @@ class BarTest(testtools.TestCase):
         bars = {bar.key: bar for bar in report.BARS}
         for key, limit in (('super.cut_4096_pgs_s', 0.3), ('super.cut_4096_pgs_client_s', 0.3),
                            ('super.record_4096_pgs_ms', 5),
-                           ('collapse.sixty_servers_pass_s', 5)):
+                           ('collapse.sixty_servers_pass_s', 5),
+                           ('collapse.sweep_64tib.s', 30)):
             self.assertEqual(limit, bars[key].at_most)
             row = next(line for line in readme.splitlines()
                        if line.startswith('|') and f'`{key}`' in line)
