@@ -10,6 +10,7 @@ from bench import environment
 from bench import images
 from bench import stats
 from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import sweep_process
 from specreds_cinder.superposition import sweep_processes
 
 # A volume of 1 TiB.
@@ -40,13 +41,13 @@ def run(env: environment.Environment) -> dict[str, float]:
 
 def _simulated(env: environment.Environment) -> dict[str, float]:
     """Sweep a volume of 64 TiB with processes that stat nothing, and return the figures."""
-    command, name = sweep_processes.COMMAND, f'{__package__}.sweep_process'
+    command, name = sweep_process.COMMAND, f'{__package__}.sweep_process'
     with _superposed(env, _SIMULATED_OBJECTS) as record:
-        sweep_processes.COMMAND = (sys.executable, '-m', name, str(_OBJECT_US))
+        sweep_process.COMMAND = (sys.executable, '-m', name, str(_OBJECT_US))
         try:
             figures = _sweep(env, record, _SIMULATED_OBJECTS, _SIMULATED_PROCESSES)
         finally:
-            sweep_processes.COMMAND = command
+            sweep_process.COMMAND = command
     return {key: figures[key] for key in ('s', 'own_us')}
 
 
@@ -65,6 +66,8 @@ def _sweep(env: environment.Environment, record: sp.Record, objects: int,
         sweep_processes=count, sweep_objects_per_process=objects // count))
     own, others = _used(resource.RUSAGE_SELF), _used(resource.RUSAGE_CHILDREN)
     report = protocol.check(record)
+    # Only the processor time of processes that have ended is known.
+    sweep_processes.wait_ended()
     if report.dirty or report.objects != objects:
         raise RuntimeError(f'a sweep of {objects} objects, to which no client writes, ended '
                            f'early: {report.first}')

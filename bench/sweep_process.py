@@ -20,9 +20,11 @@ def serve(requests: Iterable[str], answers: TextIO, microseconds: float) -> None
     """
     for line in requests:
         began = time.monotonic()
-        objects = len(json.loads(line).get('numbers', ()))
+        request = json.loads(line)
+        objects = len(request.get('numbers', ()))
         time.sleep(max(0.0, began + objects * microseconds / 1e6 - time.monotonic()))
-        answers.write(json.dumps({'value': [0] * objects}) + '\n')
+        value = {'form': request['form']} if 'form' in request else [0] * objects
+        answers.write(json.dumps({'value': value}) + '\n')
         answers.flush()
 
 

@@ -39,11 +39,12 @@ OPTIONS: list[cfg.Opt] = [
     cfg.IntOpt('sweep_processes', default=_DEFAULTS.sweep_processes, min=0, max=64,
                help='Number of processes at most with which the volume service of a back end '
                     'sweeps large superpositions when it checks or collapses them: one for each '
-                    '250,000 objects, which are 1 TiB of data. Each process is a client of Ceph '
-                    'with up to 1,024 requests in flight, and keeps up to two processors busy. 1 '
-                    'for none, so that the service sweeps by itself; 0 for one process for each '
-                    'two processors of the host, up to 8. Superpositions with less than 500,000 '
-                    'objects, and background sweeps, have no processes.'),
+                    '250,000 objects, which are 1 TiB of data. Each process is a client of Ceph, '
+                    'takes some 70 MB of memory, and keeps up to two processors busy. 1 for none, '
+                    'so that the service sweeps by itself; 0 for one process for each two '
+                    'processors of the host, up to 8. Superpositions with less than 500,000 '
+                    'objects, and background sweeps, have no processes. specreds-super has the '
+                    'option --sweep-processes instead.'),
     cfg.IntOpt('merge_bytes_per_second', default=_DEFAULTS.merge_bytes_per_second, min=0,
                help='Bytes per second at which a volume service merges a promoted version into a '
                     'volume that no server has open; 0 for no limit.'),

@@ -22,7 +22,7 @@ from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import objectmap
 from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition import sweep_processes
+from specreds_cinder.superposition import sweep_process as real
 from specreds_cinder.tests.unit import fakes
 
 _POOL = ceph.Pool(id=7, name='pgs-256', pg_num=256, merges='null', erasure=False,
@@ -115,7 +115,7 @@ class LargeSweepTest(testtools.TestCase):
 
     def check(self, objects: int) -> mock.Mock:
         """Sweep a volume, which stands for its superposition here."""
-        self.commands.append(sweep_processes.COMMAND)
+        self.commands.append(real.COMMAND)
         return mock.Mock(dirty=False, objects=objects - self.missing, seconds=2.0)
 
     def test_volume_is_swept_with_and_without_processes(self) -> None:
@@ -130,16 +130,16 @@ class LargeSweepTest(testtools.TestCase):
         self.assertEqual(4, simulated.sweep_processes_for(_OBJECTS // 2))
 
     def test_processes_of_the_simulation_only_do_not_stat(self) -> None:
-        command = sweep_processes.COMMAND
+        command = real.COMMAND
         large_sweep.run(self.env)
         self.assertEqual([command] * 6, self.commands[:-1])
         self.assertIn('bench.sweep_process', self.commands[-1])
-        self.assertIs(command, sweep_processes.COMMAND)
+        self.assertIs(command, real.COMMAND)
 
     def test_process_of_the_simulation_answers_each_request(self) -> None:
         answers = io.StringIO()
-        sweep_process.serve(['{"cluster": {}}', '{"numbers": [4, 5]}'], answers, 0)
-        self.assertEqual('{"value": []}\n{"value": [0, 0]}\n', answers.getvalue())
+        sweep_process.serve(['{"form": 1, "cluster": {}}', '{"numbers": [4, 5]}'], answers, 0)
+        self.assertEqual('{"value": {"form": 1}}\n{"value": [0, 0]}\n', answers.getvalue())
 
     def test_sweep_that_misses_objects_is_no_measurement(self) -> None:
         self.missing = 1

@@ -14,7 +14,8 @@ class SuperCommand(command.Command):
     @property
     def protocol(self) -> sp.Protocol:
         """Return the protocol on the cluster that the global options name."""
-        return sp.Protocol(self.cluster)
+        return sp.Protocol(self.cluster, sp.Settings(
+            sweep_processes=vars(self.app)['options'].sweep_processes))
 
     @property
     def cluster(self) -> sp.Cluster:

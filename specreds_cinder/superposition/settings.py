@@ -25,7 +25,8 @@ class Settings:
     :param merge_bytes_per_second: limit of the rate of a merge; 0 for none
     :param merge_stall_s: seconds without progress after which an offline merge fails
     :param sweep_processes: processes at most that the sweeps of large sets of objects have
-        together; 1 for none, 0 for one for each two processors, up to 8
+        together; 1 for none, 0 for one for each two processors, up to 8. None by default, since
+        they take memory and processors that other services of the host may need
     :param sweep_objects_per_process: objects that a sweep has at least for each of its processes.
         250,000 objects of 4 MiB are 1 TiB, and take one process about a second
     :param evict_backup: on abort, fence the clients that have an overlay open, so that the
@@ -37,7 +38,7 @@ class Settings:
     fence_expiry_s: int = 5 * 365 * 24 * 3600
     merge_bytes_per_second: int = 8 << 20
     merge_stall_s: float = 120
-    sweep_processes: int = 0
+    sweep_processes: int = 1
     sweep_objects_per_process: int = 250_000
     evict_backup: bool = True
 

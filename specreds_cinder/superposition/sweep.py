@@ -95,13 +95,12 @@ class Sweeper:
         :raises ClusterError: a stat failed, or a process of the sweep did
         """
         began = time.monotonic()
-        self._swept, self._first = 0, None
-        with contextlib.nullcontext() if self._pace else self._budget.deciding(), \
-                self._started() as self._processes:
-            for step in self._steps():
-                step()
-                if self._known:
-                    break
+        with contextlib.nullcontext() if self._pace else self._budget.deciding():
+            if self._pace or self._settings is None:
+                self._sweep(None)
+            else:
+                sweep_processes.run(self._cluster, self._record, self._settings, self._depth,
+                                    self._sweep)
         return SweepReport(self._first is not None, self._first, self._swept,
                            time.monotonic() - began)
 
@@ -110,10 +109,13 @@ class Sweeper:
         """Whether the result is known, and nothing else has to be examined."""
         return self._first is not None and not self._thorough
 
-    def _started(self) -> contextlib.AbstractContextManager[sweep_processes.Processes | None]:
-        if self._pace or self._settings is None:
-            return contextlib.nullcontext()
-        return sweep_processes.started(self._cluster, self._record, self._settings, self._depth)
+    def _sweep(self, processes: sweep_processes.Processes | None) -> None:
+        """Sweep from the beginning."""
+        self._swept, self._first, self._processes = 0, None, processes
+        for step in self._steps():
+            step()
+            if self._known:
+                break
 
     def _steps(self) -> Iterator[Callable[[], None]]:
         for volume in self._record.volumes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep with two processes finds what a sweep without processes finds, or fails."""
+"""A sweep with two processes finds what one without processes finds, or fails."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 import os
@@ -8,12 +8,14 @@ import signal
 from unittest import mock
 
 import ddt
+import fixtures
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import sweep
+from specreds_cinder.superposition import sweep_process
 from specreds_cinder.superposition import sweep_processes
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
@@ -31,15 +33,16 @@ class SweepProcessesTestCase(protocol_base.ProtocolTestCase):
 
     def setUp(self) -> None:
         super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
         self.patch(sweep, '_BATCH', _OBJECTS // 2)
         # The processes of each sweep, in the order of their shares.
         self.shares: list[list[int]] = []
-        ask = sweep_processes._Process.ask
+        ask = sweep_process.Process.ask
 
-        def noted(process: sweep_processes._Process, request: object) -> object:
+        def noted(process: sweep_process.Process, request: object) -> object:
             self.shares[-1].append(process._popen.pid)
             return ask(process, request)
-        self.patch(sweep_processes._Process, 'ask', noted)
+        self.patch(sweep_process.Process, 'ask', noted)
         enter = sweep_processes.Processes.__enter__
 
         def entered(processes: sweep_processes.Processes) -> sweep_processes.Processes:
@@ -56,6 +59,7 @@ class SweepProcessesTestCase(protocol_base.ProtocolTestCase):
 
     def assert_shared(self, sweeps: int) -> None:
         """Assert that each sweep had two processes, each of which had a share and has ended."""
+        sweep_processes.wait_ended()
         self.assertEqual([2] * sweeps, [len(set(pids)) for pids in self.shares])
         for pid in {pid for pids in self.shares for pid in pids}:
             self.assertFalse(pathlib.Path('/proc', str(pid)).exists())
@@ -125,19 +129,33 @@ class FailureTest(SweepProcessesTestCase):
         return lambda processes: os.kill(processes._processes[index]._popen.pid, number)
 
     @ddt.data(0, 1)
-    def test_killed_process_fails_the_sweep_behind_the_fence(self, index: int) -> None:
+    def test_sweep_behind_the_fence_does_without_a_killed_process(self, index: int) -> None:
         self.disturb(self.signal(index, signal.SIGKILL), 1)
-        error = self.assertRaises(sp.ClusterError, self.protocol.collapse, self.record)
-        self.assertIn('ended with status -9', str(error))
-        self.assertEqual(states.COLLAPSING, self.protocol.reload(self.record).state)
-        # Only the second one of its sweeps was disturbed.
-        self.assertEqual('promoted', self.protocol.resume(self.record))
+        report = self.protocol.collapse(self.record)
+        self.assertEqual('promoted', report.outcome)
+        assert report.sweep2 is not None
+        self.assertEqual(_OBJECTS, report.sweep2.objects)
+        self.assertIn('ended with status -9', self.log.output)
         self.assertEqual(protocol_base.DEAD, self.primary.write(0))
+        self.assert_shared(2)
 
-    def test_killed_process_fails_a_check(self) -> None:
+    @ddt.data(0, 7)
+    def test_write_is_late_dirty_without_a_killed_process(self, number: int) -> None:
+        def write() -> None:
+            self.assertEqual(0, self.primary.write(number * OBJECT, 0x4c))
+        self.disturb(self.signal(0, signal.SIGKILL), 1)
+        with sp.trace.observe(self.at('fence', 'before', write)):
+            report = self.protocol.collapse(self.record)
+        self.assertEqual('late-dirty', report.outcome)
+        assert report.sweep2 is not None
+        self.assertEqual(_OBJECTS, report.sweep2.objects)
+        self.assertIn(f'.{number:016x} of {self.volume}', report.sweep2.first or '')
+
+    def test_check_does_without_a_killed_process(self) -> None:
         self.disturb(self.signal(0, signal.SIGKILL), 0)
-        self.assertRaises(sp.ClusterError, self.protocol.check, self.record)
-        self.assertFalse(self.protocol.check(self.record).dirty)
+        report = self.protocol.check(self.record)
+        self.assertEqual((False, _OBJECTS), (report.dirty, report.objects))
+        self.assertIn('ended with status -9', self.log.output)
 
     def test_process_that_hangs_fails_the_sweep(self) -> None:
         cluster = sp.Cluster(str(self.ceph.conf), 'cinder', timeout=_SECONDS)
@@ -147,9 +165,24 @@ class FailureTest(SweepProcessesTestCase):
         self.assertRaises(sp.ClusterTimeout, protocol.check, self.record)
         self.assertEqual(states.SUPERPOSED, self.protocol.reload(self.record).state)
 
-    def test_process_that_cannot_connect_fails_the_sweep(self) -> None:
+    def test_check_does_without_processes_that_cannot_connect(self) -> None:
         parameters = {**self.cluster.parameters, 'user': 'nobody'}
         with mock.patch.object(ceph.Cluster, 'parameters', parameters):
-            error = self.assertRaises(sp.ClusterError, self.protocol.check, self.record)
-        self.assertIn('client.nobody', str(error))
+            report = self.protocol.check(self.record)
+        self.assertEqual((False, _OBJECTS), (report.dirty, report.objects))
+        self.assertIn('client.nobody', self.log.output)
         self.assertEqual([[]], self.shares)
+
+    def test_processes_leave_no_admin_sockets(self) -> None:
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        conf = directory / 'ceph.conf'
+        conf.write_text(f'{self.ceph.conf.read_text()}\n'
+                        f'[client]\nadmin socket = {directory}/$pid.asok\n')
+        parameters = {**self.cluster.parameters, 'conffile': str(conf)}
+        sockets: list[pathlib.Path] = []
+        self.disturb(lambda _: sockets.extend(directory.glob('*.asok')), 0)
+        with mock.patch.object(ceph.Cluster, 'parameters', parameters):
+            self.assertFalse(self.protocol.check(self.record).dirty)
+        self.assert_shared(1)
+        self.assertEqual(2, len(sockets))
+        self.assertEqual([conf], list(directory.iterdir()))

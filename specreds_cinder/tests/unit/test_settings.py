@@ -37,11 +37,14 @@ class SettingsTest(testtools.TestCase):
 
     @ddt.data((1, 1), (2, 1), (4, 2), (9, 4), (64, 8))
     @ddt.unpack
-    def test_default_is_a_process_for_each_two_processors(self, processors: int,
-                                                          processes: int) -> None:
+    def test_0_is_a_process_for_each_two_processors(self, processors: int,
+                                                    processes: int) -> None:
         with mock.patch.object(os, 'sched_getaffinity', lambda _pid: set(range(processors))):
-            self.assertEqual(processes, settings.Settings().most_sweep_processes)
+            self.assertEqual(processes, settings.Settings(sweep_processes=0).most_sweep_processes)
             self.assertEqual(5, settings.Settings(sweep_processes=5).most_sweep_processes)
+
+    def test_sweep_has_no_processes_by_default(self) -> None:
+        self.assertLess(settings.Settings().sweep_processes_for(1 << 40), 2)
 
     def test_volumes_below_2_tib_need_no_process_by_default(self) -> None:
         self.assertLess(settings.Settings(sweep_processes=64).sweep_processes_for(499_999), 2)

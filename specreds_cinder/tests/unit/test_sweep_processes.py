@@ -2,15 +2,17 @@
 """The processes of a sweep return every version or an error, and never outlive the sweep."""
 
 from collections.abc import Iterable, Iterator, Sequence
-import io
-import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from typing import Any
 from unittest import mock
 
+import ddt
+import fixtures
+import rados
 import testtools
 
 from specreds_cinder.superposition import cluster as ceph
@@ -20,6 +22,7 @@ from specreds_cinder.superposition import pace
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import settings
 from specreds_cinder.superposition import sweep
+from specreds_cinder.superposition import sweep_process
 from specreds_cinder.superposition import sweep_processes
 from specreds_cinder.tests.unit import fakes
 from specreds_cinder.tests.unit import test_sweep
@@ -34,25 +37,31 @@ import json, os, signal, sys, time
 def answer(**message):
     print(json.dumps(message), flush=True)
 arguments = json.loads(sys.stdin.readline())
-answer(value=None)
+answer(value={{'form': arguments['form']}})
 for line in sys.stdin:
     numbers = json.loads(line)['numbers']
     value = [10 * number for number in numbers]
     {line}
     answer(value=value)
+{end}
 """
 
 
-def _command(line: str = 'pass', script: str = _PROCESS) -> tuple[str, ...]:
-    """Return the command of a process of a sweep without Ceph."""
-    return ('setpriv', '--pdeathsig', 'KILL', sys.executable, '-c', script.format(line=line))
+def _command(line: str = 'pass', script: str = _PROCESS, end: str = '') -> tuple[str, ...]:
+    """Return the command of a process of a sweep without Ceph.
+
+    :param end: line that runs once there are no requests any more
+    """
+    return ('setpriv', '--pdeathsig', 'KILL', sys.executable, '-c',
+            script.format(line=line, end=end))
 
 
+@ddt.ddt
 class ProcessesTest(testtools.TestCase):
     """Real processes with the requests and answers of a sweep, but without Ceph."""
 
     def processes(self, *command: str, timeout: float = _TIMEOUT) -> sweep_processes.Processes:
-        self.patch(sweep_processes, 'COMMAND', command)
+        self.patch(sweep_process, 'COMMAND', command)
         return sweep_processes.Processes(ceph.Cluster(timeout=timeout), 2, 1 << 20)
 
     def stat(self, processes: sweep_processes.Processes, batches: int = 9) -> list[Any]:
@@ -60,7 +69,8 @@ class ProcessesTest(testtools.TestCase):
                                                  for number in range(batches))))
 
     def assert_ended(self, processes: sweep_processes.Processes) -> None:
-        self.assertNotIn(None, [process._popen.poll() for process in processes._processes])
+        sweep_processes.wait_ended()
+        self.assertNotIn(None, [process._popen.returncode for process in processes._processes])
 
     def test_versions_are_in_the_order_of_the_objects(self) -> None:
         # The first batch takes longer than those after it.
@@ -76,21 +86,25 @@ class ProcessesTest(testtools.TestCase):
             pids = {versions[0] for _numbers, versions in self.stat(processes)}
             self.assertEqual({process._popen.pid for process in processes._processes}, pids)
 
-    def test_process_that_ends_fails_the_sweep(self) -> None:
+    def test_process_that_ends_is_lost(self) -> None:
         line = 'os.kill(os.getpid(), signal.SIGKILL) if numbers[0] == 5 else None'
         with self.processes(*_command(line)) as processes:
-            error = self.assertRaises(errors.ClusterError, self.stat, processes)
+            error = self.assertRaises(sweep_process.ProcessLost, self.stat, processes)
         self.assertIn('ended with status -9', str(error))
+        # Each program has a setting of its own.
+        self.assertIn('[specreds] sweep_processes = 1 in the cinder.conf', str(error))
+        self.assertIn('--sweep-processes 1 of specreds-super', str(error))
         self.assert_ended(processes)
 
-    def test_process_that_ends_within_an_answer_fails_the_sweep(self) -> None:
+    def test_process_that_ends_within_an_answer_is_lost(self) -> None:
         line = "print('{{\"value\": [1, 2]}}', end='', flush=True); os._exit(0)"
         with self.processes(*_command(line)) as processes:
-            self.assertRaises(errors.ClusterError, self.stat, processes)
+            self.assertRaises(sweep_process.ProcessLost, self.stat, processes)
 
     def test_process_that_hangs_fails_the_sweep(self) -> None:
         with self.processes(*_command('time.sleep(3600)'), timeout=0.01) as processes:
-            self.assertRaises(errors.ClusterTimeout, self.stat, processes)
+            error = self.assertRaises(errors.ClusterTimeout, self.stat, processes)
+        self.assertIn('--sweep-processes 1 of specreds-super', str(error))
         self.assert_ended(processes)
 
     def test_process_that_reads_no_request_fails_the_sweep(self) -> None:
@@ -120,7 +134,54 @@ class ProcessesTest(testtools.TestCase):
         with self.processes(*_command('value.pop()')) as processes:
             self.assertRaises(errors.ClusterError, self.stat, processes)
 
+    @ddt.data(None, 5, '45', {}, [1.5, 2], [True, 2], ['1', 2], [-1, 2], [1 << 64, 2])
+    def test_answer_without_versions_fails_the_sweep(self, answer: object) -> None:
+        self.patch(sweep_process, 'Process', mock.Mock(
+            **{'return_value.ask.return_value': answer}))
+        with self.processes() as processes:
+            error = self.assertRaises(errors.ClusterError, self.stat, processes)
+        self.assertNotIsInstance(error, sweep_process.ProcessLost)
+        self.assertIn('something else than a list of versions', str(error))
+
+    @ddt.data((2, 1024), (3, 682), (8, 256), (16, 128), (64, 128))
+    @ddt.unpack
+    def test_stats_in_flight_are_shared(self, count: int, depth: int) -> None:
+        made = mock.Mock()
+        self.patch(sweep_process, 'Process', made)
+        with sweep_processes.Processes(ceph.Cluster(), count, 1024):
+            pass
+        self.assertEqual([depth] * count,
+                         [call.args[0]['depth'] for call in made.call_args_list])
+
+    def test_process_ends_by_itself_after_a_sweep(self) -> None:
+        with self.processes(*_command(end='os._exit(7)')) as processes:
+            self.stat(processes)
+        self.assert_ended(processes)
+        self.assertEqual([7, 7], [process._popen.returncode for process in processes._processes])
+
+    def test_process_that_does_not_end_is_killed(self) -> None:
+        self.patch(sweep_process, 'END_S', 0.01)
+        with self.processes(*_command(end='time.sleep(3600)')) as processes:
+            self.stat(processes)
+        self.assert_ended(processes)
+
+    def test_end_of_the_processes_does_not_hold_up_the_verdict(self) -> None:
+        self.patch(sweep_process, 'END_S', _TIMEOUT)
+        with self.processes(*_command(end='time.sleep(3600)')) as processes:
+            self.stat(processes)
+        self.assertEqual([None, None], [process._popen.poll() for process in processes._processes])
+        for process in processes._processes:
+            process.kill()
+        self.assert_ended(processes)
+
+    def test_processes_are_killed_if_no_thread_can_end_them(self) -> None:
+        with self.processes(*_command(end='time.sleep(3600)')) as processes:
+            self.stat(processes)
+            self.patch(threading.Thread, 'start', mock.Mock(side_effect=RuntimeError('no thread')))
+        self.assert_ended(processes)
+
     def test_abandoned_sweep_does_not_wait_for_its_objects(self) -> None:
+        self.patch(sweep_process, 'END_S', 0.01)
         line = 'time.sleep(3600 if numbers[0] else 0)'
         with self.processes(*_command(line)) as processes:
             for answer in processes.versions(_VOLUME, [[number] for number in range(9)]):
@@ -128,16 +189,25 @@ class ProcessesTest(testtools.TestCase):
                 break
         self.assert_ended(processes)
 
-    def test_process_that_does_not_become_ready_fails_the_sweep(self) -> None:
+    def test_process_that_does_not_become_ready_is_an_error(self) -> None:
         self.patch(sweep_processes, '_START_S', 0)
         processes = self.processes(*_command(script='import time; time.sleep(3600)'),
                                    timeout=0.01)
-        self.assertRaises(errors.ClusterTimeout, processes.__enter__)
+        error = self.assertRaises(errors.ClusterTimeout, processes.__enter__)
+        # They have one limit together.
+        self.assertIn('2 of 2 processes of the sweep were not ready within 0 s', str(error))
         self.assert_ended(processes)
 
-    def test_process_that_cannot_connect_fails_the_sweep(self) -> None:
+    def test_missing_thread_is_an_error(self) -> None:
+        processes = self.processes(*_command())
+        with mock.patch.object(threading.Thread, 'start', side_effect=RuntimeError('no thread')):
+            error = self.assertRaises(errors.ClusterError, processes.__enter__)
+        self.assertIn('no thread', str(error))
+        self.assert_ended(processes)
+
+    def test_process_that_cannot_connect_is_an_error(self) -> None:
         processes = self.processes(*_command(script=_PROCESS.replace(
-            'value=None', "error='ClusterError', message='no keyring'")))
+            "value={{'form': arguments['form']}}", "error='ClusterError', message='no keyring'")))
         error = self.assertRaises(errors.ClusterError, processes.__enter__)
         self.assertEqual('no keyring', str(error))
         self.assert_ended(processes)
@@ -153,8 +223,9 @@ class ProcessesTest(testtools.TestCase):
         parent = subprocess.Popen([sys.executable, '-c', f"""\
 import time
 from specreds_cinder.superposition import cluster
+from specreds_cinder.superposition import sweep_process
 from specreds_cinder.superposition import sweep_processes
-sweep_processes.COMMAND = {_command(script=script)!r}
+sweep_process.COMMAND = {_command(script=script)!r}
 with sweep_processes.Processes(cluster.Cluster(), 2, 4):
     print('ready', flush=True)
     time.sleep(3600)
@@ -168,55 +239,13 @@ with sweep_processes.Processes(cluster.Cluster(), 2, 4):
         parent.communicate(timeout=_TIMEOUT)
 
 
-class ServeTest(testtools.TestCase):
-    """The work of a process, in this one."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.aio = mock.Mock(**{'wait_for_latest_osdmap.return_value': None,
-                                'ioctx.return_value.stat_versions.return_value': [7, 0]})
-        self.made = mock.Mock(return_value=mock.Mock(aio=self.aio))
-        self.patch(ceph, 'Cluster', self.made)
-        self.answers = io.StringIO()
-
-    def serve(self, *requests: object) -> list[Any]:
-        """Return the answers to requests."""
-        parameters = {'conffile': '/etc/ceph/other.conf', 'user': 'cinder', 'timeout': 3.0,
-                      'name': 'other'}
-        lines = [json.dumps(request) for request in (
-            {'cluster': parameters, 'depth': 9}, *requests)]
-        sweep_processes.serve(io.StringIO('\n'.join(lines)), self.answers)
-        self.made.assert_called_once_with(**parameters)
-        return [json.loads(line) for line in self.answers.getvalue().splitlines()]
-
-    def test_process_is_ready_once_it_has_the_latest_osdmap(self) -> None:
-        self.aio.wait_for_latest_osdmap.side_effect = lambda: self.assertEqual(
-            '', self.answers.getvalue())
-        self.assertEqual([{'value': None}], self.serve())
-        self.aio.wait_for_latest_osdmap.assert_called_once_with()
-
-    def test_process_without_the_latest_osdmap_is_not_ready(self) -> None:
-        self.aio.wait_for_latest_osdmap.side_effect = errors.ClusterTimeout('no monitor')
-        self.assertEqual([{'error': 'ClusterTimeout', 'message': 'no monitor'}], self.serve())
-
-    def test_answer_has_the_versions_of_the_objects(self) -> None:
-        request = {'pool_id': 5, 'namespace': 'ns', 'prefix': 'rbd_data.2b', 'numbers': [1, 255]}
-        self.assertEqual([{'value': None}, {'value': [7, 0]}], self.serve(request))
-        self.aio.ioctx.assert_called_once_with(5, 'ns')
-        self.aio.ioctx().stat_versions.assert_called_once_with(
-            [b'rbd_data.2b.0000000000000001', b'rbd_data.2b.00000000000000ff'], 9)
-
-    def test_error_of_a_stat_is_answered(self) -> None:
-        self.aio.ioctx().stat_versions.side_effect = errors.ClusterTimeout('stat of an object')
-        request = {'pool_id': 5, 'namespace': '', 'prefix': 'p', 'numbers': [1]}
-        self.assertEqual({'error': 'ClusterTimeout', 'message': 'stat of an object'},
-                         self.serve(request)[-1])
-
-
 class Processes:
     """Stands for the processes of a sweep."""
 
     entered: list[int] = []
+    # Errors of the start, and of the stats after the first batch.
+    cannot_start: errors.ClusterError | None = None
+    failure: errors.ClusterError | None = None
 
     def __init__(self, cluster: Any, count: int, depth: int) -> None:
         self._aio = cluster.aio.ioctx(fakes.POOL_ID, '')
@@ -225,6 +254,8 @@ class Processes:
 
     def __enter__(self) -> 'Processes':
         self.entered.append(self._count)
+        if self.cannot_start:
+            raise self.cannot_start
         return self
 
     def __exit__(self, *_exc: object) -> None:
@@ -236,6 +267,8 @@ class Processes:
         for numbers in batches:
             yield numbers, self._aio.stat_versions(
                 objectmap.data_names(volume.data_prefix, numbers), self._depth)
+            if self.failure:
+                raise self.failure
 
 
 class StartedTest(test_sweep.SweepTestCase):
@@ -280,6 +313,11 @@ class StartedTest(test_sweep.SweepTestCase):
         with mock.patch.object(objectmap, 'count', return_value=1):
             self.assertEqual(0, self.count())
 
+    def test_map_that_does_not_answer_counts_as_0(self) -> None:
+        for error in (errors.ClusterTimeout('no answer'), rados.ObjectNotFound('gone', 2)):
+            with mock.patch.object(objectmap, 'count', side_effect=error):
+                self.assertEqual(0, self.count())
+
     def test_layers_count(self) -> None:
         layer = records.Layer('o1', '11', 'rbd_data.11', 3)
         volume = fakes.volume(map_digest=test_sweep.DIGEST, layers=(layer,))
@@ -320,3 +358,74 @@ class VerdictTest(test_sweep.SweeperTest):
     def sweep(self, **options: Any) -> sweep.SweepReport:
         return super().sweep(settings=settings.Settings(
             sweep_processes=2, sweep_objects_per_process=1), **options)
+
+
+@ddt.ddt
+class FailureTest(test_sweep.SweepTestCase):
+    """What a sweep does if its processes fail. Each batch has four of the sixteen objects."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.same = super().cluster
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.patch(sweep_processes, 'Processes', Processes)
+        self.patch(sweep, '_BATCH', 4)
+
+    @property
+    def cluster(self) -> Any:
+        return self.same
+
+    def sweep(self, **options: Any) -> sweep.SweepReport:
+        return super().sweep(settings=settings.Settings(
+            sweep_processes=8, sweep_objects_per_process=1), **options)
+
+    def assert_alone(self, words: str) -> None:
+        """Assert that one client examines all objects, and finds a write to the last of them."""
+        for thorough in (False, True):
+            report = self.sweep(thorough=thorough)
+            self.assertEqual((False, 16), (report.dirty, report.objects))
+        self.assertIn(words, self.log.output)
+        self.aio.versions[test_sweep._data(15)] = 101
+        self.assert_dirty(f'{test_sweep._data(15).decode()} of volumes/vol-1 was written')
+
+    @ddt.data(errors.ClusterError, errors.ClusterTimeout, sweep_process.ProcessLost)
+    def test_sweep_does_without_processes_that_cannot_start(
+            self, kind: type[errors.ClusterError]) -> None:
+        self.patch(Processes, 'cannot_start', kind('no setpriv'))
+        self.assert_alone(f'superposition {self.record.id}: cannot start 8 processes, so that the '
+                          f'sweep does without them: no setpriv')
+
+    def test_processes_that_cannot_start_are_left_to_other_sweeps(self) -> None:
+        self.patch(Processes, 'cannot_start', errors.ClusterError('no setpriv'))
+        free = []
+
+        def layer(*_: object) -> None:
+            with pace.budget(self.cluster).processes(8, 8) as count:
+                free.append(count)
+        with mock.patch.object(sweep.Sweeper, '_groups', layer):
+            self.sweep()
+        self.assertEqual([8], free)
+
+    def test_sweep_is_repeated_without_a_process_that_ends(self) -> None:
+        self.patch(Processes, 'failure', sweep_process.ProcessLost('ended with status -9'))
+        self.assert_alone(f'superposition {self.record.id}: the sweep is repeated without '
+                          f'processes: ended with status -9')
+
+    def test_repeated_sweep_begins_anew(self) -> None:
+        # The first run counts four objects, of which one is dirty, before it fails.
+        self.aio.versions[test_sweep._data(0)] = 101
+        failure = sweep_process.ProcessLost('ended')
+        self.patch(Processes, 'failure', failure)
+        warning = mock.patch.object(sweep_processes.LOG, 'warning', side_effect=lambda *_:
+                                    self.aio.versions.update({test_sweep._data(0): 99}))
+        with warning:
+            report = self.sweep(thorough=True)
+        self.assertEqual((False, None, 16), (report.dirty, report.first, report.objects))
+
+    @ddt.data(errors.ClusterError, errors.ClusterTimeout)
+    def test_other_failure_fails_the_sweep(self, kind: type[errors.ClusterError]) -> None:
+        self.patch(Processes, 'failure', kind('wrong'))
+        for thorough in (False, True):
+            error = self.assertRaises(errors.ClusterError, self.sweep, thorough=thorough)
+            self.assertEqual((kind, 'wrong'), (type(error), str(error)))
+        self.assertEqual('', self.log.output)
