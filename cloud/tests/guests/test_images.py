@@ -171,7 +171,7 @@ class KernelTestCase(_Scratch):
                          [module.name for module in modules])
         self.assertEqual(plain, modules[-1].content)
 
-    def test_kernel_is_unpacked_beside_its_modules(self) -> None:
+    def test_kernel_is_found_beside_its_modules(self) -> None:
         (self.root / 'usr/lib').mkdir(parents=True)
         (self.root / 'lib/modules').rename(self.root / 'usr/lib/modules')
         image = self.root / 'usr/lib/modules/6.1/vmlinuz'
