@@ -308,14 +308,14 @@ class _Evacuation:
                 return
             fresh = self._server()
             if fresh is not None and fresh.deleting and fresh.host == self._source:
-                LOG.warning('recovery %s: a user has deleted the server, and %s has failed: Nova '
-                            'is asked to delete it without that host', self._run.id, self._source)
+                LOG.warning('recovery %s: asking Nova to delete the server without its failed '
+                            'host %s, since a user has deleted it', self._run.id, self._source)
                 self._run.context.compute.delete(fresh.id)
         except (exception.Refused, exception.Unreachable) as exc:
             self._failed(exc)
 
     def _failed(self, exc: exception.EngineError) -> None:
-        """Note that Nova has not done what it was asked for, or not yet."""
+        """Record the error of a request to Nova, which may still take effect."""
         LOG.warning('recovery %s: %s', self._run.id, exc)
         self._detail['refused'] = str(exc)
         if isinstance(exc, exception.Unanswered):
