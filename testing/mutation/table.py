@@ -116,7 +116,7 @@ MUTATIONS = (
     Mutation('repeated-sweep-keeps-results', f'{_SUPERPOSITION}/sweep.py',
              'self._swept, self._first, self._processes = 0, None, processes',
              'self._processes = processes',
-             f'{_UNIT}.test_sweep_processes.FailureTest.test_repeated_sweep_begins_anew'),
+             f'{_UNIT}.test_large_sweep.FailureTest.test_repeated_sweep_begins_anew'),
     Mutation('second-sweep-is-no-barrier', f'{_SUPERPOSITION}/sweep.py',
              'if self._thorough:\n            for pool_id', 'if False:\n            for pool_id',
              f'{_FUNCTIONAL}.test_fence.FenceTest.test_second_sweep_reaches_every_osd'),
