@@ -21,6 +21,7 @@ through a RabbitMQ if there is one.
 
 import dataclasses
 import multiprocessing
+import struct
 import time
 from typing import Any
 
@@ -31,8 +32,10 @@ import oslo_messaging as messaging
 from bench import clock as clocks
 from bench import progress
 from bench import stats
+from specreds_nova.engine import garbage
 from specreds_nova.engine.detection import accrual
 from specreds_nova.engine.detection import conf as options
+from specreds_nova.engine.detection import frames
 from specreds_nova.engine.detection import listener
 from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.heartbeat import message
@@ -51,6 +54,8 @@ _WARM_UP = 8.0
 _SLICE = 0.01
 # Among the numbers of hosts.
 _IS_ECHO, _IS_TICK = -1, -2
+# Bytes of the names and numbers in the frame that announces a message.
+_NAMES = 60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,18 +227,21 @@ def judging(seconds: float) -> float:
 
 
 def reading(seconds: float, hosts: int = HOSTS) -> float:
-    """Share of a core that it takes to make beats of the hosts' messages, and to judge them."""
+    """Share of a core that it takes to make beats of what a broker sends, and to judge them."""
+    garbage.collect_rarely()
     clock = clocks.SimulatedClock()
     monitor = monitors.Monitor(clock, _Witness(clock))
-    ears = listener.Ears('e', monitor)
+    ears, split = listener.Ears('e', monitor), frames.Frames()
     rounds, together = round(seconds / INTERVAL), round(hosts * listener.COLLECT / INTERVAL)
     spent = 0.0
     for number in range(rounds):
-        bodies = [_body(host, number) for host in range(hosts)]
+        received = [b''.join(_delivered(_body(host, number))
+                             for host in range(first, min(first + together, hosts)))
+                    for first in range(0, hosts, together)]
         began = time.process_time()
-        for first in range(0, hosts, together):
-            clock.time = number * INTERVAL + first * INTERVAL / hosts
-            ears.hear(bodies[first:first + together])
+        for turn, piece in enumerate(received):
+            clock.time = number * INTERVAL + turn * together * INTERVAL / hosts
+            ears.hear(split.bodies(piece))
             for due, act in ((_TICK, monitor.tick), (_ECHO, lambda: monitor.echo(clock.time))):
                 if clock.time % due < listener.COLLECT:
                     act()
@@ -334,6 +342,15 @@ def _body(host: int, number: int) -> bytes:
     beat = message.Beat(f'cn{host}', f'{host:016x}', number, INTERVAL, 0.312, 0.207,
                       kernel=f'{host:036x}', running=f'{host:016x}')
     return message.wrap('beat', {'beat': message.encode(beat)})
+
+
+def _delivered(body: bytes) -> bytes:
+    """Return a message as the frames in which a broker sends it."""
+    # Names of consumer, exchange and key, and the number of the message.
+    method = struct.pack('>HH', 60, 60) + bytes(_NAMES)
+    header = struct.pack('>HHQHB', 60, 0, len(body), 0x1000, 1)
+    return b''.join(struct.pack('>BHI', kind, 1, len(payload)) + payload + b'\xce'
+                    for kind, payload in ((1, method), (2, header), (3, body)))
 
 
 def _tick(monitor: monitors.Monitor, seconds: float) -> None:

@@ -15,6 +15,7 @@ from oslo_messaging import opts as messaging_opts
 from specreds_nova import systemd
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
+from specreds_nova.engine import garbage
 from specreds_nova.engine import service
 from specreds_nova.engine import timing
 
@@ -48,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         engine = service.Engine(conf)
         engine.on_failure = ended.set
         engine.start()
+        garbage.collect_rarely()
     except (exception.EngineError, OSError, ValueError) as exc:
         print(f'specreds-engine: {exc}', file=sys.stderr)
         return 1
