@@ -2,6 +2,7 @@
 """The faults that are injected into recoveries."""
 
 import signal
+import types
 from unittest import mock
 
 import testtools
@@ -27,6 +28,12 @@ class FaultsTest(testtools.TestCase):
 
     def test_each_step_each_service_and_the_host_have_cases(self) -> None:
         self.assertEqual(2 + 3 + 3, len(faults._cases(('race', 'adopt'))))
+
+    def test_engine_is_not_killed_in_a_step_that_only_some_recoveries_have(self) -> None:
+        stage = mock.Mock()
+        stage.recovery.return_value.steps = [
+            types.SimpleNamespace(name=name) for name in ('race', 'unseen', 'collapse', 'race')]
+        self.assertEqual(['race', 'collapse'], faults._steps(stage, mock.Mock()))
 
     def test_host_is_switched_off_and_on_during_the_race(self) -> None:
         self._case('reboots').harm(self.injector)
