@@ -20,6 +20,7 @@ through a RabbitMQ if there is one.
 """
 
 import dataclasses
+import gc
 import multiprocessing
 import struct
 import time
@@ -228,7 +229,16 @@ def judging(seconds: float) -> float:
 
 def reading(seconds: float, hosts: int = HOSTS) -> float:
     """Share of a core that it takes to make beats of what a broker sends, and to judge them."""
+    before = gc.get_threshold()
     garbage.collect_rarely()
+    try:
+        return _reading(seconds, hosts)
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)
+
+
+def _reading(seconds: float, hosts: int) -> float:
     clock = clocks.SimulatedClock()
     monitor = monitors.Monitor(clock, _Witness(clock))
     ears, split = listener.Ears('e', monitor), frames.Frames()
