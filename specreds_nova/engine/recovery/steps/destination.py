@@ -82,11 +82,13 @@ def settle(run: runs.Run) -> bool:
     if host is None or server is None or suits(run, host):
         # A backup that may run keeps its host: a second one would have the same disks open.
         return True
-    members = (server.group or {}).get('members', ())
-    older = [recovery for recovery in run.insist(run.context.store.active)
-             if recovery.server in members and recovery.destination is not None
-             and (recovery.created, recovery.id) < (run.recovery.created, run.id)]
-    if not older:
+    members = frozenset((server.group or {}).get('members', ()))
+    # Only one on the same host is in the way if all are to be on different ones.
+    in_the_way = [recovery for recovery in run.insist(run.context.store.active, None, members)
+                  if recovery.destination is not None
+                  and (recovery.destination == host or _policy(server) == _TOGETHER)]
+    if not any((recovery.created, recovery.id) < (run.recovery.created, run.id)
+               for recovery in in_the_way):
         return False
     run.pause(_YIELD)
     return suits(run, host)

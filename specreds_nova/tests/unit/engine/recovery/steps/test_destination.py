@@ -38,7 +38,7 @@ class GroupTest(base.RecoveryTest):
     def server(self, name: str) -> model.Server:
         """Return a member of the group."""
         return base.make_server(name, group={
-            'id': 'g', 'policy': self.policy, 'members': ['a', 'b']})
+            'id': 'g', 'policy': self.policy, 'members': ['a', 'b', 'c']})
 
     def candidates(self, server: model.Server, placed: Mapping[str, str],
                    avoid: Collection[str] = ()) -> list[str]:
@@ -95,6 +95,16 @@ class GroupTest(base.RecoveryTest):
         self.clock.sleep = giving_way  # type: ignore[method-assign]
         self.assertEqual(_STARTED, start.start(run, _STARTED, _STARTED))
         self.assertEqual('h2', self.backups.start.call_args.args[0])
+
+    def test_older_recovery_on_another_host_is_not_waited_for(self) -> None:
+        self.policy = 'anti-affinity'
+        for name, host in (('a', 'h3'), ('b', 'h2'), ('c', 'h2')):
+            self.note(run := self.run_of(name), host)
+            if name == 'b':
+                older = run
+        began = self.clock.now()
+        self.assertFalse(destination.settle(older))
+        self.assertEqual(began, self.clock.now())
 
     def test_backup_that_was_begun_stays(self) -> None:
         # Another one would have the same disks open.
