@@ -17,9 +17,9 @@ OPTIONS: list[cfg.Opt] = [
                     'does not start otherwise.'),
     cfg.IntOpt('stale_after', default=60, min=5,
                help='Seconds without progress after which a step of a superposition counts as '
-                    'interrupted, so that another service resumes it. Must exceed the longest '
-                    'time that any step takes, and cluster_timeout: a back end does not start '
-                    'otherwise.'),
+                    'interrupted, so that another service resumes it. A decision makes progress '
+                    'as long as it sweeps, however large its volumes are. Must exceed '
+                    'cluster_timeout: a back end does not start otherwise.'),
     cfg.FloatOpt('cluster_timeout', default=10.0, min=1.0, max=300.0,
                  help='Seconds that Ceph may take to answer one call. A call that exceeds this '
                       'limit fails with an error; the superposition stays intact.'),

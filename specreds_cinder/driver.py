@@ -60,6 +60,7 @@ class SuperRBDDriver(rbd.RBDDriver):
                 self.configuration.rbd_pool,
                 {'watch_objects_per_second': tuned.watch_objects_per_second,
                  'sweep_processes': tuned.sweep_processes,
+                 'stale_after_s': tuned.stale_after,
                  'merge_bytes_per_second': tuned.merge_bytes_per_second,
                  'fence_expiry_s': tuned.fence_expiry},
                 watch=tuned.watch, others=self._other_pools())

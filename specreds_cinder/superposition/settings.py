@@ -22,6 +22,8 @@ class Settings:
         of a back end; by default 100 GiB are swept in 0.85 s
     :param fence_expiry_s: seconds after which Ceph removes a blocklist entry. Longer than any
         primary lives, since an entry cannot be prolonged, only replaced
+    :param stale_after_s: seconds without a change of its record after which other controllers take
+        a decision for interrupted
     :param merge_bytes_per_second: limit of the rate of a merge; 0 for none
     :param merge_stall_s: seconds without progress after which an offline merge fails
     :param sweep_processes: processes at most that the sweeps of large sets of objects have
@@ -36,6 +38,7 @@ class Settings:
     workers: int = 16
     watch_objects_per_second: float = 30_000
     fence_expiry_s: int = 5 * 365 * 24 * 3600
+    stale_after_s: float = 60
     merge_bytes_per_second: int = 8 << 20
     merge_stall_s: float = 120
     sweep_processes: int = 1

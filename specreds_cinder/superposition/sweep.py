@@ -67,17 +67,20 @@ class Sweeper:
     :param thorough: examine every object even after the first dirty one, and send an operation
         with the osdmap of this client to every placement group of the pools. Behind a fence, that
         makes the sweep a barrier: no OSD accepts a fenced write once the sweep has ended.
+    :param renew: called after each batch of objects; an error that it raises ends the sweep
     """
 
     def __init__(self, cluster: ceph.Cluster, record: records.Record, *, depth: int = DEPTH,
                  pace: float | None = None, thorough: bool = False,
-                 settings: tunables.Settings | None = None) -> None:
+                 settings: tunables.Settings | None = None,
+                 renew: Callable[[], None] = lambda: None) -> None:
         self._cluster = cluster
         self._record = record
         self._depth = depth
         self._pace = pace
         self._thorough = thorough
         self._settings = settings
+        self._renew = renew
         self._processes: sweep_processes.Processes | None = None
         self._budget = pacing.budget(cluster)
         self._stop = threading.Event()
@@ -210,6 +213,7 @@ class Sweeper:
     def _examine(self, volume: records.Volume, numbers: Sequence[int], names: list[bytes],
                  versions: list[int]) -> None:
         trace.progress('sweep', self._record.id, self._swept)
+        self._renew()
         cut = self._record.cuts[volume.data_pool_id]
         groups = cuts.groups_of(names, volume.namespace, cut)
         bounds = numpy.array(cut.versions, dtype=numpy.uint64)[groups]

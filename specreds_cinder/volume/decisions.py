@@ -7,6 +7,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from specreds_cinder import exception
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import base
 from specreds_cinder.volume import merging
@@ -22,6 +23,7 @@ class Decisions(merging.Merging):
         """Decide for the backup, unless the primary has written.
 
         :param durable: the backup's disks have been flushed, and are flushed from now on
+        :raises SuperpositionPending: this service is deciding it already
         """
         shown = self._show(ctxt, superposition_id)
         with self._deciding_on(superposition_id), self._notified(
@@ -56,8 +58,15 @@ class Decisions(merging.Merging):
 
     @contextlib.contextmanager
     def _deciding_on(self, superposition_id: str) -> Iterator[None]:
-        """Keep the housekeeping from taking a slow decision for an interrupted one."""
-        self._deciding.add(superposition_id)
+        """Keep a slow decision from being taken for an interrupted one, and made twice.
+
+        :raises SuperpositionPending: this service is deciding on it already
+        """
+        with self._lock:
+            if superposition_id in self._deciding:
+                raise exception.SuperpositionPending(
+                    f'superposition {superposition_id} is still collapsing')
+            self._deciding.add(superposition_id)
         try:
             yield
         finally:

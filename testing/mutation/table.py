@@ -140,9 +140,12 @@ MUTATIONS = (
              'self._lengthen(addresses)', 'pass',
              f'{_UNIT}.test_fence.FenceTest.test_close_prolongs_an_existing_entry'),
     Mutation('no-second-sweep', f'{_SUPERPOSITION}/protocol/collapse.py',
-             'report = self._sweep(record, thorough=True)',
+             'report, record = self._sweep_renewed(record, thorough=True)',
              'report = sweep.SweepReport(False, None, 0, 0.0)',
              f'{_FUNCTIONAL}.test_fence.FenceTest.test_write_before_the_fence_is_late_dirty'),
+    Mutation('long-sweep-taken-for-interrupted', f'{_SUPERPOSITION}/sweep.py',
+             '        self._renew()\n', '',
+             f'{_UNIT}.test_sweep.SweeperTest.test_decision_is_renewed_after_each_batch'),
     Mutation('newcomer-unfenced', f'{_SUPERPOSITION}/protocol/collapse.py',
              'if clients <= known:', 'if True:',
              f'{_FUNCTIONAL}.test_fence.FenceTest.'

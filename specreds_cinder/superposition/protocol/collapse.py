@@ -15,6 +15,7 @@ from specreds_cinder.superposition import states
 from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import trace
 from specreds_cinder.superposition.protocol import end
+from specreds_cinder.superposition.protocol import renewal as renewals
 
 LOG = logging.getLogger(__name__)
 
@@ -68,10 +69,21 @@ class Collapse(end.Ending):
         return sweep.BackgroundSweep(self.cluster, record, on_dirty,
                                      pace=objects_per_s or self.settings.watch_objects_per_second)
 
-    def _sweep(self, record: records.Record, *, thorough: bool) -> sweep.SweepReport:
+    def _sweep(self, record: records.Record, *, thorough: bool,
+               renew: Callable[[], None] = lambda: None) -> sweep.SweepReport:
         with trace.span('sweep', record.id):
             return sweep.Sweeper(self.cluster, record, thorough=thorough,
-                                 settings=self.settings).run()
+                                 settings=self.settings, renew=renew).run()
+
+    def _sweep_renewed(self, record: records.Record, *, thorough: bool
+                       ) -> tuple[sweep.SweepReport, records.Record]:
+        """Sweep for a decision, and return the record as well, which is renewed meanwhile.
+
+        :raises RecordChanged: another controller has changed the record: this one must not decide
+        """
+        renewal = renewals.Renewal(self.store, record, self.settings.stale_after_s)
+        report = self._sweep(record, thorough=thorough, renew=renewal.renew)
+        return report, renewal.record
 
     def collapse(self, record: records.Record, promote: bool = True,
                  backup: backups.Durability | None = None) -> CollapseReport:
@@ -177,8 +189,9 @@ class Collapse(end.Ending):
 
     def _decide(self, record: records.Record, clients: frozenset[str], *,
                 resumed: bool, decide: bool) -> CollapseReport:
-        first = (self._sweep(record, thorough=False) if decide
-                 else sweep.SweepReport(False, None, 0, 0.0))
+        first = sweep.SweepReport(False, None, 0, 0.0)
+        if decide:
+            first, record = self._sweep_renewed(record, thorough=False)
         if first.dirty and not (resumed and self._was_fenced(record)):
             LOG.info('superposition %s is dirty, deciding for the primary: %s', record.id,
                      first.first)
@@ -247,7 +260,7 @@ class Collapse(end.Ending):
         """
         before = frozenset(known)
         for _ in range(_FENCE_ROUNDS):
-            report = self._sweep(record, thorough=True)
+            report, record = self._sweep_renewed(record, thorough=True)
             clients = self._primary(record, attended=True)
             # Also if the report is dirty: a newcomer would write beside the primary that is
             # started again.

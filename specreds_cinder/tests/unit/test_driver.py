@@ -378,7 +378,7 @@ class ServiceTest(DriverTestCase):
         self.driver.host, self.driver.cluster_name = 'node@rbd', None
         self.conf.config(group='specreds', cluster_timeout=7.0, watch=False,
                          watch_objects_per_second=11.0, sweep_processes=3,
-                         merge_bytes_per_second=12, fence_expiry=1000)
+                         merge_bytes_per_second=12, fence_expiry=1000, stale_after=90)
         self.driver.configuration = mock.Mock(configuration.Configuration, rbd_pool='volumes')
         self.driver._active_config = {'name': 'c1', 'conf': '/c1.conf', 'user': 'u1'}
         with mock.patch.object(client, 'Worker') as made:
@@ -386,7 +386,7 @@ class ServiceTest(DriverTestCase):
             self.assertIs(made.return_value, self.driver.worker)
         made.assert_called_once_with(
             {'conffile': '/c1.conf', 'user': 'u1', 'name': 'c1', 'timeout': 7.0}, 'volumes',
-            {'watch_objects_per_second': 11.0, 'sweep_processes': 3,
+            {'watch_objects_per_second': 11.0, 'sweep_processes': 3, 'stale_after_s': 90,
              'merge_bytes_per_second': 12, 'fence_expiry_s': 1000},
             watch=False, others=[])
 

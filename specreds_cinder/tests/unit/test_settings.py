@@ -23,8 +23,8 @@ class SettingsTest(testtools.TestCase):
         self.assertTrue(tunables.evict_backup)
 
     @ddt.data(('workers', 0), ('watch_objects_per_second', 0), ('watch_objects_per_second', -1),
-              ('fence_expiry_s', 0), ('merge_bytes_per_second', -1), ('merge_stall_s', 0),
-              ('sweep_processes', -1), ('sweep_objects_per_process', 0))
+              ('fence_expiry_s', 0), ('stale_after_s', 0), ('merge_bytes_per_second', -1),
+              ('merge_stall_s', 0), ('sweep_processes', -1), ('sweep_objects_per_process', 0))
     @ddt.unpack
     def test_invalid_value_is_refused_by_name(self, name: str, value: int) -> None:
         error = self.assertRaises(errors.InvalidInput, settings.Settings, **{name: value})

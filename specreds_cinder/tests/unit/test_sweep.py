@@ -157,6 +157,15 @@ class SweeperTest(SweepTestCase):
         markers = placement_groups.markers(8, '', cut.MARKER)
         self.assertLessEqual(set(markers), set(self.aio.statted))
 
+    def test_decision_is_renewed_after_each_batch(self) -> None:
+        renew = mock.Mock(side_effect=[None] * 5 + [errors.RecordChanged('overtaken')])
+        with mock.patch.object(sweep, '_BATCH', 4):
+            self.assertFalse(self.sweep(thorough=True, renew=renew).dirty)
+            self.assertEqual(4, renew.call_count)
+            self.aio.statted.clear()
+            self.assertRaises(errors.RecordChanged, self.sweep, renew=renew)
+        self.assertEqual(8, len(self.aio.statted))
+
     @ddt.data(({'size_bytes': 1}, 'resized'), ({'features': 1}, 'other features'),
               ({'invalid_map': True}, 'invalid'), ({'image_id': '2b'}, 'replaced'))
     @ddt.unpack

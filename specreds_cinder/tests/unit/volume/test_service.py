@@ -146,6 +146,16 @@ class DecideTest(base.ServiceTestCase):
         _, view, more = self.back.emitted[-1]
         self.assertEqual(('promoted', 'promote'), (view['outcome'], more['decision']))
 
+    def test_decision_is_not_made_twice_at_a_time(self) -> None:
+        def repeat() -> None:
+            self.assertRaises(exception.SuperpositionPending, self.service.collapse,
+                              self.context, 's1', True)
+        self.worker.hooks['collapse'] = repeat
+        self.service.collapse(self.context, 's1', True)
+        self.assertEqual(1, self.worker.methods().count('collapse'))
+        self.assertEqual(['collapse.start', 'collapse.end'], self.back.events())
+        self.assertEqual(set(), self.service._deciding)
+
     @ddt.data('dirty', 'late-dirty')
     def test_dirty_collapse_removes_the_note(self, outcome: str) -> None:
         self.worker.outcome = outcome
