@@ -86,10 +86,7 @@ def digest(io: 'rados.Ioctx', image_id: str) -> str:
 
 def _chunks(io: 'rados.Ioctx', image_id: str) -> Iterator[tuple[int, bytes]]:
     oid = name(image_id)
-    try:
-        head = io.read(oid, _HEADER.size)
-    except rados.ObjectNotFound:
-        raise errors.VolumeGone(f'{oid} is gone: was its image deleted?') from None
+    head = _read(io, oid, _HEADER.size, 0)
     if len(head) < _HEADER.size:
         raise errors.ClusterError(f'object map {oid} is cut short')
     length, _version, compat, _size, entries = _HEADER.unpack(head)
@@ -98,7 +95,15 @@ def _chunks(io: 'rados.Ioctx', image_id: str) -> Iterator[tuple[int, bytes]]:
     total = -(-entries // _PER_BYTE)
     for offset in range(0, total, _CHUNK):
         size = min(_CHUNK, total - offset)
-        raw = io.read(oid, size, 4 + length + offset)
+        raw = _read(io, oid, size, 4 + length + offset)
         if len(raw) != size:
             raise errors.ClusterError(f'object map {oid} is cut short')
         yield min(size * _PER_BYTE, entries - offset * _PER_BYTE), raw
+
+
+def _read(io: 'rados.Ioctx', oid: str, length: int, offset: int) -> bytes:
+    try:
+        raw: bytes = io.read(oid, length, offset)
+    except rados.ObjectNotFound:
+        raise errors.VolumeGone(f'{oid} is gone: was its image deleted?') from None
+    return raw

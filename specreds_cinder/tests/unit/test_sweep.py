@@ -181,6 +181,19 @@ class SweeperTest(SweepTestCase):
         self.io.objects.clear()
         self.assert_dirty('rbd_object_map.1a is gone')
 
+    def test_map_that_is_removed_during_the_sweep_is_dirty(self) -> None:
+        def remove(names: list[bytes], _depth: int) -> list[int]:
+            self.io.objects.clear()
+            return [99] * len(names)
+        stored = dict(self.io.objects)
+        for thorough in (False, True):
+            self.io.objects.update(stored)
+            with mock.patch.object(self.aio, 'stat_versions', remove), \
+                    mock.patch.object(objectmap, '_CHUNK', 1):
+                report = self.sweep(thorough=thorough)
+            self.assertTrue(report.dirty)
+            self.assertIn('rbd_object_map.1a is gone', report.first or '')
+
     def test_changed_map_is_dirty(self) -> None:
         # The last object was created after the cut and is not there any more.
         self.io.objects[_MAP.decode()] = _STORED[:-1] + b'\x54'
