@@ -22,6 +22,8 @@ from specreds_cinder.worker import server
 
 LOG = logging.getLogger(__name__)
 
+# -P: no module of the service's working directory is imported.
+COMMAND: tuple[str, ...] = (sys.executable, '-P', '-m', server.__name__)
 _LOG_OPTIONS = ('debug', 'log_file', 'log_dir', 'use_stderr', 'use_syslog', 'use_journal',
                 'logging_context_format_string', 'logging_default_format_string')
 _ERRORS: dict[str, type[exception.SuperpositionError]] = {
@@ -106,9 +108,8 @@ class Worker:
         # A socket without a file, so that nothing stays if a process is killed.
         address = f'\0specreds-{secrets.token_hex(16)}'
         key = secrets.token_bytes(32)
-        popen = subprocess.Popen(
-            [sys.executable, '-m', 'specreds_cinder.worker.server'], text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        popen = subprocess.Popen(COMMAND, text=True, stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE)
         process = _Process(popen, utils.tpool_wrap(_Remote(address, key)))
         assert popen.stdin is not None and popen.stdout is not None
         arguments = {**self._arguments, 'address': address, 'key': key.hex(),

@@ -119,7 +119,7 @@ class _Daemon:
             seen = now
             if max(hung) > self._steps:
                 LOG.critical('a look has hung for %d s: beginning anew', self._steps)
-                os.execv(sys.executable, [sys.executable, *sys.argv])
+                os.execv(sys.executable, [sys.executable, '-P', *sys.argv])
             systemd.alive(self._watch.status.trouble or 'ok')
         systemd.stopping()
         LOG.info('%s stops', _NAME)

@@ -1,19 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a decision in the worker waits for, and does not wait for."""
 
+import pathlib
+import subprocess
 from typing import Any
 from unittest import mock
 
+import fixtures
 import testtools
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import states
+from specreds_cinder.superposition import sweep_process
 from specreds_cinder.tests.unit import fakes
+from specreds_cinder.worker import client
 from specreds_cinder.worker import operations
 from specreds_cinder.worker import watches
 
 _CLEAN = sp.SweepReport(False, None, 0, 0.0)
 _DIRTY = sp.SweepReport(True, 'object 7', 0, 0.0)
+
+
+class CommandTest(testtools.TestCase):
+
+    def test_module_of_the_working_directory_is_not_imported(self) -> None:
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        for name in ('json', 'specreds_cinder'):
+            (directory / f'{name}.py').write_text('raise SystemExit("imported")')
+        for *command, option, module in (client.COMMAND, sweep_process.COMMAND):
+            self.assertEqual('-m', option)
+            done = subprocess.run([*command, '-c', f'import json, {module}'], cwd=directory,
+                                  capture_output=True, text=True)
+            self.assertEqual((0, ''), (done.returncode, done.stdout), done.stderr)
 
 
 class WatchesTest(testtools.TestCase):
