@@ -140,7 +140,7 @@ MUTATIONS = (
              'self._lengthen(addresses)', 'pass',
              f'{_UNIT}.test_fence.FenceTest.test_close_prolongs_an_existing_entry'),
     Mutation('no-second-sweep', f'{_SUPERPOSITION}/protocol/collapse.py',
-             'report, record = self._sweep_renewed(record, thorough=True)',
+             'report = self._sweep_renewed(renewal, thorough=True)',
              'report = sweep.SweepReport(False, None, 0, 0.0)',
              f'{_FUNCTIONAL}.test_fence.FenceTest.test_write_before_the_fence_is_late_dirty'),
     Mutation('long-sweep-taken-for-interrupted', f'{_SUPERPOSITION}/sweep.py',

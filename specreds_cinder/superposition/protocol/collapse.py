@@ -75,15 +75,12 @@ class Collapse(end.Ending):
             return sweep.Sweeper(self.cluster, record, thorough=thorough,
                                  settings=self.settings, renew=renew).run()
 
-    def _sweep_renewed(self, record: records.Record, *, thorough: bool
-                       ) -> tuple[sweep.SweepReport, records.Record]:
-        """Sweep for a decision, and return the record as well, which is renewed meanwhile.
+    def _sweep_renewed(self, renewal: renewals.Renewal, *, thorough: bool) -> sweep.SweepReport:
+        """Sweep for a decision, whose record is renewed meanwhile.
 
         :raises RecordChanged: another controller has changed the record: this one must not decide
         """
-        renewal = renewals.Renewal(self.store, record, self.settings.stale_after_s)
-        report = self._sweep(record, thorough=thorough, renew=renewal.renew)
-        return report, renewal.record
+        return self._sweep(renewal.record, thorough=thorough, renew=renewal.renew)
 
     def collapse(self, record: records.Record, promote: bool = True,
                  backup: backups.Durability | None = None) -> CollapseReport:
@@ -190,8 +187,10 @@ class Collapse(end.Ending):
     def _decide(self, record: records.Record, clients: frozenset[str], *,
                 resumed: bool, decide: bool) -> CollapseReport:
         first = sweep.SweepReport(False, None, 0, 0.0)
+        renewal = renewals.Renewal(self.store, record, self.settings.stale_after_s)
         if decide:
-            first, record = self._sweep_renewed(record, thorough=False)
+            first = self._sweep_renewed(renewal, thorough=False)
+        record = renewal.record
         if first.dirty and not (resumed and self._was_fenced(record)):
             LOG.info('superposition %s is dirty, deciding for the primary: %s', record.id,
                      first.first)
@@ -208,10 +207,12 @@ class Collapse(end.Ending):
             with trace.span('fence', record.id):
                 self.fence.close(clients)
             closed = time.monotonic()
+            renewal.renew()
             # Before the sweep: any client that has the lock after this is among those that the
             # sweep is followed by a look at.
             self._latch(record)
-            second, record = self._behind_fence(record, known)
+            second = self._behind_fence(renewal, known)
+            record = renewal.record
             report = CollapseReport(
                 states.LATE_DIRTY if second.dirty else states.PROMOTED, first, second,
                 fence_s=closed - fencing, window_s=closed - swept)
@@ -252,25 +253,24 @@ class Collapse(end.Ending):
             outcome=states.LATE_DIRTY if late else None))
         return report if late else dataclasses.replace(report, outcome=states.PREPARED)
 
-    def _behind_fence(self, record: records.Record, known: set[str]
-                      ) -> tuple[sweep.SweepReport, records.Record]:
+    def _behind_fence(self, renewal: renewals.Renewal, known: set[str]) -> sweep.SweepReport:
         """Sweep until no client of the primary was outside the fence before the sweep began.
 
         :param known: the fenced clients; clients that are fenced here are added
         """
         before = frozenset(known)
         for _ in range(_FENCE_ROUNDS):
-            report, record = self._sweep_renewed(record, thorough=True)
-            clients = self._primary(record, attended=True)
+            report = self._sweep_renewed(renewal, thorough=True)
+            clients = self._primary(renewal.record, attended=True)
             # Also if the report is dirty: a newcomer would write beside the primary that is
             # started again.
             if clients <= known:
-                return report, record
+                return report
             known |= clients
-            record = self._fencing(record, tuple(sorted(known)))
+            renewal.record = self._fencing(renewal.record, tuple(sorted(known)))
             self.fence.close(clients)
         raise errors.ClusterError(
-            f'new clients keep opening the volumes of superposition {record.id}: '
+            f'new clients keep opening the volumes of superposition {renewal.record.id}: '
             f'{", ".join(sorted(known - before))}')
 
     def _latch(self, record: records.Record) -> None:

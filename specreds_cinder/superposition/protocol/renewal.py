@@ -14,12 +14,13 @@ _PARTS = 12
 class Renewal:
     """Renews a record, so that no other controller takes its decision for interrupted.
 
-    Each renewal is a compare-and-swap. Of two controllers that decide all the same, the one that
-    was there first goes on: it renews the record that the other one has read before that one is
-    due. Where the first one has hung, it finds the record changed, and gives up.
+    One for a whole decision. Each renewal is a compare-and-swap. Of two controllers that decide
+    all the same, the one that was there first goes on: it renews the record that the other one has
+    read before that one is due. Where the first one has hung, it finds the record changed, and
+    gives up.
 
     :param stale_after_s: seconds without a change after which a decision counts as interrupted
-    :ivar record: the record as it was last written
+    :ivar record: the record as it was last written, which the decision may change as well
     """
 
     def __init__(self, store: stores.Store, record: records.Record, stale_after_s: float) -> None:

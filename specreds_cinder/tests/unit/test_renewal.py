@@ -123,6 +123,28 @@ class SlowSweepTest(RenewalTestCase):
         self.assertEqual(6, self.batches)
         self.assertLess(max(self.unchanged), _STALE_S)
 
+    def test_second_controller_does_not_overtake_the_first_one_at_its_fence(self) -> None:
+        second: list[renewal.Renewal] = []
+
+        def begin() -> None:
+            # Shortly after the last renewal before the fence.
+            self.now += 1
+            second.append(renewal.Renewal(self.store, self.stored, _STALE_S))
+
+        def close(_clients: object) -> None:
+            begin()
+            # Ceph takes its time.
+            self.now += 4.5
+        self.step.fence.close.side_effect = close
+        self.step._latch.side_effect = lambda _record: self.assertRaises(
+            errors.RecordChanged, self.renew_late, second[0])
+        self.assertEqual(states.PROMOTED, self.collapse())
+
+    def renew_late(self, second: renewal.Renewal) -> None:
+        """Renew when another controller that began during the fence is due."""
+        self.now += 0.5
+        second.renew()
+
     def test_overtaken_controller_does_not_fence(self) -> None:
         self.meanwhile[2] = self.overtake
         self.assertRaises(errors.RecordChanged, self.collapse)

@@ -138,9 +138,10 @@ class Volumes:
         if answer['outcome'] is not None:
             return str(answer['outcome'])
         shown = self._show(superposition_id, sizes='0')
-        if shown is None:
+        if shown is None or shown['state'] == states.ABORTING and shown['outcome'] == 'aborted':
             return 'gone'
-        if shown['outcome'] is not None:
+        # Of several that are decided together, one has an outcome before the others.
+        if shown['outcome'] is not None and shown['state'] != states.COLLAPSING:
             return str(shown['outcome'])
         raise exception.Unreachable(f'superposition {superposition_id} is {shown["state"]}: '
                                     f'Cinder has not decided yet')

@@ -232,6 +232,17 @@ class VolumesTest(base.ServiceTest):
         self.session.fail('GET', f'{_BASE}/s1', 404)
         self.assertEqual('gone', self.volumes.collapse('s1'))
 
+    def test_outcome_of_a_slow_collapse_counts_once_it_is_final(self) -> None:
+        self.session.answer('POST', f'{_BASE}/s1/collapse',
+                            {'collapse': {'outcome': None, 'state': 'collapsing'}}, status=202)
+        self.session.answer('GET', f'{_BASE}/s1', {
+            'superposition': _shown('collapsing', outcome='late-dirty')})
+        self.raised(exception.Unreachable, self.volumes.collapse, 's1')
+        # An operator has ended it meanwhile.
+        self.session.answer('GET', f'{_BASE}/s1', {
+            'superposition': _shown('aborting', outcome='aborted')})
+        self.assertEqual('gone', self.volumes.collapse('s1'))
+
     def test_drop_of_a_decided_superposition_is_refused(self) -> None:
         self.session.answer('DELETE', f'{_BASE}/s1', None, status=204)
         self.volumes.drop('s1')
