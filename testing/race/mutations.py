@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Protocols that are broken on purpose, and a race that each of them loses."""
 
+from collections.abc import Callable
 import time
 from unittest import mock
 
@@ -25,10 +26,10 @@ _TORRENT_S = 0.1
 class NoSecondSweep(superposition.Protocol):
     """Assumes that nothing was written between the first sweep and the fence."""
 
-    def _sweep(self, record: superposition.Record, *,
-               thorough: bool) -> superposition.SweepReport:
+    def _sweep(self, record: superposition.Record, *, thorough: bool,
+               renew: Callable[[], None] = lambda: None) -> superposition.SweepReport:
         if not thorough:
-            return super()._sweep(record, thorough=False)
+            return super()._sweep(record, thorough=False, renew=renew)
         with trace.span('sweep', record.id):
             return superposition.SweepReport(False, None, 0, 0.0)
 
@@ -43,12 +44,12 @@ class HastySecondSweep(superposition.Protocol):
     def _latch(self, record: superposition.Record) -> None:
         pass
 
-    def _sweep(self, record: superposition.Record, *,
-               thorough: bool) -> superposition.SweepReport:
+    def _sweep(self, record: superposition.Record, *, thorough: bool,
+               renew: Callable[[], None] = lambda: None) -> superposition.SweepReport:
         if not thorough:
-            return super()._sweep(record, thorough=False)
+            return super()._sweep(record, thorough=False, renew=renew)
         with mock.patch.object(sweep, '_BATCH', 1):
-            return super()._sweep(record, thorough=False)
+            return super()._sweep(record, thorough=False, renew=renew)
 
 
 class _HastyFence(fence.Fence):

@@ -138,7 +138,8 @@ class Volumes:
         if answer['outcome'] is not None:
             return str(answer['outcome'])
         shown = self._show(superposition_id, sizes='0')
-        if shown is None or shown['state'] == states.ABORTING and shown['outcome'] == 'aborted':
+        if shown is None or (shown['state'], shown['outcome']) == (
+                states.ABORTING, states.ABORTED):
             return 'gone'
         # Of several that are decided together, one has an outcome before the others.
         if shown['outcome'] is not None and shown['state'] != states.COLLAPSING:
