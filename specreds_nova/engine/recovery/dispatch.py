@@ -30,6 +30,9 @@ _TOLD = 15.0
 _HELD = 2.0
 # Seconds by which the clocks of two engines may differ.
 _APART = 5.0
+# States in which only the host of a server can have anything of it, so that Nova deletes a server
+# without its host as it deletes one that runs.
+_ITS_HOST_ALONE = ('SHUTOFF', 'ERROR', 'PAUSED', 'SUSPENDED', 'RESCUE', 'SHELVED')
 
 Why = Sequence[Mapping[str, Any]]
 FactsOf = Callable[[str, Mapping[str, Any] | None], gates.Facts]
@@ -325,10 +328,12 @@ class Dispatcher:
 def _before_its_deletion(server: model.Server) -> model.Server:
     """Return a server as the gates are to judge it.
 
-    A deletion does not shut them, whether the server runs or not: it would be left to a dead host,
-    unless a recovery has Nova carry it out.
+    A deletion does not shut them, in whichever state a user has deleted the server: it would be
+    left to a dead host, unless a recovery has Nova carry it out. Of a server that is being built,
+    the host may still connect volumes; one whose resize is not confirmed is also on another host,
+    which Nova asks first.
     """
     if not server.deleting:
         return server
-    status = 'ACTIVE' if server.status == 'SHUTOFF' else server.status
+    status = 'ACTIVE' if server.status in _ITS_HOST_ALONE else server.status
     return dataclasses.replace(server, status=status, task=None)

@@ -50,14 +50,16 @@ class DispatcherTest(_DispatcherTest):
         self.assertEqual((model.SUSPECTED, _WHY), (host.state, host.why))
         self.assertEqual(2, self.work.begin.call_count)
 
-    @ddt.data('ACTIVE', 'SHUTOFF')
+    @ddt.data('ACTIVE', 'SHUTOFF', 'ERROR', 'PAUSED', 'SUSPENDED', 'RESCUE', 'SHELVED')
     def test_deletion_that_a_dead_host_leaves_gets_a_recovery(self, status: str) -> None:
         unprotected = {'HA_Enabled': 'false'}
         self.compute.servers.return_value = [
             base.make_server('a', task='deleting', status=status),
-            base.make_server('b', task='deleting', status='ERROR'),
+            base.make_server('b', task='deleting', status='BUILD'),
             base.make_server('c', task='deleting', metadata=unprotected),
-            base.make_server('d', task='soft-deleting')]
+            base.make_server('d', task='soft-deleting'),
+            base.make_server('e', task='deleting', status='VERIFY_RESIZE'),
+            base.make_server('f', status='PAUSED')]
         self.dispatcher.suspect('h1', _WHY)
         self.assertEqual(['a'], self._created())
 

@@ -82,8 +82,9 @@ class TenantTest(base.RecoveryTest):
         self.assertEqual(verdict.EVACUATE, decision.kind)
         self.volumes.drop.assert_called_with('sp')
 
-    def test_deletion_does_not_keep_the_primary_from_its_fence(self) -> None:
-        self.shows(task='deleting')
+    @ddt.data('ACTIVE', 'SHUTOFF', 'ERROR', 'PAUSED', 'SUSPENDED', 'RESCUE', 'SHELVED')
+    def test_deletion_does_not_keep_the_primary_from_its_fence(self, status: str) -> None:
+        self.shows(task='deleting', status=status)
         self.assertIsNone(tenant.objection(self.run_))
         self.suspects.is_well.return_value = True
         self.assertEqual((verdict.PRIMARY, 'h1 is well'), tenant.objection(self.run_))
