@@ -88,6 +88,12 @@ class Compute(Protocol):
         :raises exception.Refused: Nova refuses
         """
 
+    def pause(self, server_id: str) -> None:
+        """Have Nova pause a server.
+
+        :raises exception.Refused: Nova refuses
+        """
+
     def delete(self, server_id: str) -> None:
         """Have Nova delete a server. May be repeated, also if the server is gone.
 

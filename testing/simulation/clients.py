@@ -225,6 +225,12 @@ class Compute:
         """Stop a server for its owner."""
         self._line.call('nova', 'stop', lambda: self._cloud.stop(server_id))
 
+    def pause(self, server_id: str) -> None:
+        """Pause a server."""
+        def act() -> None:
+            self._server(server_id).status = 'PAUSED'
+        self._line.call('nova', 'pause', act)
+
     def delete(self, server_id: str) -> None:
         """Delete a server for its owner."""
         def act() -> None:

@@ -204,6 +204,10 @@ class Compute:
         """Have Nova stop a server."""
         self._act(server_id, {'os-stop': None})
 
+    def pause(self, server_id: str) -> None:
+        """Have Nova pause a server."""
+        self._act(server_id, {'pause': None})
+
     def delete(self, server_id: str) -> None:
         """Have Nova delete a server at once, whatever ``reclaim_instance_interval`` says."""
         try:

@@ -89,7 +89,7 @@ class _Evacuation:
             moved = server.host != self._source and server.task is None
             if moved and not self._stopped(server):
                 self._detail['host'] = server.host
-                pending.stop_if_requested(run, server, self._detail)
+                pending.fulfill(run, server, self._detail)
                 return None
             if run.now >= until:
                 return verdicts.StepVerdict(
@@ -286,7 +286,7 @@ class _Evacuation:
                     self._times -= 1
                     return
             self._claimed = None
-            pending.note_stop(run, server)
+            pending.note(run, server)
             if not as_it_is:
                 compute.reset(server.id)
             compute.evacuate(server.id, host, force)

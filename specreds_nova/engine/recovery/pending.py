@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops that users have requested of a failed host, which the engine has Nova fulfill elsewhere.
+"""States of servers that an evacuation does not keep, and that the engine restores after it.
 
-The server is made active for its evacuation. The record of the recovery has the stop before that:
-another engine may have to continue.
+A user may have had a server of a failed host stopped or paused, or may have asked that host for a
+stop. Nova evacuates only servers that are active, stopped or in error, and only active ones
+without a task from the host. So the server is made active for its evacuation. The record of the
+recovery has what is due afterwards before that: another engine may have to continue.
 """
 
 from typing import Any
@@ -14,41 +16,56 @@ from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
 
 _REQUEST = 'request'
-_STOP, _STOPPED = 'stop', 'stopped'
+_STOP, _PAUSE = 'stop', 'pause'
+# By what is due, what is recorded when the engine has asked for it.
+_DONE = {_STOP: 'stopped', _PAUSE: 'paused'}
+# By the status that a user has seen, what is due. A saved memory is lost with its host, so that a
+# suspended server cannot be resumed, and is stopped; a shelved one is stopped already.
+_KEPT = {'PAUSED': _PAUSE, 'SUSPENDED': _STOP, 'SHELVED': _STOP}
 
 
-def note_stop(run: runs.Run, server: model.Server) -> None:
-    """Record that a user wants a server stopped, before a reset makes it active."""
-    if _stop_is_due(run) or not (server.task == tenant.STOPPING or (
-            server.task and server.status == tenant.STOPPED)):
-        return
-    if not run.insist(run.context.compute.stopped_by_itself, server.id):
-        _record(run, _STOP)
+def note(run: runs.Run, server: model.Server) -> None:
+    """Record what is due after an evacuation, before a reset makes the server active."""
+    due = _due(run)
+    wanted = _KEPT.get(server.status)
+    if wanted is None and due != _STOP and _is_stopping(server):
+        by_itself = run.insist(run.context.compute.stopped_by_itself, server.id)
+        wanted = None if by_itself else _STOP
+    if wanted not in (None, due):
+        _record(run, wanted)
 
 
-def stop_if_requested(run: runs.Run, server: model.Server, detail: dict[str, Any]) -> None:
-    """Stop an evacuated server if a user has asked for that before its evacuation.
+def fulfill(run: runs.Run, server: model.Server, detail: dict[str, Any]) -> None:
+    """Stop or pause an evacuated server if that is due.
 
     A user may start it afterwards: it is stopped once.
     """
-    if not _stop_is_due(run):
+    due = _due(run)
+    if due is None:
         return
     if server.status == 'ACTIVE':
+        compute = run.context.compute
         try:
-            run.insist(run.context.compute.stop, server.id)
+            run.insist(compute.stop if due == _STOP else compute.pause, server.id)
         except exception.Refused as exc:
             detail['refused'] = str(exc)
-    _record(run, _STOPPED)
+    _record(run, _DONE[due])
 
 
-def _stop_is_due(run: runs.Run) -> bool:
-    """Return whether a user wants the server stopped, and the engine has not done that."""
-    recorded = [step.detail[_REQUEST] for step in run.recovery.steps
+def _is_stopping(server: model.Server) -> bool:
+    """Return whether the request that Nova is to drop stops a server, or is of a stopped one."""
+    return server.task == tenant.STOPPING or (
+        server.task is not None and server.status == tenant.STOPPED)
+
+
+def _due(run: runs.Run) -> str | None:
+    """Return what the engine has still to do after an evacuation; None for nothing."""
+    recorded = [str(step.detail[_REQUEST]) for step in run.recovery.steps
                 if step.name == timeline.PENDING and _REQUEST in step.detail]
-    return recorded[-1:] == [_STOP]
+    return recorded[-1] if recorded and recorded[-1] in _DONE else None
 
 
-def _record(run: runs.Run, request: str) -> None:
+def _record(run: runs.Run, request: str | None) -> None:
     with run.step(timeline.PENDING, reads=True) as recorded:
         recorded[_REQUEST] = request
     run.flush()

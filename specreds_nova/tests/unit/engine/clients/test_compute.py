@@ -378,8 +378,9 @@ class ComputeTest(base.ServiceTest):
         self.compute.reset('a')
         self.compute.reboot('a')
         self.compute.stop('a')
+        self.compute.pause('a')
         self.assertEqual([{'os-resetState': {'state': 'active'}}, {'reboot': {'type': 'HARD'}},
-                          {'os-stop': None}],
+                          {'os-stop': None}, {'pause': None}],
                          [body for _, _, body in self.session.calls])
 
     def test_destination_of_a_running_evacuation(self) -> None:

@@ -4,6 +4,8 @@
 import dataclasses
 from typing import Any
 
+import ddt
+
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import evacuation
@@ -12,6 +14,7 @@ from specreds_nova.engine.recovery import sequence
 from specreds_nova.tests.unit.engine.recovery import base
 
 
+@ddt.ddt
 class PendingTest(base.CommittedTest):
     """Requests that Nova has taken for a host that cannot fulfill them."""
 
@@ -19,8 +22,8 @@ class PendingTest(base.CommittedTest):
         super().setUp()
         self.compute.evacuation.return_value = None
 
-    def _evacuate(self, task: str, status: str = 'ACTIVE') -> None:
-        """Evacuate a server that has a task which no evacuation has given it."""
+    def _evacuate(self, task: str | None, status: str = 'ACTIVE') -> None:
+        """Evacuate a server whose task, if it has one, no evacuation has given it."""
         self.compute.reset.reset_mock()
         self.compute.evacuate.reset_mock()
         self.compute.server.side_effect = lambda name: base.make_server(
@@ -64,6 +67,40 @@ class PendingTest(base.CommittedTest):
             self.compute.evacuate.side_effect = evacuate
             self._evacuate(task, status)
             self.assertEqual(stopped, self.compute.stop.called)
+
+    @ddt.data(('PAUSED', None, 'pause'), ('PAUSED', 'shelving', 'pause'),
+              ('SUSPENDED', None, 'stop'), ('SUSPENDED', 'shelving', 'stop'),
+              ('SHELVED', None, 'stop'), ('ERROR', None, None))
+    @ddt.unpack
+    def test_server_that_nova_does_not_evacuate_as_it_is_does_not_run_afterwards(
+            self, status: str, task: str | None, request: str | None) -> None:
+        self.compute.stopped_by_itself.return_value = False
+
+        def evacuate(*_: Any) -> None:
+            self.compute.reset.assert_called_once_with('a')
+            self.compute.server.side_effect = lambda name: base.make_server(name, host='h2')
+        self.compute.evacuate.side_effect = evacuate
+        self._evacuate(task, status)
+        self.assertEqual([request] if request else [], [
+            call for call in ('pause', 'stop') if getattr(self.compute, call).called])
+        # A user may have it run on its new host.
+        self.compute.server.side_effect = lambda name: base.make_server(name, host='h3')
+        taken_over = self.store.take_over(self.recovery.id, 'e2')
+        evacuation.evacuate(runs.Run(self.context, taken_over), 'h2', {})
+        self.assertLessEqual(self.compute.pause.call_count + self.compute.stop.call_count, 1)
+
+    def test_paused_server_that_a_user_stops_is_stopped(self) -> None:
+        self.compute.stopped_by_itself.return_value = False
+        # Its first evacuation fails, and a user stops it before the second one.
+        shown = [base.make_server('a', task='powering-off'), base.make_server('a', host='h2')]
+
+        def evacuate(*_: Any) -> None:
+            server = shown.pop(0)
+            self.compute.server.side_effect = lambda name: server
+        self.compute.evacuate.side_effect = evacuate
+        self._evacuate(None, 'PAUSED')
+        self.compute.stop.assert_called_once_with('a')
+        self.compute.pause.assert_not_called()
 
     def test_stop_is_not_forgotten_if_the_engine_dies_after_the_reset(self) -> None:
         self.compute.stopped_by_itself.return_value = False
