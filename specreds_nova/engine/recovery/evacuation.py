@@ -184,8 +184,8 @@ class _Evacuation:
         self._looked = run.now
         moving = run.insist(run.context.compute.evacuation, server.id)
         if moving is None:
-            return (run.now >= self._uncertain and tenant.left_to_host(server)
-                    and self._lost(self._source))
+            return (run.now >= self._uncertain and server.host == self._source
+                    and tenant.left_to_host(server) and self._lost(self._source))
         host = moving.host
         if not self._lost(host):
             return self._dropped(moving, server) or self._backup_serves(host)

@@ -45,6 +45,18 @@ class PendingTest(base.CommittedTest):
             self._evacuate(task)
             self.compute.reset.assert_not_called()
 
+    def test_request_to_the_new_host_is_left(self) -> None:
+        looks = 0
+
+        def server(name: str) -> model.Server:
+            nonlocal looks
+            looks += 1
+            return base.make_server(name, host='h2', task='rebooting' if looks < 20 else None)
+        self.compute.server.side_effect = server
+        evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {})
+        self.assertGreaterEqual(looks, 20)
+        self.compute.reset.assert_not_called()
+
     def test_request_to_a_host_that_is_heard_is_left(self) -> None:
         self.suspects.suspected.side_effect = None
         self.suspects.suspected.return_value = False
