@@ -91,6 +91,10 @@ ACTIONS = (
             f'{_OPERATIONS}.RefuseTest.test_refused_operation_keeps_the_state_of_the_server')),
     Action('rescue', _SPARED, _DROPPED, 'waits for the merge',
            (_ENDED, _EVACUATED, f'{_OPERATIONS}.OpenTest.test_rescue_waits_for_the_merge')),
+    Action('change of the password', 'works; the recovery continues', _DROPPED, _UNTESTED,
+           (f'{_TENANT}.test_what_no_user_asks_for_does_not', _EVACUATED,
+            'specreds_nova.tests.unit.engine.recovery.test_pending.PendingTest.'
+            'test_request_that_the_failed_host_has_not_taken_does_not_keep_the_server_there')),
     Action('live migration', 'works, except to the host of the backup; the recovery ends', _BUSY,
            _LATER,
            (f'{_TENANTS}.test_live_migrated_server_serves_on_its_new_host', _EVACUATED,

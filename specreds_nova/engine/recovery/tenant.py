@@ -33,7 +33,8 @@ STOPPING = 'powering-off'
 # queue after the server was evacuated: Nova's manager and, for all but reboots and snapshots, this
 # plug-in's driver look at the server first (specreds_nova.virt.unmerged.dropped_requests). Nova
 # would do other ones to the server on its new host.
-_OF_ITS_HOST = ('reboot', 'image_', STOPPING, 'pausing', 'suspending', 'shelving', 'rescuing')
+_OF_ITS_HOST = ('reboot', 'image_', STOPPING, 'pausing', 'suspending', 'shelving', 'rescuing',
+                'updating_password')
 # A server that is shelved already.
 _OFFLOADING = 'shelving_offloading'
 # States of a server that no user has requested.

@@ -11,6 +11,7 @@ pause       removes the task that the server has on its new host
 suspend     puts the server into ERROR, as its domain is missing
 shelve      unbinds the ports of a server that boots from a volume, and removes its allocations
 rescue      starts a rescue guest, or puts the server into ERROR
+password    removes the task that the server has on its new host, if its guest still runs here
 =========== ======================================================================================
 
 So the driver refuses them if the database has the server on another host or, but for a stop, with
@@ -32,7 +33,8 @@ import nova.conf
 CONF = nova.conf.CONF
 
 # Nova expects exactly these in the database while it fulfills the request.
-_TASKS = (task_states.PAUSING, task_states.SUSPENDING, task_states.SHELVING, task_states.RESCUING)
+_TASKS = (task_states.PAUSING, task_states.SUSPENDING, task_states.SHELVING, task_states.RESCUING,
+          task_states.UPDATING_PASSWORD)
 
 
 @contextlib.contextmanager

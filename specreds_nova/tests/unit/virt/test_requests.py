@@ -35,7 +35,7 @@ class RequestsTest(base.TestCase):
 
     @ddt.data('pause', 'suspend', 'shelve', 'resize', 'rebuild', 'rescue', 'live_migrate',
               'snapshot', 'snapshot_volume_backed', 'attach_interface',
-              'detach_interface', 'attach_volume', 'detach_volume', 'stop')
+              'detach_interface', 'attach_volume', 'detach_volume', 'stop', 'set_admin_password')
     def test_request_during_an_evacuation_is_refused(self, name: str) -> None:
         error = self.assertRaises(nova_exception.InstanceInvalidState, self.request, name)
         self.assertIn('task_state rebuilding', str(error))

@@ -33,7 +33,8 @@ class PendingTest(base.CommittedTest):
     def test_request_that_the_failed_host_has_not_taken_does_not_keep_the_server_there(
             self) -> None:
         for task in ('reboot_pending_hard', 'rebooting', 'powering-off', 'image_snapshot',
-                     'pausing', 'suspending', 'shelving', 'shelving_image_uploading', 'rescuing'):
+                     'pausing', 'suspending', 'shelving', 'shelving_image_uploading', 'rescuing',
+                     'updating_password'):
             self._evacuate(task)
             self.compute.reset.assert_called_with('a')
             self.compute.evacuate.assert_called_with('a', 'h2', False)

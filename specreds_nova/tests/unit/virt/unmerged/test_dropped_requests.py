@@ -10,6 +10,7 @@ from nova import exception as nova_exception
 from nova import objects
 from nova import safe_utils
 from nova.compute import manager
+from nova.compute import power_state
 from nova.virt.libvirt import driver as nova_driver
 import testtools
 
@@ -26,7 +27,8 @@ _SHELVE: Request = ('shelve_instance', 'shelving', 'power_off', ('image', True, 
 _SHELVE_WITH_VOLUMES: Request = (
     'shelve_offload_instance', 'shelving', 'power_off', (True, []))
 _RESCUE: Request = ('rescue_instance', 'rescuing', 'power_off', (None, None, True))
-_ALL = (_PAUSE, _SUSPEND, _SHELVE, _SHELVE_WITH_VOLUMES, _RESCUE)
+_PASSWORD: Request = ('set_admin_password', 'updating_password', 'set_admin_password', ('new',))
+_ALL = (_PAUSE, _SUSPEND, _SHELVE, _SHELVE_WITH_VOLUMES, _RESCUE, _PASSWORD)
 
 
 @ddt.ddt
@@ -53,6 +55,8 @@ class ManagerTest(testtools.TestCase):
                      '_get_power_state', '_terminate_volume_connections'):
             setattr(self.manager, name, mock.Mock())
         self.manager._get_power_off_values.return_value = 60, 10
+        # The guest still runs here. Without it, Nova itself refuses to set a password.
+        self.manager._get_power_state.return_value = power_state.RUNNING
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
         """Replace an attribute for the test."""
