@@ -35,6 +35,8 @@ class SweepProcessesTestCase(protocol_base.ProtocolTestCase):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
         self.patch(sweep, '_BATCH', _OBJECTS // 2)
+        # On a busy machine they take long to start, and a sweep does without them then.
+        self.patch(sweep_processes, '_START_S', 120.0)
         # The processes of each sweep, in the order of their shares.
         self.shares: list[list[int]] = []
         ask = sweep_process.Process.ask
