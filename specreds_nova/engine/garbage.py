@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often an engine looks for garbage: objects that only refer to each other.
+"""How often an engine looks for garbage, which is objects that refer only to each other.
 
-Each beat is an object, so that Python's default, a look after 700 objects, means 70 looks a second
-for an engine of 10,000 hosts, and now and then one at all that it knows of these hosts, during
-which no thread runs.
+Python looks after 700 new objects by default. Each beat is an object, so an engine of 10,000 hosts
+would look 70 times a second, and sometimes through everything that it knows of these hosts. No
+thread runs meanwhile.
 """
 
 import gc
 
-# Objects that are made, less those that are gone, until the next look.
+# New objects after which Python looks, less those that are gone.
 _BETWEEN_LOOKS = 50_000
 
 
 def collect_rarely() -> None:
-    """Look seldom from now on, and never at what there is now: an engine keeps that."""
+    """Make Python look for garbage rarely, and never among the objects that exist now."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_BETWEEN_LOOKS)
