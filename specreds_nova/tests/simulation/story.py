@@ -210,6 +210,10 @@ class Story:
                 wrong.append(f'{name} is seen on {seen}, not on {expected["where"]}')
             if 'where' in expected and server.host not in _listed(expected['where']):
                 wrong.append(f'{name} is known on {server.host}, not on {expected["where"]}')
+            if expected.get('stopped') and (seen or server.status != 'SHUTOFF'
+                                            or not self._cloud.hosts[server.host].alive):
+                wrong.append(f'{name} is {server.status}, known on {server.host} and seen on '
+                             f'{seen}: it is not stopped on a host that lives')
             if 'lives' in expected and server.lives > expected['lives']:
                 wrong.append(f'{name} has had {server.lives} lives')
             if len(server.volumes()) != expected.get('volumes', len(server.volumes())):

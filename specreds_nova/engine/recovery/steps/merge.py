@@ -3,7 +3,8 @@
 
 If the server's new host fails before it has begun to merge, the server can have another backup at
 once. A server has one recovery at a time, so this one ends, and the janitor begins that of the new
-host. If a merge has begun, this recovery has Nova evacuate the server.
+host. If a merge has begun, or the gates of servers refuse another backup, as of one that its user
+has stopped meanwhile, this recovery has Nova evacuate the server.
 """
 
 from typing import Any
@@ -12,6 +13,7 @@ from oslo_log import log as logging
 
 from specreds_cinder.superposition import states
 from specreds_nova.engine import exception
+from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import run as runs
@@ -47,14 +49,16 @@ def merge(run: runs.Run, adopted: verdicts.StepVerdict) -> verdicts.StepVerdict:
 
 
 def _makes_way(run: runs.Run, superposition: str) -> bool:
-    """Return whether the recovery of the server's new host is to begin."""
+    """Return whether the recovery of the server's new host is to begin, and will."""
     host = run.recovery.destination
     if (host is None or not run.context.suspects.suspected(host)
             or run.insist(run.context.volumes.state, superposition) != states.PROMOTED
             or not cleaning.failed(run, host)):
         return False
     server = run.insist(run.context.compute.server, run.recovery.server)
-    return server is not None and server.host == host and server.task is None
+    if server is None or server.host != host or server.task is not None:
+        return False
+    return not detection_conf.server_gates(run.context.options).reasons(server)
 
 
 def _second_failure(run: runs.Run, silent_since: float | None,

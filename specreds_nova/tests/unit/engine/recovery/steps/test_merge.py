@@ -70,6 +70,21 @@ class SecondFailureTest(base.RecoveryTest):
         self.compute.server.return_value = base.make_server('a', **values)
         self.assertEqual(11, self.merge()[0])
 
+    @ddt.data({'status': 'SHUTOFF'}, {'status': 'PAUSED'}, {'status': 'ERROR'},
+              {'metadata': {'specreds:protect': 'false'}}, {'locked': True})
+    def test_server_that_may_have_no_other_backup_is_evacuated(self, values: dict[str, Any]
+                                                               ) -> None:
+        self.compute.server.return_value = base.make_server('a', host='h2', **values)
+        self.context = self.make_context(evacuate_after=5.0, protect_locked_servers=False)
+        looks, evacuate = self.merge()
+        self.assertEqual(11, looks)
+        evacuate.assert_called()
+
+    def test_recovery_makes_way_for_a_paused_server_that_is_protected(self) -> None:
+        self.compute.server.return_value = base.make_server('a', host='h2', status='PAUSED')
+        self.context = self.make_context(protect_states=['active', 'paused'])
+        self.assertEqual(1, self.merge()[0])
+
     def test_recovery_does_not_make_way_while_the_new_host_is_well(self) -> None:
         self.suspects.suspected.return_value = False
         self.assertEqual(11, self.merge()[0])
