@@ -220,6 +220,11 @@ class Administrator:
         """Return whether Nova believes that a host's nova-compute is up."""
         return bool(self.service(host)['state'] == 'up')
 
+    def schedulable(self, host: str) -> bool:
+        """Return whether Nova places servers on a host: it is enabled there, and up."""
+        service = self.service(host)
+        return bool(service['status'] == 'enabled' and service['state'] == 'up')
+
     def enable(self, host: str, enabled: bool = True) -> None:
         """Enable or disable scheduling to a host."""
         self.compute.put(f'/os-services/{self.service(host)["id"]}', json={

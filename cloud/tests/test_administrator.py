@@ -46,3 +46,15 @@ class WaitTest(testtools.TestCase):
 
     def test_value_is_returned(self) -> None:
         self.assertEqual(7, self.administrator.wait_guest(self.server, 'it', lambda: 7))
+
+
+class SchedulableTest(testtools.TestCase):
+    """Nova's scheduler looks at both: whether a host is enabled, and whether it is up."""
+
+    def test_only_an_enabled_host_that_is_up_is_schedulable(self) -> None:
+        drill = administrator.Administrator(mock.create_autospec(clouds.Cloud, instance=True))
+        for status, state, schedulable in (('enabled', 'up', True), ('disabled', 'up', False),
+                                           ('enabled', 'down', False)):
+            with mock.patch.object(drill, 'service', return_value={
+                    'status': status, 'state': state}):
+                self.assertIs(schedulable, drill.schedulable('cn1'), f'{status} {state}')

@@ -73,6 +73,22 @@ class NovaTestCase(testtools.TestCase):
             self.wait(f'the network agent of {host.name} to be up',
                       functools.partial(self.drill.networked, host.name))
 
+    def restart_libvirt(self, recovery: drills.Recovery) -> None:
+        """Kill libvirt on the host of a backup, start it, and wait until Nova uses the host again.
+
+        nova-compute disables its host when it loses libvirt, and enables it again after it has
+        connected, neither of which anything waits for. The scheduler refuses the host meanwhile.
+        """
+        host = self.host(recovery.host)
+        host.kill_program(services.LIBVIRT)
+        self.wait(f'nova-compute to disable {host.name}',
+                  lambda: not self.drill.schedulable(host.name))
+        host.boot()
+        self.wait(f'nova-compute on {host.name} to use libvirt again',
+                  lambda: self.drill.status(recovery)['domain'])
+        self.wait(f'Nova to place servers on {host.name} again',
+                  functools.partial(self.drill.schedulable, host.name))
+
     # Servers
 
     def boot(self, host: str = PRIMARY, *, image: str = 'g1',
