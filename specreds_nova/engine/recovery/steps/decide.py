@@ -22,6 +22,9 @@ from specreds_nova.engine.recovery.steps import unseen
 LOG = logging.getLogger(__name__)
 
 _PAUSE = 0.2
+# Of a decision that is under way: the longest pause, and the share of the time that it takes so
+# far. A sweep of large volumes takes minutes.
+_LONGEST_PAUSE, _SHARE = 2.0, 0.2
 # Seconds that Cinder has for removing what was dropped, before it is left to finish alone.
 _DROPPING = 30.0
 # Refusals in a row, without a reason that shows in the state, after which there is no decision.
@@ -84,7 +87,7 @@ def collapse(run: runs.Run) -> verdicts.StepVerdict:
         return verdicts.StepVerdict(verdicts.AGAIN, 'there is nothing to decide on')
     with run.step(timeline.COLLAPSE) as detail:
         detail['superposition'] = superposition
-        refused = 0
+        refused, began = 0, run.now
         while True:
             try:
                 outcome = run.context.volumes.collapse(superposition)
@@ -108,7 +111,9 @@ def collapse(run: runs.Run) -> verdicts.StepVerdict:
                 if verdict is not None:
                     detail.update(outcome='none', why=verdict.why)
                     return verdict
-            run.pause(_PAUSE)
+                run.pause(_PAUSE)
+            else:
+                run.pause(min(max(_PAUSE, _SHARE * (run.now - began)), _LONGEST_PAUSE))
         detail['outcome'] = outcome
     return verdicts.StepVerdict(_KINDS[outcome])
 

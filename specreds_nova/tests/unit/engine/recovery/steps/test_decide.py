@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decision of Cinder whose outcome is unknown."""
+"""A decision of Cinder that takes long, or whose outcome is unknown."""
+
+import itertools
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
@@ -7,6 +9,48 @@ from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import decide
 from specreds_nova.tests.unit.engine.recovery import base
+
+
+class PendingTest(base.RecoveryTest):
+    """Cinder answers before it has decided."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspect()
+        self.recovery = self.make_recovery(
+            state=model.RACING, destination='h2', superposition='sp')
+        self.times: list[float] = []
+        self.end = 0.0
+
+    def collapse(self, _superposition: str) -> str:
+        """Note the time of a request; return the outcome once the sweep has ended."""
+        self.times.append(self.clock.now())
+        if self.clock.now() < self.end:
+            raise exception.Unreachable('Cinder has not decided yet')
+        return 'promoted'
+
+    def pauses(self, seconds: float, state: str = 'collapsing') -> list[float]:
+        """Have a decision take some time; return the pauses between the requests."""
+        self.end = self.clock.now() + seconds
+        self.volumes.collapse.side_effect = self.collapse
+        self.volumes.state.return_value = state
+        self.assertEqual(verdicts.StepVerdict(verdicts.PROMOTED),
+                         decide.collapse(runs.Run(self.context, self.recovery)))
+        return [round(later - earlier, 3)
+                for earlier, later in itertools.pairwise(self.times)]
+
+    def test_decision_within_a_second_is_asked_for_at_an_even_pace(self) -> None:
+        self.assertEqual([0.2] * 5, self.pauses(0.9))
+
+    def test_pauses_grow_while_cinder_sweeps(self) -> None:
+        pauses = self.pauses(60.0)
+        self.assertEqual(sorted(pauses), pauses)
+        self.assertEqual(2.0, pauses[-1])
+        self.assertLess(len(pauses), 60)
+
+    def test_pauses_do_not_grow_before_the_decision_has_begun(self) -> None:
+        # The primary may return at any moment.
+        self.assertEqual({0.2}, set(self.pauses(60.0, 'superposed')))
 
 
 class GoneTest(base.RecoveryTest):
