@@ -22,7 +22,6 @@ through a RabbitMQ if there is one.
 import dataclasses
 import gc
 import multiprocessing
-import struct
 import time
 from typing import Any
 
@@ -30,6 +29,7 @@ import numpy
 from oslo_config import cfg
 import oslo_messaging as messaging
 
+from bench import amqp_frames
 from bench import clock as clocks
 from bench import progress
 from bench import stats
@@ -55,8 +55,8 @@ _WARM_UP = 8.0
 _SLICE = 0.01
 # Among the numbers of hosts.
 _IS_ECHO, _IS_TICK = -1, -2
-# Bytes of the names and numbers in the frame that announces a message.
-_NAMES = 60
+# Of a connection to a broker; bytes of the names in the frame that announces a message.
+_CHANNEL, _NAMES = 1, 60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -357,10 +357,8 @@ def _body(host: int, number: int) -> bytes:
 def _delivered(body: bytes) -> bytes:
     """Return a message as the frames in which a broker sends it."""
     # Names of consumer, exchange and key, and the number of the message.
-    method = struct.pack('>HH', 60, 60) + bytes(_NAMES)
-    header = struct.pack('>HHQHB', 60, 0, len(body), 0x1000, 1)
-    return b''.join(struct.pack('>BHI', kind, 1, len(payload)) + payload + b'\xce'
-                    for kind, payload in ((1, method), (2, header), (3, body)))
+    return (amqp_frames.method(_CHANNEL, amqp_frames.DELIVER, bytes(_NAMES))
+            + amqp_frames.content(_CHANNEL, body))
 
 
 def _tick(monitor: monitors.Monitor, seconds: float) -> None:

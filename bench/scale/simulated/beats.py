@@ -12,6 +12,7 @@ import time
 
 import amqp
 
+from bench import amqp_frames
 from bench.scale.simulated import inventory as inventories
 from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import rabbit
@@ -22,12 +23,6 @@ _SAID = 3.0
 _TIMEOUT_MS = 60_000
 # A number whose place in an encoded beat can be found.
 _NUMBER = 1_234_567_890
-# Type, channel and size of a frame, and its end; class, weight, size and flags of a content.
-_FRAME, _END = struct.Struct('>BHI'), 0xCE
-_CONTENT, _HEADERS = struct.Struct('>HHQH'), struct.Struct('>BHIHHQHB')
-_CONTENT_OF = (60, 0)
-_METHOD, _HEADER, _BODY = 1, 2, 3
-_PUBLISH = (60, 40)
 
 # Backups that will be ready: when, and where.
 READY_AT: collections.deque[tuple[float, str, str]] = collections.deque()
@@ -92,10 +87,7 @@ class Sender:
                 self._bodies[host] = before, after
             before, after = self._bodies[host]
             body = before + str(number).encode() + after
-        size = len(body)
-        return b''.join((self._prefix, _HEADERS.pack(
-            _HEADER, self._channel, _CONTENT.size, *_CONTENT_OF, size, 0, _END), _FRAME.pack(
-                _BODY, self._channel, size), body, bytes((_END,))))
+        return self._prefix + amqp_frames.content(self._channel, body)
 
     def _body(self, host: str, number: int, ready: tuple[str, ...] = ()) -> bytes:
         return message.wrap('beat', {'beat': message.encode(message.Beat(
@@ -106,5 +98,6 @@ class Sender:
 def _method(channel: int) -> bytes:
     """Return the frame that names the exchange and the key of a message."""
     name = rabbit.EXCHANGE.encode()
-    method = struct.pack('>HHHB', *_PUBLISH, 0, len(name)) + name + b'\0\0'
-    return _FRAME.pack(_METHOD, channel, len(method)) + method + bytes((_END,))
+    # No ticket, an empty key, and no flags.
+    arguments = struct.pack('>HB', 0, len(name)) + name + b'\0\0'
+    return amqp_frames.method(channel, amqp_frames.PUBLISH, arguments)
