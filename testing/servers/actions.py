@@ -18,6 +18,7 @@ _REQUESTS = 'specreds_nova.tests.unit.virt.test_requests.RequestsTest'
 _EVACUATED = f'{_REQUESTS}.test_request_during_an_evacuation_is_refused'
 _FAILED_HOST = ('specreds_nova.tests.cloud.test_afterwards.TestBeforeTheMerge.'
                 'test_host_that_was_wrongly_suspected_refuses_a_reboot_and_a_detach')
+_CONSOLES = 'specreds_nova.tests.unit.virt.unmerged.test_consoles.ConsolesTest'
 _CLIENTS = 'specreds_nova.tests.unit.engine.clients'
 
 _SPARED = 'works; the recovery ends, the primary stays'
@@ -130,6 +131,21 @@ ACTIONS = (
             'specreds_nova.tests.unit.engine.recovery.test_pending.DeletionTest.'
             'test_deletion_is_repeated_once_the_host_is_down_for_nova',
             f'{_UNMERGED}.test_delete_ends_the_superposition')),
+    Action('console, console log',
+           'that of the primary, without an answer if its host is dead; the recovery continues',
+           'asked of the failed host, without an answer if that is dead',
+           f'{_WORKS}, by a new URL',
+           (f'{_TENANT}.test_nothing_was_asked',
+            f'{_REQUESTS}.test_console_during_an_evacuation_is_that_of_the_host_that_nova_names',
+            f'{_CONSOLES}.test_console_of_an_unmerged_server_is_shown',
+            f'{_CONSOLES}.test_console_log_of_an_unmerged_server_is_shown')),
+    Action('rename', 'works; the recovery continues', _WORKS, _UNTESTED,
+           (f'{_TENANT}.test_what_no_user_asks_for_does_not',
+            f'{_REQUESTS}.test_server_is_renamed_during_an_evacuation')),
+    Action('change of the metadata',
+           'works; the recovery continues, even if the server is not protected any more', _WORKS,
+           _UNTESTED, (f'{_TENANT}.test_what_no_user_asks_for_does_not',
+                       f'{_REQUESTS}.test_metadata_are_changed_during_an_evacuation')),
     Action('lock', 'works; the recovery continues', _UNTESTED, _UNTESTED,
            (f'{_TENANT}.test_what_no_user_asks_for_does_not',)),
     Action('host aggregates', 'count for the next destination', _UNTESTED, _UNTESTED,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova refuses requests for a server that it evacuates, which is how backups are adopted."""
+"""What Nova refuses, and what not, for a server that it evacuates: so are backups adopted."""
 
 import types
 from typing import Any
@@ -39,6 +39,26 @@ class RequestsTest(base.TestCase):
     def test_request_during_an_evacuation_is_refused(self, name: str) -> None:
         error = self.assertRaises(nova_exception.InstanceInvalidState, self.request, name)
         self.assertIn('task_state rebuilding', str(error))
+
+    @ddt.data('get_console_output', 'get_vnc_console', 'get_spice_console', 'get_serial_console')
+    def test_console_during_an_evacuation_is_that_of_the_host_that_nova_names(self, name: str
+                                                                              ) -> None:
+        self.api.compute_rpcapi = mock.MagicMock()
+        getattr(compute_api.API, name)(self.api, mock.Mock(), self.server, None)
+        [call] = getattr(self.api.compute_rpcapi, name).call_args_list
+        self.assertEqual(base.PRIMARY, call.kwargs['instance'].host)
+
+    def test_server_is_renamed_during_an_evacuation(self) -> None:
+        server = mock.Mock(host=base.PRIMARY, task_state='rebuilding')
+        compute_api.API.update_instance(self.api, mock.Mock(), server, {'display_name': 'other'})
+        server.save.assert_called_once_with()
+        self.assertEqual([], self.api.compute_rpcapi.mock_calls)
+
+    def test_metadata_are_changed_during_an_evacuation(self) -> None:
+        self.server.metadata, self.server.save = {'a': '1'}, mock.Mock()
+        compute_api.API.update_instance_metadata(self.api, mock.Mock(), self.server, {'b': '2'})
+        self.assertEqual({'a': '1', 'b': '2'}, self.server.metadata)
+        self.server.save.assert_called_once_with()
 
     def test_second_evacuation_is_not_refused_for_the_first(self) -> None:
         self.replace('nova.objects.Service.get_by_compute_host', mock.Mock())

@@ -21,7 +21,7 @@ from testing.simulation import settings
 from testing.simulation import store as stores
 
 
-def make_server(name: str, **values: Any) -> model.Server:
+def make_server(name: str, /, **values: Any) -> model.Server:
     """Return a server that may have a recovery."""
     return model.Server(**{
         'id': name, 'name': name, 'project': 'p', 'host': 'h1', 'status': 'ACTIVE', 'task': None,

@@ -68,7 +68,8 @@ class TenantTest(base.RecoveryTest):
 
     @ddt.data({'status': 'SHUTOFF'}, {'task': 'powering-off'}, {'task': 'rebooting'},
               {'task': 'reboot_started_hard'}, {'task': 'image_snapshot'}, {'status': 'ERROR'},
-              {'task': 'updating_password', 'status': 'PASSWORD'}, {'locked': True})
+              {'task': 'updating_password', 'status': 'PASSWORD'}, {'locked': True},
+              {'name': 'other'}, {'metadata': {'specreds:protect': 'false'}})
     def test_what_no_user_asks_for_does_not(self, values: dict[str, Any]) -> None:
         self.compute.stopped_by_itself.return_value = True
         self.shows(**values)
