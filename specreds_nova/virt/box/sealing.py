@@ -117,7 +117,7 @@ class Box:
         self._background.wait(backup_id)
 
     def open(self, context: Any, instance: Any, backup_id: str) -> dict[str, int]:
-        """Open the box: the switch first, then the network service. Idempotent.
+        """Open the box: the switch, and the network service meanwhile. Idempotent.
 
         :returns: time of each step since the beginning, in ms
         :raises errors.BoxNotFound: this host has no such box
@@ -127,15 +127,18 @@ class Box:
         if not plans and instance is not None and instance.get_network_info():
             raise errors.BoxNotFound(backup_id=backup_id)
         begun = time.monotonic()
-        with self._deciding:
-            self._opened.add(backup_id)
-            for plan in plans:
-                self._mechanism.open(plan)
-        timings = {'box_open': _elapsed(begun)}
-        threading.Thread(target=announce.repeat, args=(self._mechanism, plans),
-                         daemon=True).start()
         ports = [plan.port for plan in plans]
-        self._bindings.activate(context, ports)
+        with futures.ThreadPoolExecutor(1, 'activation') as executor:
+            # OVN lets nothing through before it; neither needs the other one.
+            activation = executor.submit(self._bindings.activate, context, ports)
+            with self._deciding:
+                self._opened.add(backup_id)
+                for plan in plans:
+                    self._mechanism.open(plan)
+            timings = {'box_open': _elapsed(begun)}
+            threading.Thread(target=announce.repeat, args=(self._mechanism, plans),
+                             daemon=True).start()
+            activation.result()
         self._bindings.delete_other_bindings(context, ports)
         timings['bindings'] = _elapsed(begun)
         for plan in plans:

@@ -4,6 +4,8 @@
 import threading
 from unittest import mock
 
+import fixtures
+
 from specreds_nova.tests.unit.virt.box import fakes
 from specreds_nova.tests.unit.virt.box import sealing_base
 from specreds_nova.virt.box import base
@@ -54,11 +56,18 @@ class TestSeal(sealing_base.SealingTestCase):
 
 class TestOpen(sealing_base.SealingTestCase):
 
-    def test_switch_is_opened_before_the_binding_moves(self) -> None:
+    def test_binding_moves_while_the_switch_is_opened(self) -> None:
         self.sealed()
-        self.bindings.activate.side_effect = lambda *_: self.mechanism.done.append('activate')
+        both = threading.Barrier(2, timeout=_TIMEOUT)
+        self.bindings.activate.side_effect = lambda *_: both.wait()
+        opened = self.mechanism.open
+
+        def wait_and_open(plan: plans.Plan) -> None:
+            both.wait()
+            opened(plan)
+        self.useFixture(fixtures.MockPatchObject(self.mechanism, 'open', wait_and_open))
         timings = self.box.open(mock.sentinel.context, self.instance, fakes.BACKUP_ID)
-        self.assertEqual(['open', 'activate', 'settle'], self.mechanism.done)
+        self.assertEqual(['open', 'settle'], self.mechanism.done)
         self.assertEqual({'box_open', 'bindings', 'box_settled'}, timings.keys())
         self.privileged['stop_services'].assert_called_once_with(fakes.PORT)
 
