@@ -31,6 +31,7 @@ from bench import stats
 from cloud import cloud as openstack_cloud
 from cloud import drill as drills
 from cloud import users
+from cloud.hosts import layout as hosts_layout
 from cloud.hosts import packets
 from cloud.hosts import services
 
@@ -120,7 +121,9 @@ class _Bench:
             time.sleep(_SETTLED)
             self.kill(server)
             superposition = drill.superpose(server)
-            with self._cloud.hosts.capture('tenant', seen, f'ether src {mac}'):
+            # On another host, ovn-controller still announces the dead guest.
+            with self._cloud.host(_BACKUP).capture(
+                    hosts_layout.TENANT, seen, f'outbound and ether src {mac}'):
                 began = time.monotonic()
                 recovery = drill.start(server, _BACKUP, superposition)
                 started = time.monotonic() - began
