@@ -78,7 +78,8 @@ def frames(plan: box_plan.Plan) -> list[bytes]:
                for subnet in plan.answered_ipv6 if subnet.addresses
                for target in _resolved(plan, subnet)]
     if addresses6:
-        result.append(_solicitation(mac))
+        source = ipaddress.IPv6Address(ipv6.link_local(plan.mac))
+        result += [_solicitation(mac, source), _solicitation(mac)]
     return result
 
 
@@ -128,13 +129,16 @@ def _neighbour_solicitation(mac: bytes, own: ipaddress.IPv6Address,
                    bytes(4) + other.packed + b'\x01\x01' + mac)
 
 
-def _solicitation(mac: bytes) -> bytes:
-    """Return a router solicitation from the unspecified address.
+def _solicitation(mac: bytes, source: ipaddress.IPv6Address = _UNSPECIFIED) -> bytes:
+    """Return a router solicitation.
 
-    The guest's link-local address need not be derived from its hardware address. Routers answer to
-    all nodes then, and such a frame has no option with a hardware address.
+    Port security drops one from the unspecified address, which Neutron permits for the detection
+    of duplicate addresses only, and passes one from the link-local address that is derived from
+    the hardware address. A guest without port security may have another one, and learns from the
+    answer to the unspecified address, which is for all nodes.
     """
-    return _icmpv6(mac, _UNSPECIFIED, _ALL_ROUTERS, _ROUTER_SOLICITATION, b'\x00' * 4)
+    option = b'' if source == _UNSPECIFIED else b'\x01\x01' + mac
+    return _icmpv6(mac, source, _ALL_ROUTERS, _ROUTER_SOLICITATION, bytes(4) + option)
 
 
 def _icmpv6(mac: bytes, source: ipaddress.IPv6Address, target: ipaddress.IPv6Address,

@@ -58,15 +58,17 @@ def bundle(flows: Iterable[str], frames: Iterable[bytes] = (),
     :param to_guest: sent to the guest after that
     """
     return '\n'.join(['flow delete', *(f'flow add {flow}' for flow in flows),
-                      *packets_out(frames), *_packets_in(to_guest), ''])
+                      *packets_out(frames), *packets_in(to_guest), ''])
 
 
 def packets_out(frames: Iterable[bytes]) -> list[str]:
+    """Return the commands that send frames of the guest through the patch."""
     return [f'packet-out in_port={GUEST} packet={frame.hex()} actions=output:{PATCH}'
             for frame in frames]
 
 
-def _packets_in(frames: Iterable[bytes]) -> list[str]:
+def packets_in(frames: Iterable[bytes]) -> list[str]:
+    """Return the commands that send frames to the guest."""
     return [f'packet-out in_port={PATCH} packet={frame.hex()} actions=output:{GUEST}'
             for frame in frames]
 

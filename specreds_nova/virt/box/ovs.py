@@ -159,7 +159,9 @@ class Ovs(base.Mechanism):
                         plan.bridge, plan.tap, ofport_request=flows.GUEST))
 
     def announce(self, plan: box_plan.Plan) -> None:
-        self._send(plan, '\n'.join([*flows.packets_out(announce.frames(plan)), '']))
+        # A guest that lost the withdrawal would keep a router that is gone for half an hour.
+        self._send(plan, '\n'.join([*flows.packets_out(announce.frames(plan)),
+                                    *flows.packets_in(announce.withdrawal(plan)), '']))
 
     def unplug(self, plan: box_plan.Plan) -> None:
         # Where os-vif makes the device, libvirt does not delete it, and in the kernel's datapath a

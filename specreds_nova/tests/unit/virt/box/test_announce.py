@@ -55,21 +55,29 @@ class TestFrames(testtools.TestCase):
 
     def test_ipv6_announcement_is_well_formed(self) -> None:
         frames = announce.frames(fakes.plan(fakes.subnet(**_V6)))[1:]
-        self.assertEqual([136, 133], [frame[54] for frame in frames])
+        self.assertEqual([136, 133, 133], [frame[54] for frame in frames])
         for frame in frames:
             length = int.from_bytes(frame[18:20], 'big')
             pseudo = frame[22:54] + length.to_bytes(4, 'big') + bytes([0, 0, 0, 58])
             self.assertEqual(0xffff, _sum(pseudo + frame[54:54 + length]))
         self.assertEqual(ipaddress.IPv6Address('2001:db8::50').packed, frames[0][62:78])
 
-    def test_solicitation_has_no_source_address(self) -> None:
+    def test_solicitation_passes_port_security(self) -> None:
+        # Neutron's firewalls and OVN drop one from the unspecified address.
+        solicitation = announce.frames(fakes.plan(fakes.subnet(**_V6)))[-2]
+        self.assertEqual(ipaddress.IPv6Address(ipv6.link_local(fakes.MAC)).packed,
+                         solicitation[22:38])
+        self.assertEqual(b'\1\1' + _MAC, solicitation[62:70])
+        self.assertEqual(16, int.from_bytes(solicitation[18:20], 'big'))
+
+    def test_solicitation_without_source_address_reaches_guests_with_another(self) -> None:
         solicitation = announce.frames(fakes.plan(fakes.subnet(**_V6)))[-1]
         self.assertEqual(ipaddress.IPv6Address('::').packed, solicitation[22:38])
         self.assertEqual(8, int.from_bytes(solicitation[18:20], 'big'))
 
     def test_addresses_that_the_box_answered_for_are_solicited(self) -> None:
         frames = announce.frames(fakes.plan(fakes.subnet_ipv6(), ipv6_served=True))[1:]
-        self.assertEqual([136, 135, 133], [frame[54] for frame in frames])
+        self.assertEqual([136, 135, 133, 133], [frame[54] for frame in frames])
         solicitation = frames[1]
         self.assertEqual(bytes.fromhex('3333ff000001'), solicitation[:6])
         self.assertEqual(ipaddress.IPv6Address(fakes.ADDRESS_IPV6).packed, solicitation[22:38])

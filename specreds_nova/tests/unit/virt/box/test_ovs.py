@@ -227,6 +227,15 @@ class TestOpen(_TestCase):
         self.assertTrue(commands.startswith('flow delete\nflow add '))
         self.assertIn('packet-out', commands)
 
+    def test_guest_is_told_again_that_the_box_is_no_router(self) -> None:
+        self.ovs.announce(fakes.plan(fakes.subnet_ipv6(), ipv6_served=True))
+        [call] = self.sent.mock_calls
+        self.assertEqual(1, call.args[1].count(f'actions=output:{flows.GUEST}'))
+        self.sent.reset_mock()
+        self.ovs.announce(self.plan)
+        [call] = self.sent.mock_calls
+        self.assertNotIn(f'actions=output:{flows.GUEST}', call.args[1])
+
     def test_dhcp_ends_before_the_bridge_switches(self) -> None:
         self.ovs.settle(self.plan)
         [commands] = self.database.transactions
