@@ -61,6 +61,16 @@ class TestPrivileged(testtools.TestCase):
             self.assertIn(line, lines)
         self.program.assert_called_once()
 
+    def test_box_with_ipv6_answers_as_a_router(self) -> None:
+        # A guest gives up the default route to a neighbour that denies that it is a router.
+        self.useFixture(fixtures.MockPatchObject(privileged, '_without_checksum_offload'))
+        call = mock.call('ip', 'netns', 'exec', f'specreds-{fakes.PORT}', 'sysctl', '-q', '-w',
+                         'net.ipv6.conf.box0.forwarding=1', process_input=None)
+        privileged.start_services(fakes.plan().to_json())
+        self.assertNotIn(call, self.executed.mock_calls)
+        privileged.start_services(fakes.plan(fakes.subnet_ipv6(), ipv6_served=True).to_json())
+        self.assertIn(call, self.executed.mock_calls)
+
     def test_metadata_is_served_over_ipv6_by_the_device(self) -> None:
         privileged.start_responder(fakes.PORT, 'x')
         privileged.start_responder(fakes.PORT, 'x', True)
