@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Backups of servers whose router is Neutron's, and whose addresses are made in each way.
+
+The router is on a host of its own, and users reach it from the network outside.
+"""
+
+from typing import Any
+
+from cloud import drill as drills
+from cloud.openstack import neutron
+from specreds_nova.tests.cloud import base as cloud_base
+from specreds_nova.tests.ipv6_stories import base
+
+
+class TestRouters(base.Ipv6TestCase):
+    """The box has the link-local address of the router, which the guest keeps."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        if not self.cloud.settings.dvr:
+            self.skipTest('the cloud has no routers; bring it up with --network dvr')
+        self.wait('the agent of routers', self._agent_alive)
+        self.outside = self.drill.network_id()
+        self.drill.network.put(f'/v2.0/networks/{self.outside}', json={
+            'network': {'router:external': True}})
+        self.add_client_address(base.CLIENT, base.OUTSIDE)
+        self.network: str = self.make('network')['id']
+
+    def make_router(self, mode: str) -> tuple[dict[str, Any], str]:
+        """Make a subnet behind a router of Neutron, to which the client has a route.
+
+        :param mode: how servers get their addresses, as Neutron calls it
+        :returns: the subnet, and the link-local address of its router
+        """
+        outside = self.make('subnet', network_id=self.outside, cidr=str(base.OUTSIDE),
+                            ip_version=6, gateway_ip=base.CLIENT, enable_dhcp=False)
+        subnet = self.make('subnet', network_id=self.network, cidr=str(base.SUBNET), ip_version=6,
+                           ipv6_ra_mode=mode, ipv6_address_mode=mode)
+        router = self.make('router', distributed=False, external_gateway_info={
+            'network_id': self.outside, 'external_fixed_ips': [{'subnet_id': outside['id']}]})
+        path = f'/v2.0/routers/{router["id"]}'
+        inner = {'subnet_id': subnet['id']}
+        added = self.drill.network.put(f'{path}/add_router_interface', json=inner).json()
+        self.addCleanup(self.drill.network.put, f'{path}/remove_router_interface', json=inner)
+        [gateway] = router['external_gateway_info']['external_fixed_ips']
+        self.wait('the router to answer', lambda: self.cloud.tenant.answers(
+            gateway['ip_address']))
+        route = [str(base.SUBNET), 'via', gateway['ip_address']]
+        self.cloud.tenant.run(['ip', '-6', 'route', 'add', *route])
+        self.addCleanup(self.cloud.tenant.run, ['ip', '-6', 'route', 'delete', *route])
+        port = self.drill.network.get(f'/v2.0/ports/{added["port_id"]}').json()['port']
+        return subnet, base.link_local(port['mac_address'])
+
+    def reboot_hard(self, server: drills.Server) -> None:
+        """Reboot a server hard, and wait until its new guest answers."""
+        before = self.who(server)
+        self.drill.act(server.id, 'reboot', {'type': 'HARD'})
+        self.drill.active(server.id)
+        self.wait_guest(server, 'a new guest', lambda: self.who_answers(server, before))
+
+    def who_answers(self, server: drills.Server, before: set[str]) -> bool:
+        """Return whether another guest answers a tenant than before."""
+        return self.reached_from_outside(server) and self.who(server) != before
+
+    def test_guest_keeps_the_router_of_advertised_addresses(self) -> None:
+        _, router = self.make_router('slaac')
+        self.check_recovery(self.boot_with(self.network), router=router)
+
+    def test_guest_has_its_address_by_dhcpv6(self) -> None:
+        _, router = self.make_router('dhcpv6-stateful')
+        server = self.boot_with(self.network)
+        recovery = self.check_recovery(server, router=router)
+        self.drill.merged(recovery)
+        # From the agent of the new host.
+        self.reboot_hard(server)
+
+    def _agent_alive(self) -> bool:
+        agents = self.drill.network.get('/v2.0/agents', params={
+            'binary': neutron.ROUTERS, 'host': cloud_base.OTHER}).json()['agents']
+        return any(agent['alive'] for agent in agents)
