@@ -203,10 +203,8 @@ class Writer:
 
     def _dvr(self) -> private.Conf:
         """What the agents of a host with distributed routers need beside the rest."""
-        # Routers that are not distributed are on one host, which dies in no test.
-        last = self._files.name == self._settings.host_names[-1]
-        return {'DEFAULT': {'agent_mode': 'dvr_snat' if last else 'dvr',
-                            'interface_driver': 'openvswitch',
+        # Only agents with the centralised part of routers have highly available ones.
+        return {'DEFAULT': {'agent_mode': 'dvr_snat', 'interface_driver': 'openvswitch',
                             # A proxy is a program of its own, which the hosts do not have.
                             'enable_metadata_proxy': 'false'},
                 'ovs': {'local_ip': str(self._files.tunnel.ip)},

@@ -27,6 +27,7 @@ DATABASE_FILE = 'conf.db'
 DATABASE_SOCKET = pathlib.Path('/run/openvswitch/db.sock')
 LIBVIRT_SOCKET = pathlib.Path('/run/libvirt/libvirt-sock')
 
+_PATH = '/usr/sbin:/usr/bin:/sbin:/bin'
 # Seconds from TERM to KILL: some services end slowly without a need.
 _STOP = 8
 
@@ -63,8 +64,10 @@ def _agent(files: hosts_layout.Layout) -> dict[str, processes.Program]:
     if not files.settings.ovn:
         names = {AGENT: neutron.AGENTS[0], **({ROUTERS: neutron.ROUTERS}
                                               if files.settings.dvr else {})}
+        # The agent of routers starts programs of Neutron, such as the one that watches keepalived.
         return {name: _program(str(layout.BIN / program), '--config-file',
-                               str(files.neutron_conf)) for name, program in names.items()}
+                               str(files.neutron_conf), PATH=f'{layout.BIN}:{_PATH}')
+                for name, program in names.items()}
     # OVN_RUNDIR is where ovn-controller creates its socket; no option names another place.
     return {CONTROLLER: _program('ovn-controller', f'unix:{DATABASE_SOCKET}', '--no-chdir',
                                  '--pidfile', *ovn.LOG, OVN_RUNDIR=str(DATABASE_SOCKET.parent))}

@@ -146,7 +146,7 @@ class ConfTest(base.HostsTestCase):
         settings = layout.Settings(hosts=3, network='dvr')
         self.write(settings)
         agents = self.read(self.files.neutron_conf)
-        self.assertEqual('dvr', agents['DEFAULT']['agent_mode'])
+        self.assertEqual('dvr_snat', agents['DEFAULT']['agent_mode'])
         self.assertEqual('true', agents['agent']['enable_distributed_routing'])
         self.assertEqual('true', agents['agent']['l2_population'])
         self.assertEqual('vxlan', agents['agent']['tunnel_types'])
