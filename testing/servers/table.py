@@ -98,11 +98,14 @@ ROWS = (
         'wired only after the promotion, so that a suspicion does not move the floating IP',
         'specreds_nova.tests.dvr_stories.test_routers.TestRouters.'
         'test_promoted_server_takes_its_floating_ip_along'),
-    Row('router', _NETWORK, 'ports behind a highly available router, or a router of OVN',
-        SPECULATIVE,
+    Row('router', _NETWORK, 'ports behind a highly available router (VRRP)', SPECULATIVE,
         'the box answers for the gateway with the hardware address that Neutron shows; the '
-        "failover of a router that was on the failed host is Neutron's or OVN's; no test with "
-        'either in a cloud',
+        "failover of a router whose active instance was on the failed host is keepalived's",
+        'specreds_nova.tests.dvr_stories.test_available.TestAvailable.'
+        'test_promoted_server_is_reached_at_its_floating_ip'),
+    Row('ovn-router', _NETWORK, 'ports behind a router of OVN', SPECULATIVE,
+        'the box answers for the gateway with the hardware address that Neutron shows; the '
+        "failover of a gateway that was on the failed host is OVN's; no test in a cloud",
         f'{_BOX}.test_bindings.TestBindings.test_hardware_addresses_of_neighbours_are_read'),
     Row('ipv6', _NETWORK, 'addresses of IPv6, alone or beside IPv4', SPECULATIVE,
         'answered in the box with box_ipv6, which is experimental; otherwise only after the '

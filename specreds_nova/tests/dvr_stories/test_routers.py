@@ -7,7 +7,6 @@ for it, on the network outside.
 
 from collections.abc import Iterator
 import contextlib
-import dataclasses
 import ipaddress
 import pathlib
 from typing import Any
@@ -21,25 +20,13 @@ from specreds_nova.tests.dvr_stories import base
 _GATEWAY = 'network:floatingip_agent_gateway'
 
 
-class TestRouters(base.TunnelsTestCase):
+class TestRouters(base.RouterTestCase):
     """The server has a floating IP."""
 
     def setUp(self) -> None:
         super().setUp()
-        self.wait_routers()
-        self.outside = self.drill.network_id()
-        self.drill.network.put(f'/v2.0/networks/{self.outside}', json={
-            'network': {'router:external': True}})
-        router = self.make('routers', name=self.name('router'), distributed=True,
-                           external_gateway_info={'network_id': self.outside})['id']
-        for action, call in (('add', self._now), ('remove', self.addCleanup)):
-            call(self.drill.network.put, f'/v2.0/routers/{router}/{action}_router_interface',
-                 json={'subnet_id': self.subnet})
-        self.guest_port = self.make_port()['id']
-        server = self.boot_behind(self.port(self.guest_port))
-        self.address = self.floating_ip(self.guest_port)
-        self.server = dataclasses.replace(server, address=self.address)
-        self.first = self.guest_name(self.server)
+        self.make_router(distributed=True)
+        self.boot_floating()
 
     def test_suspicion_does_not_move_the_floating_ip(self) -> None:
         with self.announcements() as file:
@@ -92,11 +79,6 @@ class TestRouters(base.TunnelsTestCase):
         self.drill.neutron.put(f'/v2.0/ports/{self.guest_port}', json={
             'port': {'binding:profile': profile}})
 
-    def floating_ip(self, port_id: str) -> str:
-        """Make a floating IP for a port, and return its address."""
-        made = self.make('floatingips', floating_network_id=self.outside, port_id=port_id)
-        return str(made['floating_ip_address'])
-
     def processed(self, host: str) -> None:
         """Wait until a host's part of the router has processed everything up to this call.
 
@@ -129,7 +111,3 @@ class TestRouters(base.TunnelsTestCase):
         sender = f'arp[14:4] = {int(ipaddress.IPv4Address(address)):#x}'
         return {str(port['binding:host_id']) for port in ports if packets.read(
             file, f'{sender} and ether src {port["mac_address"]}')}
-
-    @staticmethod
-    def _now(call: Any, *arguments: Any, **named: Any) -> None:
-        call(*arguments, **named)
