@@ -266,7 +266,10 @@ def ovn(files: hosts_layout.Layout) -> list[str]:
         return []
     keys = {'remote': ovn_central.connection(settings, ovn_central.SOUTHBOUND),
             'remote-probe-interval': ovn_central.PROBE_MS,
-            'encap-type': 'geneve', 'encap-ip': files.addresses[hosts_layout.CONTROL].ip,
+            # Tunnels of the userspace datapath begin at an address of one of its bridges.
+            'encap-type': 'geneve', 'encap-ip': files.tunnel.ip,
+            # Each host may have the gateway of a router.
+            'cms-options': 'enable-chassis-as-gw',
             'bridge-datapath-type': 'netdev',
             'bridge-mappings': f'{neutron.PHYSICAL_NETWORK}:{PHYSICAL_BRIDGE}'}
     return [f'external_ids:ovn-{key}="{value}"' for key, value in keys.items()]

@@ -307,7 +307,7 @@ class Host:
         self._vsctl('--may-exist', 'add-br', conf.PHYSICAL_BRIDGE, '--', 'set', 'Bridge',
                     conf.PHYSICAL_BRIDGE, 'datapath_type=netdev', '--', '--may-exist',
                     'add-port', conf.PHYSICAL_BRIDGE, hosts_layout.TENANT)
-        return not self.files.settings.dvr or self._tunnels_ready()
+        return not self.files.settings.tunnels or self._tunnels_ready()
 
     def _tunnels_ready(self) -> bool:
         """Set the address of the tunnels' end here, once the switch has made its device."""

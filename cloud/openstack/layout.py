@@ -179,6 +179,11 @@ class Settings(ports.Ports):
         return self.network == OVN
 
     @property
+    def tunnels(self) -> bool:
+        """Whether hosts have tunnels to each other."""
+        return self.network in (DVR, OVN)
+
+    @property
     def host_names(self) -> list[str]:
         """What the compute hosts are called."""
         return [f'cn{number}' for number in range(1, self.hosts + 1)]

@@ -28,12 +28,15 @@ _VLANS = '100:199'
 _ANYWHERE = '0.0.0.0/0'
 AGENTS = ('neutron-openvswitch-agent', 'ovn-controller')
 ROUTERS = 'neutron-l3-agent'
+# Neutron's plug-ins of routers, by network of the cloud.
+_ROUTER_PLUGINS = {layout.DVR: 'router', layout.OVN: 'ovn-router'}
+_QUOTAS: private.Conf = {'quotas': {'quota_router': -1, 'quota_floatingip': -1}}
 _DVR: private.Conf = {
     'DEFAULT': {'router_distributed': 'true'},
     'ml2': {'type_drivers': 'flat,vlan,vxlan', 'tenant_network_types': 'vxlan',
             'mechanism_drivers': 'openvswitch,l2population'},
     'ml2_type_vxlan': {'vni_ranges': '1000:1999'},
-    'quotas': {'quota_router': -1, 'quota_floatingip': -1},
+    **_QUOTAS,
 }
 _TIMEOUT = 60.0
 
@@ -46,7 +49,7 @@ def common(settings: layout.Settings, passwords: Mapping[str, str]) -> private.C
             'auth_strategy': 'keystone',
             'core_plugin': 'ml2',
             # The agents of the hosts answer DHCP themselves.
-            'service_plugins': 'router' if settings.dvr else '',
+            'service_plugins': _ROUTER_PLUGINS.get(settings.network, ''),
             'enable_traditional_dhcp': 'false',
             'rpc_response_timeout': 60,
             # An agent that ended is seen to be down, and one that started to be up, soon.
@@ -92,9 +95,13 @@ def conf(files: layout.Layout, settings: layout.Settings,
 def _ovn(settings: layout.Settings) -> private.Conf:
     """Return the part of the server's `neutron.conf` that is for OVN only."""
     return {
-        'ml2': {'mechanism_drivers': 'ovn'},
+        'ml2': {'type_drivers': 'flat,vlan,geneve', 'tenant_network_types': 'geneve',
+                'mechanism_drivers': 'ovn'},
+        # What OVN's options of Geneve take of a frame.
+        'ml2_type_geneve': {'vni_ranges': '1000:1999', 'max_header_size': 38},
         'ovn': {'ovn_nb_connection': ovn.connection(settings, ovn.NORTHBOUND),
                 'ovn_sb_connection': ovn.connection(settings, ovn.SOUTHBOUND)},
+        **_QUOTAS,
     }
 
 

@@ -25,6 +25,7 @@ from cloud.openstack import credentials
 from cloud.openstack import files as private
 from cloud.openstack import keystone
 from cloud.openstack import layout
+from cloud.openstack import neutron
 from cloud.openstack import ovn
 from cloud.openstack import probes
 from cloud.openstack import reported
@@ -296,6 +297,15 @@ class ServicesTest(_Base):
         layout.Settings(hosts=2, cells=2).check([])
         self.assertRaises(commands.CloudError, layout.Settings(hosts=1, cells=2).check, [])
         self.assertRaises(commands.CloudError, layout.Settings(hosts=3, cells=3).check, [])
+
+    def test_routers_are_those_of_the_network(self) -> None:
+        for network, plugin, kind in (('ovs', '', 'vlan'), ('dvr', 'router', 'vxlan'),
+                                      ('ovn', 'ovn-router', 'geneve')):
+            settings = layout.Settings(hosts=1, network=network)
+            conf = neutron.conf(self.files, settings, self.make_passwords())
+            self.assertEqual((plugin, kind), (conf['DEFAULT']['service_plugins'],
+                                              conf['ml2']['tenant_network_types']))
+            self.assertEqual(bool(plugin), settings.tunnels)
 
     def test_ovn_has_a_firewall_of_its_own(self) -> None:
         settings = layout.Settings(hosts=1, network='ovn', firewall='iptables_hybrid')

@@ -105,8 +105,10 @@ ROWS = (
         'test_promoted_server_is_reached_at_its_floating_ip'),
     Row('ovn-router', _NETWORK, 'ports behind a router of OVN', SPECULATIVE,
         'the box answers for the gateway with the hardware address that Neutron shows; the '
-        "failover of a gateway that was on the failed host is OVN's; no test in a cloud",
-        f'{_BOX}.test_bindings.TestBindings.test_hardware_addresses_of_neighbours_are_read'),
+        "failover of a gateway that was on the failed host is OVN's; tested with floating IPs "
+        'that the gateway translates',
+        'specreds_nova.tests.ovn_stories.test_routers.TestRouters.'
+        'test_promoted_server_is_reached_at_its_floating_ip'),
     Row('ipv6', _NETWORK, 'addresses of IPv6, alone or beside IPv4', SPECULATIVE,
         'answered in the box with box_ipv6, which is experimental; otherwise only after the '
         'promotion',

@@ -69,6 +69,8 @@ class ConfTest(base.HostsTestCase):
         self.assertIn(f'external_ids:ovn-remote="tcp:{settings.host}:{settings.southbound_port}"',
                       words)
         self.assertIn('external_ids:ovn-bridge-mappings="physnet1:br-ph"', words)
+        self.assertIn('external_ids:ovn-encap-ip="10.76.0.12"', words)
+        self.assertIn('external_ids:ovn-cms-options="enable-chassis-as-gw"', words)
         self.assertEqual([], conf.ovn(self.files))
 
     def test_disks_of_servers_may_be_in_rbd(self) -> None:

@@ -119,9 +119,15 @@ class RouterTestCase(NetworkTestCase):
             yield file
 
     def of_guest(self, file: pathlib.Path) -> list[str]:
-        """Return the recorded frames of the server's guest, without or within a tunnel."""
-        source = f'{self.port(self.guest_port)["mac_address"]} > '
-        return [line for line in packets.read(file) if source in line]
+        """Return the recorded frames and packets of the server's guest, in tunnels or not.
+
+        OVN routes a packet on the host that it comes from, and the gateway translates its address.
+        Until then it has the guest's.
+        """
+        port = self.port(self.guest_port)
+        address = re.escape(port['fixed_ips'][0]['ip_address'])
+        source = re.compile(rf'{port["mac_address"]} > |\b{address}(\.\d+)? > ')
+        return [line for line in packets.read(file) if source.search(line)]
 
     def gateway_mac(self) -> str:
         """Return the hardware address that Neutron shows of the network's gateway."""

@@ -7,12 +7,12 @@ import functools
 import json
 from typing import Any
 
-from cloud import commands
 from cloud import drill as drills
 from cloud.hosts import packets
 from cloud.openstack import ovn
 from specreds_nova.tests.cloud import base
 from specreds_nova.tests.cloud import life
+from specreds_nova.tests.ovn_stories import databases
 
 _TENANT = 'tenant'
 
@@ -29,35 +29,28 @@ class TestOvn(life.LifeTestCase):
         [port] = self.drill.ports(server)
         return port
 
-    def row(self, program: str, database: str, table: str, server: drills.Server
-            ) -> dict[str, Any]:
-        """Return the row of a server's port in one of OVN's databases."""
-        key = 'logical_port' if program == 'ovn-sbctl' else 'name'
-        rows = json.loads(commands.run([
-            program, f'--db={ovn.connection(self.cloud.settings, database)}', '--timeout=10',
-            '--format=json', 'find', table, f'{key}={self.port(server)}']))
-        [row] = rows['data']
-        return dict(zip(rows['headings'], row, strict=True))
+    def row(self, database: str, table: str, condition: str) -> dict[str, Any]:
+        """Return the row of one of OVN's databases that meets a condition."""
+        [row] = databases.find(self.cloud.settings, database, table, condition)
+        return row
 
     def southbound(self, server: drills.Server) -> dict[str, Any]:
         """Return the row that says which host has a server's port."""
-        return self.row('ovn-sbctl', ovn.SOUTHBOUND, 'Port_Binding', server)
+        return self.row(ovn.SOUTHBOUND, 'Port_Binding', f'logical_port={self.port(server)}')
 
     def northbound(self, server: drills.Server) -> dict[str, Any]:
         """Return the row that says which host is to have a server's port."""
-        return self.row('ovn-nbctl', ovn.NORTHBOUND, 'Logical_Switch_Port', server)
+        return self.row(ovn.NORTHBOUND, 'Logical_Switch_Port', f'name={self.port(server)}')
 
-    def chassis(self, host: str) -> str:
-        """Return OVN's row of a host."""
-        return commands.run([
-            'ovn-sbctl', f'--db={ovn.connection(self.cloud.settings, ovn.SOUTHBOUND)}',
-            '--timeout=10', '--bare', '--columns=_uuid', 'find', 'Chassis', f'hostname={host}'
-        ]).strip()
+    def chassis(self, host: str) -> list[str]:
+        """Return the id of OVN's row of a host, as other rows name it."""
+        row = self.row(ovn.SOUTHBOUND, 'Chassis', f'hostname={host}')
+        return list(row['_uuid'])
 
     def claimed_by(self, server: drills.Server, host: str) -> bool:
         """Return whether a host, and no other one, has a server's port."""
         row = self.southbound(server)
-        chassis = ['uuid', self.chassis(host)]
+        chassis = self.chassis(host)
         return (row['chassis'] == row['requested_chassis'] == chassis and row['up'] is True
                 and row['additional_chassis'] == row['requested_additional_chassis']
                 == ['set', []])
