@@ -157,12 +157,6 @@ class ConfTest(base.HostsTestCase):
         self.assertIn(services.ROUTERS, services.programs(
             hosts_layout.Layout(self.cloud, settings, 2)))
 
-    def test_routers_that_are_not_distributed_are_on_the_last_host(self) -> None:
-        settings = layout.Settings(hosts=2, network='dvr')
-        self.write(settings)
-        self.assertEqual('dvr_snat',
-                         self.read(self.files.neutron_conf)['DEFAULT']['agent_mode'])
-
     def test_secrets_are_in_private_files_only(self) -> None:
         self.write()
         holders = {path for path in self.files.root.rglob('*') if path.is_file()

@@ -42,6 +42,7 @@ class TestRouters(base.Ipv6TestCase):
         inner = {'subnet_id': subnet['id']}
         added = self.drill.network.put(f'{path}/add_router_interface', json=inner).json()
         self.addCleanup(self.drill.network.put, f'{path}/remove_router_interface', json=inner)
+        self.place(router['id'])
         [gateway] = router['external_gateway_info']['external_fixed_ips']
         self.wait('the router to answer', lambda: self.cloud.tenant.answers(
             gateway['ip_address']))
@@ -50,6 +51,17 @@ class TestRouters(base.Ipv6TestCase):
         self.addCleanup(self.cloud.tenant.run, ['ip', '-6', 'route', 'delete', *route])
         port = self.drill.network.get(f'/v2.0/ports/{added["port_id"]}').json()['port']
         return subnet, base.link_local(port['mac_address'])
+
+    def place(self, router: str) -> None:
+        """Have the host that does not die, and has no server, route for a router."""
+        path = f'/v2.0/routers/{router}/l3-agents'
+        for agent in self.drill.network.get(path).json()['agents']:
+            if agent['host'] == cloud_base.OTHER:
+                return
+            self.drill.network.delete(f'/v2.0/agents/{agent["id"]}/l3-routers/{router}')
+        [agent] = self._agents()
+        self.drill.network.post(f'/v2.0/agents/{agent["id"]}/l3-routers',
+                                json={'router_id': router})
 
     def reboot_hard(self, server: drills.Server) -> None:
         """Reboot a server hard, and wait until its new guest answers."""
@@ -75,6 +87,9 @@ class TestRouters(base.Ipv6TestCase):
         self.reboot_hard(server)
 
     def _agent_alive(self) -> bool:
-        agents = self.drill.network.get('/v2.0/agents', params={
+        return any(agent['alive'] for agent in self._agents())
+
+    def _agents(self) -> list[dict[str, Any]]:
+        agents: list[dict[str, Any]] = self.drill.network.get('/v2.0/agents', params={
             'binary': neutron.ROUTERS, 'host': cloud_base.OTHER}).json()['agents']
-        return any(agent['alive'] for agent in agents)
+        return agents
