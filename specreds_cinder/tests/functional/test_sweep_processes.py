@@ -37,7 +37,7 @@ class SweepProcessesTestCase(protocol_base.ProtocolTestCase):
         self.patch(sweep, '_BATCH', _OBJECTS // 2)
         # On a busy machine they take long to start, and a sweep does without them then.
         self.patch(sweep_processes, '_START_S', 120.0)
-        # The processes of each sweep that were asked, in the order of their shares.
+        # For each sweep, the process of each request, in the order of the requests.
         self.shares: list[list[int]] = []
         ask = sweep_process.Process.ask
 
@@ -65,7 +65,7 @@ class SweepProcessesTestCase(protocol_base.ProtocolTestCase):
         self.assert_ended()
 
     def assert_ended(self) -> None:
-        """Assert that each process that was asked has ended."""
+        """Assert that no process of a sweep is left."""
         sweep_processes.wait_ended()
         for pid in {pid for pids in self.shares for pid in pids}:
             self.assertFalse(pathlib.Path('/proc', str(pid)).exists())
@@ -143,7 +143,7 @@ class FailureTest(SweepProcessesTestCase):
         self.assertEqual(_OBJECTS, report.sweep2.objects)
         self.assertIn('ended with status -9', self.log.output)
         self.assertEqual(protocol_base.DEAD, self.primary.write(0))
-        # The end of the one may be noticed before the other one is asked.
+        # The sweep may notice that one process is gone before it sends a request to the other.
         self.assertEqual(2, len(self.shares))
         self.assert_ended()
 
