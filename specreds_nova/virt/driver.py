@@ -49,6 +49,7 @@ from specreds_nova.virt.liveness import heartbeat
 from specreds_nova.virt.liveness import primaries
 from specreds_nova.virt.merge import merger as mergers
 from specreds_nova.virt.unmerged import driver as unmerged_driver
+from specreds_nova.virt.unmerged import interrupted_reboots
 from specreds_nova.virt.unmerged import operations
 
 __all__ = ['SpeculativeLibvirtDriver']
@@ -108,6 +109,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         compute.additional_endpoints.append(endpoint.Endpoint(
             host_backups, stale.StaleServers(compute, host)))
         group_policy.install(compute, self._journal)
+        interrupted_reboots.install(compute)
         topologies.install()
         self._periodic = reconcile.Periodic(self._reconciler, warmup.Warmup(this_host))
         self._periodic.start()

@@ -150,6 +150,8 @@ USED: Sequence[Method | Attribute] = (
     Method(_MANAGER, '_destroy_evacuated_instances', ('context', 'node_cache'), called=True),
     Method(_MANAGER, '_get_nodes', ('context',), called=True),
     Method(_MANAGER, '_validate_instance_group_policy', ('context', 'instance')),
+    # unmerged.interrupted_reboots
+    Method(_MANAGER, '_init_instance', ('context', 'instance')),
     # backup.topology_claims
     Attribute(_MANAGER, 'rt'),
     Method(_TRACKER, '_update', ('context', 'compute_node')),

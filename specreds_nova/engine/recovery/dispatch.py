@@ -8,6 +8,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from specreds_nova import tasks
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import gates
@@ -33,6 +34,8 @@ _APART = 5.0
 # States in which only the host of a server can have anything of it, so that Nova deletes a server
 # without its host as it deletes one that runs.
 _ITS_HOST_ALONE = ('SHUTOFF', 'ERROR', 'PAUSED', 'SUSPENDED', 'RESCUE', 'SHELVED')
+# What Nova's API shows instead of ACTIVE for the tasks of reboots.
+_REBOOTED = ('REBOOT', 'HARD_REBOOT')
 
 Why = Sequence[Mapping[str, Any]]
 FactsOf = Callable[[str, Mapping[str, Any] | None], gates.Facts]
@@ -307,7 +310,7 @@ class Dispatcher:
             self._facts(host.name, service), maintenance=host.maintenance))
 
     def _protected(self, server: model.Server) -> bool:
-        reasons = self._server_gates.reasons(_before_its_deletion(server))
+        reasons = self._server_gates.reasons(_without_request(server))
         if reasons:
             LOG.info('server %s on %s is not recovered: %s', server.id, server.host,
                      '; '.join(reasons))
@@ -325,14 +328,17 @@ class Dispatcher:
         return bool(self._context.clock.now() >= ended + wait)
 
 
-def _before_its_deletion(server: model.Server) -> model.Server:
-    """Return a server as the gates are to judge it.
+def _without_request(server: model.Server) -> model.Server:
+    """Return a server as the gates are to judge it: without a request that its host may never do.
 
-    A deletion does not shut them, in whichever state a user has deleted the server: it would be
-    left to a dead host, unless a recovery has Nova carry it out. Of a server that is being built,
-    the host may still connect volumes; one whose resize is not confirmed is also on another host,
-    which Nova asks first.
+    Neither a reboot shuts them, nor a deletion, in whichever state a user has deleted the server:
+    both would be left to a dead host, unless a recovery drops the first and has Nova carry out the
+    second. Of a server that is being built, the host may still connect volumes; one whose resize
+    is not confirmed is also on another host, which Nova asks first.
     """
+    if tasks.is_reboot(server.task):
+        status = 'ACTIVE' if server.status in _REBOOTED else server.status
+        return dataclasses.replace(server, status=status, task=None)
     if not server.deleting:
         return server
     status = 'ACTIVE' if server.status in _ITS_HOST_ALONE else server.status

@@ -12,14 +12,57 @@ from specreds_nova.tests.engine import base
 _RIVAL = {'specreds:ready': 'delay:45'}
 
 
-class TestPending(base.EngineTestCase):
-    """The server of a dead host has another server beside it, whose race takes longer."""
+class _PendingTestCase(base.EngineTestCase):
+    """A host has a server, and another one whose race takes longer."""
 
     def setUp(self) -> None:
         super().setUp()
         ids = [self.boot_later(metadata={'specreds:ready': 'delay:1'}),
                self.boot_later(metadata=_RIVAL)]
         self.server, self.rival = map(self.booted, ids)
+
+    def request(self, action: str, body: object = None) -> None:
+        """Request an action of Nova."""
+        self.drill.act(self.server.id, action, body)
+
+    def assert_pending(self, task: str) -> None:
+        """Assert that the task of the server remains."""
+        shown = self.drill.show(self.server.id)
+        self.assertIn(task, str(shown['OS-EXT-STS:task_state']))
+
+    def assert_left_alone(self, recovery: recoveries.Recovery) -> None:
+        """Assert that the failed host leaves a server alone when it returns.
+
+        The request of its user is still in the host's queue then.
+        """
+        self.host(cloud_base.PRIMARY).boot()
+        self.trusted()
+        shown = self.drill.show(self.server.id)
+        self.assertEqual(('ACTIVE', None, recovery.destination), tuple(
+            shown[key] for key in ('status', 'OS-EXT-STS:task_state', 'OS-EXT-SRV-ATTR:host')))
+        self.assertEqual([recovery.destination], self.drill.running(self.server))
+        self.assertEqual([recovery.destination], self.drill.bindings(self.server))
+
+
+class TestPendingBefore(_PendingTestCase):
+    """A host dies while it does what a user has asked for."""
+
+    def test_reboot_before_the_suspicion_does_not_keep_the_server_there(self) -> None:
+        self.request('reboot', {'type': 'HARD'})
+        self.host(cloud_base.PRIMARY).kill()
+        self.assert_pending('reboot')
+        recovery = self.ended(self.server, recoveries.RECOVERED)
+        self.assertTrue(recovery.begun('race'))
+        self.assertRecovered(self.server)
+        self.assertRecovered(self.rival)
+        self.assert_left_alone(recovery)
+
+
+class TestPending(_PendingTestCase):
+    """A user asks for something after the host has died."""
+
+    def setUp(self) -> None:
+        super().setUp()
         self.host(cloud_base.PRIMARY).kill()
 
     def test_reboot_during_the_race_does_not_keep_the_server_there(self) -> None:
@@ -38,7 +81,7 @@ class TestPending(base.EngineTestCase):
         self.drill.act(self.server.id, 'os-start')
         self.wait_status(self.server.id, 'ACTIVE')
         self.wait_answer(self.drill.active(self.server.id, str(recovery.destination)))
-        self._assert_left_alone(recovery)
+        self.assert_left_alone(recovery)
 
     def test_suspension_after_the_decision_is_dropped(self) -> None:
         self._assert_dropped('suspend', 'suspending')
@@ -86,26 +129,12 @@ class TestPending(base.EngineTestCase):
         self._act(action, task)
         self.ended(self.server, recoveries.RECOVERED)
         self.wait_answer(self.drill.active(self.server.id, str(recovery.destination)))
-        self._assert_left_alone(recovery)
-
-    def _assert_left_alone(self, recovery: recoveries.Recovery) -> None:
-        """Assert that the failed host leaves a server alone when it returns.
-
-        The request of its user is still in the host's queue then.
-        """
-        self.host(cloud_base.PRIMARY).boot()
-        self.trusted()
-        shown = self.drill.show(self.server.id)
-        self.assertEqual(('ACTIVE', None, recovery.destination), tuple(
-            shown[key] for key in ('status', 'OS-EXT-STS:task_state', 'OS-EXT-SRV-ATTR:host')))
-        self.assertEqual([recovery.destination], self.drill.running(self.server))
-        self.assertEqual([recovery.destination], self.drill.bindings(self.server))
+        self.assert_left_alone(recovery)
 
     def _act(self, action: str, task: str, body: object = None) -> None:
         """Request an action of Nova, and assert that its task remains."""
-        self.drill.act(self.server.id, action, body)
-        shown = self.drill.show(self.server.id)
-        self.assertIn(task, str(shown['OS-EXT-STS:task_state']))
+        self.request(action, body)
+        self.assert_pending(task)
 
     def _over(self) -> bool:
         recovery = self.engine.latest(self.server.id)

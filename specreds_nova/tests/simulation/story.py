@@ -118,7 +118,7 @@ class Story:
             'away': self._cloud.unreachable.add, 'there': self._cloud.unreachable.discard,
             'abort': self._abort, 'suspect': lambda name: self._say(name, 'suspect'),
             'clear': lambda name: self._say(name, 'clear'), 'delete': self._delete,
-            'request_deletion': self._cloud.delete,
+            'request_deletion': self._cloud.delete, 'reboot': self._reboot,
             'stopped': self._stopped, 'crash': self._cloud.crash, 'stop': self._cloud.stop,
             'attach': self._cloud.attach,
             'board': lambda state: setattr(self._board, 'away', state == 'away')}
@@ -142,6 +142,9 @@ class Story:
 
     def _delete(self, server: str) -> None:
         del self._cloud.servers[server]
+
+    def _reboot(self, server: str) -> None:
+        self._cloud.reboot(self._cloud.servers[server])
 
     def _stopped(self, server: str) -> None:
         """Let Nova mark a server as stopped before it learns that the host is down."""

@@ -19,6 +19,7 @@ from nova.virt.libvirt import utils as libvirt_utils
 from oslo_serialization import jsonutils
 import psutil  # type: ignore[import-untyped]
 
+from specreds_nova import tasks
 from specreds_nova.virt import cinder_api
 from specreds_nova.virt.backup import domain as backup_domain
 from specreds_nova.virt.backup import topology
@@ -119,7 +120,7 @@ class Eligibility:
             yield 'it is deleted'
         if instance.vm_state != vm_states.ACTIVE:
             yield f'it is {instance.vm_state}: only an active server can have a backup'
-        if instance.task_state is not None:
+        if instance.task_state is not None and not tasks.is_reboot(instance.task_state):
             yield f'its task {instance.task_state} is under way: wait until that ends'
 
     def _place(self, context: Any, instance: Any) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 from nova import objects
 from oslo_config import cfg
 
+from specreds_nova import tasks
 from specreds_nova.virt.box import background
 from specreds_nova.virt.box import base
 from specreds_nova.virt.box import errors
@@ -107,6 +108,6 @@ class Admission:
 
 
 def _task(context: Any, instance_uuid: str) -> str | None:
-    """Return that Nova is at work on the server, if it is."""
+    """Return that Nova is at work on the server, if it is, and may move its ports."""
     task = objects.Instance.get_by_uuid(context, instance_uuid).task_state
-    return f'its task {task} is under way' if task else None
+    return None if task is None or tasks.is_reboot(task) else f'its task {task} is under way'

@@ -42,11 +42,14 @@ class UnmergedLibvirtDriver(driver.LibvirtDriver):
         """Start a server."""
         self._refresh(instance, block_device_info)
 
-    @_before
-    def reboot(self, instance: Any, block_device_info: Any) -> None:
+    @_around
+    @contextlib.contextmanager
+    def reboot(self, instance: Any, block_device_info: Any) -> Iterator[None]:
         """Reboot a server."""
-        if self.unmerged is not None:
-            self.unmerged.before_reboot(instance, block_device_info)
+        with self._unless_dropped(instance):
+            if self.unmerged is not None:
+                self.unmerged.before_reboot(instance, block_device_info)
+            yield
 
     def _soft_reboot(self, instance: Any) -> Any:
         if self.unmerged is not None and self.unmerged.through_overlay(instance):

@@ -12,12 +12,15 @@ suspend     puts the server into ERROR, as its domain is missing
 shelve      unbinds the ports of a server that boots from a volume, and removes its allocations
 rescue      starts a rescue guest, or puts the server into ERROR
 password    removes the task that the server has on its new host, if its guest still runs here
+reboot      starts a second guest, if a user has asked for another reboot on the new host
 =========== ======================================================================================
 
-So the driver refuses them if the database has the server on another host or, but for a stop, with
-another task. The host may also have begun a request, and hang until the engine has dropped it. The
-driver therefore looks again at the end of each operation that may last: after the shutdown of a
-guest, after its suspension, and before a rescue guest is started.
+So the driver refuses them if the database has the server on another host or, but for a stop and a
+reboot, with another task. A reboot is refused if the server is being evacuated; with any other
+task, its guest would stay shut down here. The host may also have begun a request, and hang until
+the engine has dropped it. The driver therefore looks again at the end of each operation that may
+last: after the shutdown of a guest, after its suspension, and before the guest of a reboot or a
+rescue is started.
 """
 
 from collections.abc import Iterator
@@ -29,8 +32,12 @@ from nova import exception as nova_exception
 from nova import objects
 from nova.compute import task_states
 import nova.conf
+from oslo_log import log as logging
+
+from specreds_nova import tasks
 
 CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
 
 # Nova expects exactly these in the database while it fulfills the request.
 _TASKS = (task_states.PAUSING, task_states.SUSPENDING, task_states.SHELVING, task_states.RESCUING,
@@ -54,20 +61,29 @@ def refuse(instance: Any) -> None:
     """Refuse a request that was dropped, so that Nova leaves the server as the database has it.
 
     :param instance: the server as the request has it
-    :raises UnexpectedTaskStateError: the server is on another host, or has another task
+    :raises UnexpectedTaskStateError: the server is on another host, or has another task (but for a
+        reboot: it is being evacuated)
     :raises InstanceNotFound: it is deleted
     :raises InstanceFaultRollback: the database cannot be read; Nova leaves the server as it was
     """
-    if instance.task_state not in _TASKS or instance.host != CONF.host:
-        # The second case is a backup of a server whose own host has such a request.
+    rebooted = tasks.is_reboot(instance.task_state)
+    if not (rebooted or instance.task_state in _TASKS) or instance.host != CONF.host:
+        # The last case is a backup of a server whose own host has such a request.
         return
     try:
         current = _read(instance)
     except nova_exception.InstanceNotFound:
         raise
     except Exception as exc:
+        if rebooted:
+            # Nova would leave its guest shut down, and put the server into ERROR.
+            LOG.warning('the reboot of server %s continues although the database does not say '
+                        'whether the server is still here: %s', instance.uuid, exc)
+            return
         raise nova_exception.InstanceFaultRollback(exc) from exc
-    if (current.host, current.task_state) == (instance.host, instance.task_state):
+    if current.host == instance.host and (
+            (rebooted and not tasks.is_rebuild(current.task_state))
+            or current.task_state == instance.task_state):
         return
     error = _error(instance, current)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from specreds_nova import tasks
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import evidence
@@ -103,7 +104,7 @@ class _Restart:
         # The recoveries of the host include this server once this recovery has ended.
         if not runs.before_commit(run.recovery):
             server = run.context.compute.server(run.recovery.server)
-            if server is not None and (server.task or '').startswith('reboot'):
+            if server is not None and tasks.is_reboot(server.task):
                 # The reboot that Nova was asked for would prevent an evacuation.
                 run.context.compute.reset(server.id)
         return verdicts.StepVerdict(verdicts.FAILED, f'{run.recovery.host} is suspected as well')

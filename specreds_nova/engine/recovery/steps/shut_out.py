@@ -3,6 +3,7 @@
 
 from oslo_log import log as logging
 
+from specreds_nova import tasks
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import evidence
@@ -110,7 +111,7 @@ def _moving(run: runs.Run, server: model.Server) -> verdicts.StepVerdict | None:
     """Return a verdict if Nova starts the server elsewhere: its clients may be noted there."""
     if server.host != run.recovery.host:
         return verdicts.StepVerdict(verdicts.ABORTED, f'the server is on {server.host}')
-    if server.disks and (server.task or '').startswith('rebuil'):
+    if server.disks and tasks.is_rebuild(server.task):
         return verdicts.StepVerdict(verdicts.ABORTED, f'Nova evacuates the server: {server.task}')
     return None
 

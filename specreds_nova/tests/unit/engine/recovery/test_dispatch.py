@@ -63,6 +63,20 @@ class DispatcherTest(_DispatcherTest):
         self.dispatcher.suspect('h1', _WHY)
         self.assertEqual(['a'], self._created())
 
+    def test_reboot_that_a_dead_host_leaves_gets_a_recovery(self) -> None:
+        self.compute.servers.return_value = [
+            base.make_server('a', task='rebooting', status='REBOOT'),
+            base.make_server('b', task='reboot_started_hard', status='HARD_REBOOT'),
+            base.make_server('c', task='reboot_pending'),
+            base.make_server('d', task='image_uploading'),
+            base.make_server('e', task='rebooting_hard', status='SHUTOFF'),
+            base.make_server('f', task='rebuilding', status='REBUILD'),
+            base.make_server('g', task='powering-off'),
+            base.make_server('h', task='rebooting', status='REBOOT',
+                             metadata={'HA_Enabled': 'false'})]
+        self.dispatcher.suspect('h1', _WHY)
+        self.assertEqual(['a', 'b', 'c'], self._created())
+
     def test_work_begins_with_the_servers_that_were_read(self) -> None:
         self.dispatcher.suspect('h1', _WHY)
         self.assertEqual([('a', 'a'), ('b', 'b')], [
@@ -310,7 +324,8 @@ class CrashedTest(_DispatcherTest):
         self.assertEqual(['a'], self._created())
 
     @ddt.data({'metadata': {'HA_Enabled': 'false'}}, {'status': 'SHUTOFF'}, {'status': 'PAUSED'},
-              {'task': 'migrating'}, {'task': 'deleting'}, {'host': 'h2'}, {'volumes': ()})
+              {'task': 'migrating'}, {'task': 'deleting'}, {'task': 'reboot_started_hard'},
+              {'host': 'h2'}, {'volumes': ()})
     def test_unprotected_or_busy_server_is_left_alone(self, values: dict[str, Any]) -> None:
         self.compute.server.return_value = base.make_server('a', **values)
         self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))

@@ -73,6 +73,9 @@ class EligibilityTest(base.TestCase):
         for task in ('migrating', 'resize_migrating', 'powering-off', 'rebuilding', 'deleting'):
             self.server.task_state = task
             self.refused(task)
+        for task in ('rebooting', 'reboot_pending', 'reboot_started_hard'):
+            self.server.task_state = task
+            self.assertEqual([], self.reasons())
 
     def test_server_of_this_host_is_not_eligible(self) -> None:
         self.server.host = base.HOST

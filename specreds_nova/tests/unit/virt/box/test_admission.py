@@ -17,6 +17,11 @@ class TestAdmission(sealing_base.SealingTestCase):
         self.assertIn('task migrating', str(refusal))
         self.bindings.prepare.assert_not_called()
 
+    def test_port_of_a_server_that_is_to_be_rebooted_is_prepared(self) -> None:
+        self.read.task_state = 'rebooting_hard'
+        self.sealed()
+        self.bindings.prepare.assert_called_once()
+
     def test_unsuitable_port_is_refused_without_effects(self) -> None:
         self.mechanism.refused = 'no'
         self.assertRaises(errors.BoxRefused, self.box.seal, mock.sentinel.context, self.instance,

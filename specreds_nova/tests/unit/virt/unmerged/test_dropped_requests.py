@@ -92,6 +92,17 @@ class ManagerTest(testtools.TestCase):
         self.manager.network_api.unbind_ports.assert_not_called()
         self.manager._terminate_volume_connections.assert_not_called()
 
+    def reboot(self, task: str, operation: Any = None) -> tuple[type[Exception] | None, bool]:
+        """Return the error of a reboot, and whether Nova's own driver was called."""
+        self.current.task_state = task
+        self.instance = objects.Instance(uuid=data.SERVER, host='h1', task_state=task)
+        with mock.patch.object(nova_driver.LibvirtDriver, 'reboot', side_effect=operation) as own:
+            try:
+                self.driver.reboot(mock.Mock(), self.instance, None, 'HARD')
+            except Exception as exc:
+                return type(exc), own.called
+        return None, own.called
+
     @ddt.data(*_ALL)
     def test_dropped_request_changes_nothing(self, request: Request) -> None:
         for host, task in (('h2', None), ('h2', 'powering-off'), ('h1', None),
@@ -124,6 +135,56 @@ class ManagerTest(testtools.TestCase):
             raised, _ = self.fulfill(_RESCUE)
         create.assert_not_called()
         self.assert_untouched(raised)
+
+    @ddt.data('reboot_started', 'reboot_started_hard')
+    def test_reboot_is_refused_while_another_host_reboots_the_server(self, task: str) -> None:
+        # Nova's manager has read its task, which is that of the request on the other host.
+        self.current.host = 'h2'
+        raised, called = self.reboot(task)
+        self.assertEqual((nova_exception.UnexpectedTaskStateError, False), (raised, called))
+        self.assertRaises(nova_exception.UnexpectedTaskStateError, self.instance.save)
+        self.save.assert_not_called()
+
+    def test_reboot_that_is_dropped_while_the_host_hangs_starts_no_guest(self) -> None:
+        def shut_down(*_: Any, **__: Any) -> None:
+            self.current.host, self.current.task_state = 'h2', None
+            self.driver._create_guest(mock.Mock(), '<domain/>', self.instance)
+        with mock.patch.object(nova_driver.LibvirtDriver, '_create_guest') as create:
+            raised, called = self.reboot('reboot_started_hard', shut_down)
+        self.assertEqual((nova_exception.UnexpectedTaskStateError, True), (raised, called))
+        create.assert_not_called()
+
+    @ddt.data(None, 'rebooting_hard', 'reboot_pending')
+    def test_guest_of_a_reboot_whose_server_is_still_here_is_started(self, task: str | None
+                                                                     ) -> None:
+        def shut_down(*_: Any, **__: Any) -> None:
+            self.current.task_state = task
+            self.driver._create_guest(mock.Mock(), '<domain/>', self.instance)
+        with mock.patch.object(nova_driver.LibvirtDriver, '_create_guest') as create:
+            raised, _ = self.reboot('reboot_started_hard', shut_down)
+        self.assertIsNone(raised)
+        create.assert_called_once()
+
+    def test_guest_of_a_reboot_is_started_if_the_database_cannot_be_read(self) -> None:
+        def shut_down(*_: Any, **__: Any) -> None:
+            self.replace(objects.Instance, 'get_by_uuid', mock.Mock(side_effect=ConnectionError))
+            self.driver._create_guest(mock.Mock(), '<domain/>', self.instance)
+        with mock.patch.object(nova_driver.LibvirtDriver, '_create_guest') as create:
+            raised, _ = self.reboot('reboot_started_hard', shut_down)
+        self.assertIsNone(raised)
+        create.assert_called_once()
+
+    def test_reboot_of_a_server_that_is_being_evacuated_is_refused(self) -> None:
+        def shut_down(*_: Any, **__: Any) -> None:
+            self.current.task_state = 'rebuilding'
+            self.driver._create_guest(mock.Mock(), '<domain/>', self.instance)
+        with mock.patch.object(nova_driver.LibvirtDriver, '_create_guest') as create:
+            raised, _ = self.reboot('reboot_started_hard', shut_down)
+        self.assertEqual(nova_exception.UnexpectedTaskStateError, raised)
+        create.assert_not_called()
+
+    def test_reboot_that_stands_is_done(self) -> None:
+        self.assertEqual((None, True), self.reboot('reboot_started_hard'))
 
     def test_backup_is_started_whatever_its_primary_was_asked_for(self) -> None:
         primary = objects.Instance(uuid=data.SERVER, host='h9', task_state='rescuing')
