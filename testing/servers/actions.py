@@ -5,7 +5,10 @@ import dataclasses
 
 _TENANTS = 'specreds_nova.tests.engine_stories.test_tenants.TestTenants'
 _PENDING = 'specreds_nova.tests.engine_stories.test_pending.TestPending'
+_BEFORE = 'specreds_nova.tests.engine_stories.test_pending.TestPendingBefore'
 _UNMERGED = 'specreds_nova.tests.stories.test_unmerged.TestUnmerged'
+_LABELS = f'{_TENANTS}.test_name_metadata_and_lock_are_kept'
+_LABELS_UNMERGED = f'{_UNMERGED}.test_name_metadata_lock_and_console_are_as_ever_before_the_merge'
 _ALLOWED = ('specreds_nova.tests.cloud.test_afterwards.TestBeforeTheMerge.'
             'test_allowed_operations_keep_the_overlay')
 _REFUSED = ('specreds_nova.tests.cloud.test_afterwards.TestBeforeTheMerge.'
@@ -62,6 +65,7 @@ ACTIONS = (
     Action('reboot', 'works; the recovery continues',
            'refused on the failed host; dropped if that is dead', 'works; the merge starts again',
            (f'{_TENANTS}.test_rebooted_server_serves_on_one_host', _FAILED_HOST, _ALLOWED,
+            f'{_BEFORE}.test_reboot_before_the_suspicion_does_not_keep_the_server_there',
             f'{_PENDING}.test_reboot_during_the_race_does_not_keep_the_server_there')),
     Action('pause', _SPARED, _DROPPED, _WORKS,
            (f'{_TENANTS}.test_paused_server_stays_paused', _EVACUATED, _ALLOWED)),
@@ -73,7 +77,8 @@ ACTIONS = (
             f'{_UNMERGED}.test_unshelved_server_runs_on_merged_volumes',
             f'{_PENDING}.test_shelving_after_the_decision_is_dropped')),
     Action('snapshot of a volume', 'refused by Cinder', _UNTESTED, 'refused by Cinder',
-           ('specreds_cinder.tests.unit.api.test_guards.TestRefused.'
+           (f'{_TENANTS}.test_snapshot_of_its_volume_is_refused', _LABELS_UNMERGED,
+            'specreds_cinder.tests.unit.api.test_guards.TestRefused.'
             'test_snapshot_of_an_attached_volume_is_refused',
             'specreds_cinder.tests.unit.api.test_guards.TestDecision.'
             'test_refusal_names_the_command_that_helps')),
@@ -111,8 +116,10 @@ ACTIONS = (
     Action('attach a port', _AGAIN, _BUSY, _WORKS,
            (f'{_TENANTS}.test_attached_port_is_not_lost', _EVACUATED,
             f'{_UNMERGED}.test_port_is_attached_before_the_merge')),
-    Action('detach a port', _AGAIN, _BUSY, _UNTESTED,
-           (f'{_TENANT}.test_other_ports_need_another_backup', _EVACUATED)),
+    Action('detach a port', _AGAIN, _BUSY, _WORKS,
+           (f'{_TENANTS}.test_detached_port_does_not_return',
+            f'{_TENANT}.test_other_ports_need_another_backup', _EVACUATED,
+            f'{_UNMERGED}.test_port_is_detached_before_the_merge')),
     Action('evacuate by hand', 'refused by Nova until its host is down',
            'not refused by Nova for the evacuation that is under way', 'waits for the merge',
            (f'{_TENANTS}.test_evacuation_by_hand_is_refused',
@@ -135,19 +142,20 @@ ACTIONS = (
            'that of the primary, without an answer if its host is dead; the recovery continues',
            'asked of the failed host, without an answer if that is dead',
            f'{_WORKS}, by a new URL',
-           (f'{_TENANT}.test_nothing_was_asked',
+           (_LABELS, f'{_TENANT}.test_nothing_was_asked', _LABELS_UNMERGED,
             f'{_REQUESTS}.test_console_during_an_evacuation_is_that_of_the_host_that_nova_names',
             f'{_CONSOLES}.test_console_of_an_unmerged_server_is_shown',
             f'{_CONSOLES}.test_console_log_of_an_unmerged_server_is_shown')),
-    Action('rename', 'works; the recovery continues', _WORKS, _UNTESTED,
-           (f'{_TENANT}.test_what_no_user_asks_for_does_not',
+    Action('rename', 'works; the recovery continues', _WORKS, _WORKS,
+           (_LABELS, _LABELS_UNMERGED, f'{_TENANT}.test_what_no_user_asks_for_does_not',
             f'{_REQUESTS}.test_server_is_renamed_during_an_evacuation')),
     Action('change of the metadata',
            'works; the recovery continues, even if the server is not protected any more', _WORKS,
-           _UNTESTED, (f'{_TENANT}.test_what_no_user_asks_for_does_not',
-                       f'{_REQUESTS}.test_metadata_are_changed_during_an_evacuation')),
-    Action('lock', 'works; the recovery continues', _UNTESTED, _UNTESTED,
-           (f'{_TENANT}.test_what_no_user_asks_for_does_not',)),
+           _WORKS, (_LABELS, _LABELS_UNMERGED,
+                    f'{_TENANT}.test_what_no_user_asks_for_does_not',
+                    f'{_REQUESTS}.test_metadata_are_changed_during_an_evacuation')),
+    Action('lock', 'works; the recovery continues', _UNTESTED, _WORKS,
+           (_LABELS, _LABELS_UNMERGED, f'{_TENANT}.test_what_no_user_asks_for_does_not')),
     Action('host aggregates', 'count for the next destination', _UNTESTED, _UNTESTED,
            (f'{_CLIENTS}.test_compute.ComputeTest.'
             'test_candidates_have_the_aggregate_of_the_flavor',)),

@@ -147,6 +147,14 @@ class NovaTestCase(testtools.TestCase):
 
     # Recoveries
 
+    def attach_port(self, server: drills.Server) -> dict[str, str]:
+        """Attach another port to a server, and return its description."""
+        attached: dict[str, str] = self.drill.compute.post(
+            f'/servers/{server.id}/os-interface', json={
+                'interfaceAttachment': {'net_id': self.drill.network_id()}}
+        ).json()['interfaceAttachment']
+        return attached
+
     def begin(self, server: drills.Server, host: str = BACKUP, *, ready: bool = True
               ) -> drills.Recovery:
         """Superpose a server's volumes and start its backup."""

@@ -92,12 +92,48 @@ class TestTenants(base.EngineTestCase):
         self.assertIn(volume, self._assert_serves().volumes)
 
     def test_attached_port_is_not_lost(self) -> None:
-        attached = self.drill.compute.post(f'/servers/{self.server.id}/os-interface', json={
-            'interfaceAttachment': {'net_id': self.drill.network_id()}}).json()
-        mac = attached['interfaceAttachment']['mac_addr']
+        attached = self.attach_port(self.server)
         self._over()
-        here = self._assert_serves()
-        self.assertIn(mac, self.host(here.host).virsh('dumpxml', here.id))
+        self.assertIn(attached['mac_addr'], self._domain(self._assert_serves()))
+
+    def test_detached_port_does_not_return(self) -> None:
+        attached = self.attach_port(self.server)
+        self.assertIn(attached['mac_addr'], self._domain(self.server))
+        self.drill.compute.delete(
+            f'/servers/{self.server.id}/os-interface/{attached["port_id"]}')
+        self.wait('the port to be detached',
+                  lambda: attached['port_id'] not in self.drill.ports(self.server))
+        self._over()
+        self.assertNotIn(attached['mac_addr'], self._domain(self._assert_serves()))
+
+    def test_snapshot_of_its_volume_is_refused(self) -> None:
+        [volume] = self.server.volumes
+        refusal = self.assertRaises(
+            keystone_exceptions.Conflict, self.drill.volume.post, '/snapshots',
+            json={'snapshot': {'volume_id': volume, 'force': True}})
+        assert refusal.response is not None
+        self.assertIn('superposition', refusal.response.text)
+        # Nova asks Cinder for one.
+        self.assertRaises(keystone_exceptions.HttpError, self.drill.act, self.server.id,
+                          'createImage', {'name': 'test'})
+        self._assert_ended(recoveries.PRIMARY, recoveries.RECOVERED)
+        self._assert_serves()
+
+    def test_name_metadata_and_lock_are_kept(self) -> None:
+        path = f'/servers/{self.server.id}'
+        name = f'renamed-{uuid.uuid4().hex[:8]}'
+        self.drill.compute.put(path, json={'server': {'name': name}})
+        # The server is not protected from then on.
+        self.drill.compute.post(f'{path}/metadata',
+                                json={'metadata': {'specreds:protect': 'false'}})
+        self.drill.act(self.server.id, 'lock')
+        log = self.drill.act(self.server.id, 'os-getConsoleOutput', {'length': 5})
+        self.assertNotEqual('', log['output'])
+        self._assert_ended(recoveries.PRIMARY, recoveries.RECOVERED)
+        self._assert_serves()
+        shown = self.drill.show(self.server.id)
+        self.assertEqual((name, 'false', True), (
+            shown['name'], shown['metadata']['specreds:protect'], shown['locked']))
 
     def _act(self, action: str, body: Any = None, *, becomes: str) -> None:
         """Request an action on the server, and wait until the server has a status and no task."""
@@ -138,6 +174,9 @@ class TestTenants(base.EngineTestCase):
             return recovery if recovery is not None and recovery.over else None
         recovery: recoveries.Recovery = self.wait('the recovery to end', found, 240.0)
         return recovery
+
+    def _domain(self, server: drills.Server) -> str:
+        return self.host(server.host).virsh('dumpxml', server.id)
 
     def _volume(self) -> str:
         made: dict[str, Any] = self.drill.volume.post('/volumes', json={'volume': {

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """More of Nova's operations on servers that were adopted, before their merge."""
 
+import uuid
+
+from keystoneauth1 import exceptions as keystone_exceptions
+
+from cloud import drill as drills
 from specreds_nova.tests.cloud import base
 from specreds_nova.tests.cloud import life
 from specreds_nova.tests.cloud import test_afterwards
@@ -36,16 +41,45 @@ class TestUnmerged(life.LifeTestCase):
     def test_port_is_attached_before_the_merge(self) -> None:
         recovery = self.adopted(fill=MUCH)
         server = recovery.server
-        attached = self.drill.compute.post(f'/servers/{server.id}/os-interface', json={
-            'interfaceAttachment': {'net_id': self.drill.network_id()}}).json()
-        mac = attached['interfaceAttachment']['mac_addr']
-        with self.domain(recovery) as domain:
-            self.assertIn(mac, domain.XMLDesc(0))
+        mac = self.attach_port(server)['mac_addr']
+        self.assertTrue(self._has(recovery, mac))
         self.assertEqual(['vda'], self.overlays(recovery))
         self.wait_merged(recovery)
         self.wait_answer(server)
-        with self.domain(recovery) as domain:
-            self.assertIn(mac, domain.XMLDesc(0))
+        self.assertTrue(self._has(recovery, mac))
+
+    def test_port_is_detached_before_the_merge(self) -> None:
+        recovery = self.adopted(fill=MUCH)
+        server = recovery.server
+        attached = self.attach_port(server)
+        self.drill.compute.delete(f'/servers/{server.id}/os-interface/{attached["port_id"]}')
+        self.wait('the port to be detached',
+                  lambda: not self._has(recovery, attached['mac_addr']))
+        self.assertEqual(['vda'], self.overlays(recovery))
+        self.wait_merged(recovery)
+        self.wait_answer(server)
+        self.assertFalse(self._has(recovery, attached['mac_addr']))
+
+    def test_name_metadata_lock_and_console_are_as_ever_before_the_merge(self) -> None:
+        recovery = self.adopted(fill=MUCH)
+        server, path = recovery.server, f'/servers/{recovery.server.id}'
+        name = f'renamed-{uuid.uuid4().hex[:8]}'
+        self.drill.compute.put(path, json={'server': {'name': name}})
+        self.drill.compute.post(f'{path}/metadata', json={'metadata': {'kind': 'other'}})
+        self.drill.act(server.id, 'lock')
+        log = self.drill.act(server.id, 'os-getConsoleOutput', {'length': 5})
+        self.assertNotEqual('', log['output'])
+        refusal = self.assertRaises(
+            keystone_exceptions.Conflict, self.drill.volume.post, '/snapshots',
+            json={'snapshot': {'volume_id': server.volumes[0], 'force': True}})
+        assert refusal.response is not None
+        self.assertIn('superposition', refusal.response.text)
+        self.assertEqual(['vda'], self.overlays(recovery))
+        self.wait_merged(recovery)
+        self.wait_answer(server)
+        shown = self.drill.show(server.id)
+        self.assertEqual((name, 'other', True), (
+            shown['name'], shown['metadata']['kind'], shown['locked']))
 
     def test_unshelved_server_runs_on_merged_volumes(self) -> None:
         recovery = self.adopted(fill=MUCH)
@@ -59,3 +93,8 @@ class TestUnmerged(life.LifeTestCase):
         where = self.drill.active(server.id).host
         self.assert_filled(recovery, MUCH, where)
         self.assert_plain_and_durable(recovery, where)
+
+    def _has(self, recovery: drills.Recovery, mac: str) -> bool:
+        """Return whether the domain of a promoted server has a port."""
+        with self.domain(recovery) as domain:
+            return mac in domain.XMLDesc(0)
