@@ -85,7 +85,7 @@ class Party:
     """All operations of a writer.
 
     :param ops: in the order in which they were issued; no two at once to one block
-    :param volatile: acknowledged writes are safe only once flushed
+    :param volatile: acknowledged writes are safe only once flushed, by a disk without errors
     :param barriers: flushes of all disks by another process: begin and end of each
     :param loose: discards may be ignored
     """
@@ -134,7 +134,14 @@ class Party:
         """Return the operations, each done at the time when it was durable."""
         if not self.volatile:
             return self.ops
-        flushes = [op for op in self.ops if op.verb is journal.Verb.FLUSH and op.acknowledged]
+        # librbd reports a failed write with one of the flushes that follow it, not all: a guest
+        # that has got an error of a disk cannot rely on another flush of it.
+        errors: dict[int, float] = {}
+        for op in self.ops:
+            if op.failed and op.done is not None:
+                errors[op.image] = min(op.done, errors.get(op.image, math.inf))
+        flushes = [op for op in self.ops if op.verb is journal.Verb.FLUSH and op.acknowledged
+                   and op.done is not None and op.done < errors.get(op.image, math.inf)]
         return [self._settled(op, flushes) for op in self.ops]
 
     def _settled(self, op: journal.Op, flushes: Sequence[journal.Op]) -> journal.Op:

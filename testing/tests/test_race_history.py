@@ -165,6 +165,17 @@ class UntouchedTest(CheckTestCase):
         self.assert_wrong('holds 0x1 instead of 0x2',
                           self.check(ops, 1, volatile=True, closed=(5, 6)))
 
+    def test_flush_of_a_disk_that_has_failed_covers_nothing(self) -> None:
+        ops = [op(1, 0, 1, 1, 2), flush(2, 3, 4), op(3, 0, 1, 5, 6), flush(4, 7, 9)]
+        failed = op(5, 1, 1, 7, 8, result=-108)
+
+        def safe(ops: list[journal.Op]) -> list[float | None]:
+            """Return when the two writes were safe."""
+            durable = history.Party(ops, volatile=True).durable
+            return [change.done for change in durable if change.number in (1, 3)]
+        self.assertEqual([4, 9], safe(ops))
+        self.assertEqual([4, None], safe([*ops, failed]))
+
     def test_flush_covers_earlier_acknowledgements_only(self) -> None:
         ops = [op(1, 0, 1, 1, 4), flush(2, 3, 5)]
         self.assertEqual([], self.check(ops, 0, volatile=True))
