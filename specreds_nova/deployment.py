@@ -11,6 +11,7 @@ import inspect
 import sys
 
 from specreds_cinder import capabilities
+from specreds_nova import write_around
 
 # A list is an option that is given several times.
 Value = str | Sequence[str]
@@ -77,6 +78,15 @@ def engine(jobboard_host: str, jobboard_port: str, lock_path: str) -> Conf:
     }
 
 
+def clients() -> Conf:
+    """Return the options in ``ceph.conf`` of compute hosts.
+
+    They count with Nova's ``disk_cachemodes = network=writeback``: no flush of a guest that is
+    being fenced succeeds (:mod:`specreds_nova.write_around`).
+    """
+    return {'client': {write_around.OPTION: write_around.SAFE}}
+
+
 def monitors() -> Conf:
     """Return the options of Ceph's monitors.
 
@@ -95,7 +105,7 @@ def facts() -> Conf:
 
 _KINDS: Mapping[str, Callable[..., Conf]] = {
     function.__name__: function
-    for function in (cinder, backend, compute, engine, monitors, facts)}
+    for function in (cinder, backend, compute, engine, clients, monitors, facts)}
 
 
 def lines(conf: Conf) -> list[str]:

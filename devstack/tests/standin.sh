@@ -120,6 +120,9 @@ function _standin_ini {
 }
 
 function iniset {
+    if [[ "$1" == "-sudo" ]]; then
+        shift
+    fi
     _standin_ini "$@"
 }
 

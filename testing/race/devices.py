@@ -11,6 +11,7 @@ import nbd
 import rados
 import rbd
 
+from specreds_nova import write_around
 from testing.race import blocks
 from testing.race import journal
 
@@ -63,7 +64,7 @@ class RbdDevice(Device):
     def __init__(self, conf: str, user: str, pool: str, namespace: str, image: str,
                  cache: bool) -> None:
         self._rados = rados.Rados(conffile=conf, name=f'client.{user}', conf={
-            'rbd_cache': str(cache).lower()})
+            'rbd_cache': str(cache).lower(), write_around.OPTION: write_around.SAFE})
         self._rados.connect()
         self._io = self._rados.open_ioctx(pool)
         self._io.set_namespace(namespace)

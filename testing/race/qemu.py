@@ -5,10 +5,14 @@ import pathlib
 from typing import Any
 
 from specreds_cinder import superposition
+from specreds_nova import write_around
 from testing.race import backup
 from testing.race import hosts
 from testing.race import processes
 from testing.race import writer
+
+# As compute hosts have it; the file ends with section client.
+_OPTION = f'{write_around.OPTION} = {write_around.SAFE}\n'
 
 
 class QemuPrimary(processes.WriterProcess):
@@ -24,8 +28,10 @@ class QemuPrimary(processes.WriterProcess):
         prefixes = [f'disk{index}' for index in range(len(volumes))]
         directory = directory / name
         directory.mkdir()
+        conf = directory / 'ceph.conf'
+        conf.write_text(pathlib.Path(cluster.conffile).read_text() + _OPTION)
         self._daemon = backup.StorageDaemon(
-            [_node(cluster, prefix, *place) for prefix, (_size, place) in zip(
+            [_node(conf, cluster.user, prefix, *place) for prefix, (_size, place) in zip(
                 prefixes, volumes, strict=True)], prefixes, directory, host)
         try:
             super().__init__(directory, name, [
@@ -52,9 +58,9 @@ class QemuPrimary(processes.WriterProcess):
         self._daemon.kill()
 
 
-def _node(cluster: superposition.Cluster, name: str, pool: str, namespace: str,
+def _node(conf: pathlib.Path, user: str, name: str, pool: str, namespace: str,
           image: str) -> dict[str, Any]:
     place = {'namespace': namespace} if namespace else {}
     return {'driver': 'rbd', 'node-name': name, 'pool': pool, **place, 'image': image,
-            'conf': cluster.conffile, 'user': cluster.user, 'discard': 'unmap',
+            'conf': str(conf), 'user': user, 'discard': 'unmap',
             'cache': {'direct': False, 'no-flush': False}}

@@ -126,14 +126,18 @@ class QemuTest(testtools.TestCase):
         self.patch(processes.WriterProcess, '__init__', lambda *_args: None)
         for name in ('stop', 'wake', 'kill'):
             self.patch(processes.WriterProcess, name, getattr(self.calls.writer, name))
-        cluster = mock.Mock(conffile='/c', user='cinder')
+        place = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        (place / 'client.conf').write_text('[client]\nlog file =\n')
+        cluster = mock.Mock(conffile=str(place / 'client.conf'), user='cinder')
         self.primary = qemu.QemuPrimary(
-            cluster, pathlib.Path(self.useFixture(fixtures.TempDir()).path), 'primary',
+            cluster, place, 'primary',
             [(1 << 20, ['volumes', 'race', 'disk'])], writer.Spec(seed=1, origin=1))
 
     def test_volumes_are_opened_with_writeback(self) -> None:
         (node,), prefixes, *_ = self.daemon_of.call_args.args
         self.assertEqual({'direct': False, 'no-flush': False}, node['cache'])
+        self.assertEqual('[client]\nlog file =\nrbd_cache_policy = writeback\n',
+                         pathlib.Path(node['conf']).read_text())
         self.assertEqual(('volumes', 'race', 'disk'),
                          (node['pool'], node['namespace'], node['image']))
         self.assertEqual([node['node-name']], prefixes)

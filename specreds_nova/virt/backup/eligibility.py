@@ -20,10 +20,12 @@ from oslo_serialization import jsonutils
 import psutil  # type: ignore[import-untyped]
 
 from specreds_nova import tasks
+from specreds_nova import write_around
 from specreds_nova.virt import cinder_api
 from specreds_nova.virt.backup import domain as backup_domain
 from specreds_nova.virt.backup import topology
 from specreds_nova.virt.backup import topology_claims
+from specreds_nova.virt.disks import ceph_conf
 from specreds_nova.virt.disks import server_disks
 from specreds_nova.virt.disks import volume_driver
 
@@ -75,7 +77,7 @@ class Eligibility:
         checks = (self._state(instance), self._place(context, instance), _disks(bdms),
                   self._box.refusals(instance), _devices(context, instance),
                   self._machine(instance),
-                  self._firmware(instance), self._files(instance))
+                  self._firmware(instance), self._files(instance), _cache())
         return [reason for check in checks for reason in check]
 
     def all_reasons(self, context: Any, instance: Any, bdms: Any) -> list[str]:
@@ -182,6 +184,16 @@ class Eligibility:
             yield 'its config drive is writable, in a pool that hosts share'
         elif not self._driver.image_backend.by_name(instance, 'disk.config', 'rbd').exists():
             yield 'its config drive is in a file of its host'
+
+
+def _cache() -> Iterator[str]:
+    """Yield why a primary may be told that lost writes are safe when it is fenced.
+
+    The configuration of its host is taken to be that of this host.
+    """
+    reason = write_around.refusal(CONF.libvirt.disk_cachemodes, str(ceph_conf.of_host()))
+    if reason is not None:
+        yield reason
 
 
 def _disks(bdms: Any) -> Iterator[str]:

@@ -36,6 +36,11 @@ _OPTION = re.compile(r'\s*([^=;#\[]+?)\s*=')
 _CLIENT = re.compile(r'^[ \t]*\[client\].*$', re.MULTILINE)
 
 
+def of_host() -> pathlib.Path:
+    """Return the path of the host's own configuration."""
+    return pathlib.Path(CONF.libvirt.images_rbd_ceph_conf or _HOST)
+
+
 def path() -> str:
     """Write the configuration if it is not what it should be, and return its path.
 
@@ -43,7 +48,7 @@ def path() -> str:
     """
     wanted = pathlib.Path(CONF.specreds.backup_ceph_conf
                           or os.path.join(CONF.state_path, _NAME))
-    host = pathlib.Path(CONF.libvirt.images_rbd_ceph_conf or _HOST)
+    host = of_host()
     try:
         content = text(host.read_text() if host.exists() else '')
         if not wanted.exists() or wanted.read_text() != content:

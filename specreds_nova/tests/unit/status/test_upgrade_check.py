@@ -339,6 +339,14 @@ class UpgradeCheckTest(testtools.TestCase):
         self.write('ceph.conf', f'[client]\n{option.replace("_", " ")}\n')
         self.assert_found('Nova: configuration', WARNING, option)
 
+    def test_cache_that_acknowledges_lost_writes_fails(self) -> None:
+        path = self.place / 'ceph.conf'
+        self.write_nova(f'{_GOOD_NOVA}[libvirt]\nimages_rbd_ceph_conf = {path}\n'
+                        'disk_cachemodes = file=none,network=writeback\n')
+        self.assert_found('Nova: configuration', FAILURE, 'set rbd_cache_policy = writeback')
+        path.write_text('[client]\nrbd_cache_policy = writeback\n')
+        self.assert_found('Nova: configuration', SUCCESS, 'fine')
+
     def test_missing_dnsmasq_fails(self) -> None:
         self.write_nova()
         self.useFixture(fixtures.MonkeyPatch('specreds_nova.virt.box.dhcp.missing',

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which hosts must not be fenced, because librbd would acknowledge flushes of lost writes."""
+
+import pathlib
+
+import ddt
+import fixtures
+import testtools
+
+from specreds_nova import deployment
+from specreds_nova import write_around
+
+
+@ddt.ddt
+class RefusalTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.conf = pathlib.Path(self.useFixture(fixtures.TempDir()).path) / 'ceph.conf'
+
+    def refusal(self, *modes: str) -> str | None:
+        return write_around.refusal(modes, str(self.conf))
+
+    @ddt.data('writeback', 'writethrough', 'unsafe', 'default')
+    def test_cache_with_the_default_policy_is_refused(self, mode: str) -> None:
+        for text in (None, '[client]\n', '[client]\nrbd cache policy = writearound\n'):
+            if text is not None:
+                self.conf.write_text(text)
+            refusal = self.refusal('file=none', f' network={mode}')
+            self.assertIn(f'network={mode}', str(refusal))
+            self.assertIn(f'set rbd_cache_policy = writeback in section client of {self.conf}',
+                          str(refusal))
+
+    @ddt.data((), ('file=writeback', 'block=writeback'), ('network=none',),
+              ('network=directsync',))
+    def test_host_without_the_cache_is_not_refused(self, modes: tuple[str, ...]) -> None:
+        self.assertIsNone(self.refusal(*modes))
+
+    @ddt.data('rbd_cache_policy = writeback', 'rbd cache policy = writethrough')
+    def test_other_policies_are_not_refused(self, line: str) -> None:
+        self.conf.write_text(f'[global]\nfsid = 1\n[client]\n{line}\n')
+        self.assertIsNone(self.refusal('network=writeback'))
+
+    def test_deployed_hosts_are_not_refused(self) -> None:
+        [(section, options)] = deployment.clients().items()
+        lines = '\n'.join(f'{name} = {value}' for name, value in options.items())
+        self.conf.write_text(f'[{section}]\n{lines}\n')
+        self.assertIsNone(self.refusal('network=writeback'))
