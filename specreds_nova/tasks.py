@@ -2,7 +2,7 @@
 """Nova's tasks of reboots and of rebuilds.
 
 Nova's API takes a reboot for a server whose host is dead. The server keeps the task of the reboot
-as long as its host does not do it. A backup serves the user who has asked for that as well.
+until its host has rebooted it. A promoted backup has just booted, which is what was requested.
 """
 
 

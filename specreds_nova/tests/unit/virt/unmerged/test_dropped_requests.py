@@ -145,43 +145,38 @@ class ManagerTest(testtools.TestCase):
         self.assertRaises(nova_exception.UnexpectedTaskStateError, self.instance.save)
         self.save.assert_not_called()
 
-    def test_reboot_that_is_dropped_while_the_host_hangs_starts_no_guest(self) -> None:
-        def shut_down(*_: Any, **__: Any) -> None:
-            self.current.host, self.current.task_state = 'h2', None
-            self.driver._create_guest(mock.Mock(), '<domain/>', self.instance)
-        with mock.patch.object(nova_driver.LibvirtDriver, '_create_guest') as create:
-            raised, called = self.reboot('reboot_started_hard', shut_down)
-        self.assertEqual((nova_exception.UnexpectedTaskStateError, True), (raised, called))
-        create.assert_not_called()
+    @ddt.data(('h2', None), ('h2', 'reboot_started_hard'), ('h1', 'rebuilding'))
+    @ddt.unpack
+    def test_reboot_that_is_dropped_while_the_host_hangs_starts_no_guest(
+            self, host: str, task: str | None) -> None:
+        self.assertEqual((nova_exception.UnexpectedTaskStateError, False),
+                         self.interrupted_reboot(host, task))
 
     @ddt.data(None, 'rebooting_hard', 'reboot_pending')
     def test_guest_of_a_reboot_whose_server_is_still_here_is_started(self, task: str | None
                                                                      ) -> None:
-        def shut_down(*_: Any, **__: Any) -> None:
-            self.current.task_state = task
-            self.driver._create_guest(mock.Mock(), '<domain/>', self.instance)
-        with mock.patch.object(nova_driver.LibvirtDriver, '_create_guest') as create:
-            raised, _ = self.reboot('reboot_started_hard', shut_down)
-        self.assertIsNone(raised)
-        create.assert_called_once()
+        self.assertEqual((None, True), self.interrupted_reboot('h1', task))
 
     def test_guest_of_a_reboot_is_started_if_the_database_cannot_be_read(self) -> None:
-        def shut_down(*_: Any, **__: Any) -> None:
-            self.replace(objects.Instance, 'get_by_uuid', mock.Mock(side_effect=ConnectionError))
-            self.driver._create_guest(mock.Mock(), '<domain/>', self.instance)
-        with mock.patch.object(nova_driver.LibvirtDriver, '_create_guest') as create:
-            raised, _ = self.reboot('reboot_started_hard', shut_down)
-        self.assertIsNone(raised)
-        create.assert_called_once()
+        self.assertEqual((None, True), self.interrupted_reboot('h1', None, ConnectionError))
 
-    def test_reboot_of_a_server_that_is_being_evacuated_is_refused(self) -> None:
+    def interrupted_reboot(self, host: str, task: str | None,
+                           unreadable: type[Exception] | None = None
+                           ) -> tuple[type[Exception] | None, bool]:
+        """Return the error of a reboot, and whether its guest is started.
+
+        :param host: the server's host once its guest is shut down
+        :param task: its task then
+        :param unreadable: error of the database from then on
+        """
         def shut_down(*_: Any, **__: Any) -> None:
-            self.current.task_state = 'rebuilding'
+            self.current.host, self.current.task_state = host, task
+            if unreadable is not None:
+                self.replace(objects.Instance, 'get_by_uuid', mock.Mock(side_effect=unreadable))
             self.driver._create_guest(mock.Mock(), '<domain/>', self.instance)
         with mock.patch.object(nova_driver.LibvirtDriver, '_create_guest') as create:
             raised, _ = self.reboot('reboot_started_hard', shut_down)
-        self.assertEqual(nova_exception.UnexpectedTaskStateError, raised)
-        create.assert_not_called()
+        return raised, create.called
 
     def test_reboot_that_stands_is_done(self) -> None:
         self.assertEqual((None, True), self.reboot('reboot_started_hard'))
