@@ -81,8 +81,8 @@ def engine(jobboard_host: str, jobboard_port: str, lock_path: str) -> Conf:
 def clients() -> Conf:
     """Return the options in ``ceph.conf`` of compute hosts.
 
-    They count with Nova's ``disk_cachemodes = network=writeback``: no flush of a guest that is
-    being fenced succeeds (:mod:`specreds_nova.write_around`).
+    They count with Nova's ``disk_cachemodes = network=writeback``, for guests that are being
+    fenced (:mod:`specreds_nova.write_around`).
     """
     return {'client': {write_around.OPTION: write_around.SAFE}}
 

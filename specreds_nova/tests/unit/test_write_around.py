@@ -41,6 +41,10 @@ class RefusalTest(testtools.TestCase):
         self.conf.write_text(f'[global]\nfsid = 1\n[client]\n{line}\n')
         self.assertIsNone(self.refusal('network=writeback'))
 
+    def test_file_that_cannot_be_read_is_refused(self) -> None:
+        self.conf.mkdir()
+        self.assertIn(f'{self.conf} cannot be read', str(self.refusal('network=writeback')))
+
     def test_deployed_hosts_are_not_refused(self) -> None:
         [(section, options)] = deployment.clients().items()
         lines = '\n'.join(f'{name} = {value}' for name, value in options.items())

@@ -8,12 +8,12 @@ cannot be refused, and the engine has chosen the host with the group in mind.
 
 from collections.abc import Callable
 import functools
-import inspect
 from typing import Any
 
 from nova import exception as nova_exception
 from oslo_log import log as logging
 
+from specreds_nova.virt import signatures
 from specreds_nova.virt.backup import journal as journals
 
 LOG = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ def _validate(validate: Callable[..., Any], journal: journals.Journal, *args: An
     try:
         return validate(*args, **kwargs)
     except nova_exception.GroupAffinityViolation as exc:
-        instance = inspect.signature(validate).bind(*args, **kwargs).arguments['instance']
+        instance = signatures.arguments(validate, *args, **kwargs)['instance']
         record = journal.of_instance(instance.uuid)
         if (exc.kwargs.get('policy') != _AFFINITY or record is None
                 or record.phase != journals.PROMOTED):

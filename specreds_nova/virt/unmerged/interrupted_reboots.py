@@ -7,13 +7,13 @@ backup runs on another host, which is not adopted yet, cannot be started here.
 
 from collections.abc import Callable
 import functools
-import inspect
 from typing import Any
 
 from nova import exception as nova_exception
 from oslo_log import log as logging
 
 from specreds_nova import exception
+from specreds_nova.virt import signatures
 
 LOG = logging.getLogger(__name__)
 
@@ -31,6 +31,6 @@ def _initialize(initialize: Callable[..., Any], *args: Any, **kwargs: Any) -> No
     try:
         initialize(*args, **kwargs)
     except (exception.BackupError, nova_exception.UnexpectedTaskStateError) as exc:
-        instance = inspect.signature(initialize).bind(*args, **kwargs).arguments['instance']
+        instance = signatures.arguments(initialize, *args, **kwargs)['instance']
         LOG.warning('the interrupted reboot of server %s is not completed on this host: %s',
                     instance.uuid, exc)
