@@ -22,6 +22,7 @@ from bench import hostile
 from bench import merge
 from bench import nova
 from bench import opinion
+from bench import overwrites
 from bench import progress
 from bench import replay
 from bench import report
@@ -41,7 +42,7 @@ from specreds_cinder.superposition import errors
 _DEFAULT_PORT = 17800
 _QUICK_ROUNDS = 5
 _FULL_ROUNDS = 9
-_ON_CEPH = ('disk', 'super', 'collapse', 'merge', 'soak')
+_ON_CEPH = ('disk', 'super', 'collapse', 'merge', overwrites.NAME, 'soak')
 _CINDER = 'cinder'
 _NOVA = 'nova'
 _HOSTS = 2
@@ -145,6 +146,7 @@ def _run(args: argparse.Namespace) -> int:
                 'super': lambda: superbench.run(env),
                 'collapse': lambda: collapse.run(env),
                 'merge': lambda: merge.run(env),
+                overwrites.NAME: lambda: overwrites.run(env),
                 'soak': lambda: soak.run(args, network),
             }
             for name in on_ceph:

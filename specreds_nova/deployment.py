@@ -11,7 +11,7 @@ import inspect
 import sys
 
 from specreds_cinder import capabilities
-from specreds_nova import write_around
+from specreds_nova import cache_policy
 
 # A list is an option that is given several times.
 Value = str | Sequence[str]
@@ -81,10 +81,10 @@ def engine(jobboard_host: str, jobboard_port: str, lock_path: str) -> Conf:
 def clients() -> Conf:
     """Return the options in ``ceph.conf`` of compute hosts.
 
-    They count with Nova's ``disk_cachemodes = network=writeback``, for guests that are being
-    fenced (:mod:`specreds_nova.write_around`).
+    They count with Nova's ``disk_cachemodes = network=writeback``
+    (:mod:`specreds_nova.cache_policy`).
     """
-    return {'client': {write_around.OPTION: write_around.SAFE}}
+    return {'client': {cache_policy.OPTION: cache_policy.SAFE}}
 
 
 def monitors() -> Conf:

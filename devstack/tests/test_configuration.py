@@ -134,7 +134,7 @@ class ConfigurationTest(_Base):
     def test_cinder_user_gets_caps_and_mons_get_intervals(self) -> None:
         settings = ceph_layout.Settings()
         # Nova-compute writes a file of its own for backups, which QEMU has to read.
-        self.assertEqual({'client': {'rbd_cache_policy': ['writeback']}},
+        self.assertEqual({'client': {'rbd_cache_policy': ['writethrough']}},
                          self.stack.added(self.stack.ceph_conf))
         self.assertRegex(self.stack.apparmor_rules.read_text(),
                          r'\A/.*/opt/data/nova/specreds-ceph\.conf r,\n\Z')

@@ -8,9 +8,9 @@ import site
 import sys
 
 from specreds_nova import alias
+from specreds_nova import cache_policy
 from specreds_nova import conf as nova_conf
 from specreds_nova import deployment
-from specreds_nova import write_around
 from specreds_nova.sentinel import conf as sentinel_conf
 from specreds_nova.status import files
 from specreds_nova.status import findings
@@ -75,8 +75,11 @@ def settings(config: files.Files, engine: files.Files | None) -> Iterator[findin
                 f'{lease} is {host_lease} in {config} and {engine_lease} in {engine}: it has to '
                 'be the same, or a backup may be seen beside its primary')
     conffile = config.get('libvirt', 'images_rbd_ceph_conf') or _CEPH
-    if reason := write_around.refusal(config.words('libvirt', 'disk_cachemodes'), conffile):
+    modes = config.words('libvirt', 'disk_cachemodes')
+    if reason := cache_policy.refusal(modes, conffile):
         yield findings.failure(f'{config}: there are no backups on this host: {reason}')
+    elif reason := cache_policy.warning(modes, conffile):
+        yield findings.warning(f'{config}: {reason}')
     yield from ceph_conf(config.get(_GROUP, 'sentinel_ceph_conf', _CEPH))
     yield from sentinel.running(config)
 

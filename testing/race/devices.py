@@ -11,7 +11,7 @@ import nbd
 import rados
 import rbd
 
-from specreds_nova import write_around
+from specreds_nova import cache_policy
 from testing.race import blocks
 from testing.race import journal
 
@@ -47,14 +47,14 @@ class Device(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Write out the cache, and close the disk."""
+        """Close the disk."""
 
 
 class RbdDevice(Device):
     """An RBD image, with a connection of its own as each disk of a QEMU has.
 
-    :param cache: librbd's write-back cache (QEMU's ``cache=writeback``); without it, an
-        acknowledged write is in the cluster
+    :param cache: with librbd's cache (QEMU's ``cache=writeback``), as compute hosts configure it;
+        an acknowledged write is in the cluster all the same
     """
 
     depth = 8
@@ -64,7 +64,7 @@ class RbdDevice(Device):
     def __init__(self, conf: str, user: str, pool: str, namespace: str, image: str,
                  cache: bool) -> None:
         self._rados = rados.Rados(conffile=conf, name=f'client.{user}', conf={
-            'rbd_cache': str(cache).lower(), write_around.OPTION: write_around.SAFE})
+            'rbd_cache': str(cache).lower(), cache_policy.OPTION: cache_policy.SAFE})
         self._rados.connect()
         self._io = self._rados.open_ioctx(pool)
         self._io.set_namespace(namespace)
@@ -97,7 +97,7 @@ class RbdDevice(Device):
             raise OSError(-_code(exc), str(exc)) from exc
 
     def close(self) -> None:
-        """Close the image: librbd writes out its cache and releases the lock."""
+        """Close the image: librbd releases the lock."""
         self._image.close()
         self._io.close()
         self._rados.shutdown()

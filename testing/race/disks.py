@@ -13,7 +13,7 @@ _ALWAYS_CACHED = 'SPECREDS_RACE_CACHE'
 
 
 def cached(drawn: bool) -> bool:
-    """Return whether a primary uses the write-back cache: as drawn, unless all are to use it."""
+    """Return whether a primary uses librbd's cache: as drawn, unless all are to use it."""
     return drawn or os.environ.get(_ALWAYS_CACHED) == '1'
 
 
@@ -24,7 +24,7 @@ class Shape:
     :param sizes: of each image, in MiB
     :param order: objects have two to the power of this many bytes
     :param fill: whether all blocks are written before the race
-    :param cache: whether the primary uses librbd's write-back cache
+    :param cache: whether the primary uses librbd's cache
     :param qemu: whether QEMU opens the disks for the primary, with cache=writeback
     """
 

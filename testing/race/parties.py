@@ -24,5 +24,4 @@ def start(site: sites.Site, shape: disks.Shape, images: disks.Disks, directory: 
 
 def party(shape: disks.Shape, process: processes.WriterProcess) -> history.Party:
     """Return the operations of a primary."""
-    return history.Party(process.ops(), volatile=shape.cache or shape.qemu,
-                         barriers=[process.closed] if process.closed else [], loose=shape.qemu)
+    return history.Party(process.ops(), loose=shape.qemu)

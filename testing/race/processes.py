@@ -9,7 +9,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 from testing.race import control
 from testing.race import hosts
@@ -45,8 +44,6 @@ class WriterProcess:
         self.stopped = False
         self.gone = False
         self._held = control.Mode.PAUSED
-        #: Times of the request to quit and of its end, if it ended cleanly.
-        self.closed: tuple[float, float] | None = None
         with self._stderr.open('wb') as stderr:
             self._process = subprocess.Popen(
                 [*(host.prefix if host else ()), sys.executable, '-m', writer.__name__,
@@ -131,12 +128,9 @@ class WriterProcess:
             return
         if self.stopped:
             self.wake()
-        began = time.monotonic()
         self.control.mode = control.Mode.QUIT
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_QUIT)
-            if self.control.state is control.State.QUIET:
-                self.closed = (began, time.monotonic())
         self.kill()
 
     def _signal(self, number: int) -> None:

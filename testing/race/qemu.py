@@ -5,14 +5,14 @@ import pathlib
 from typing import Any
 
 from specreds_cinder import superposition
-from specreds_nova import write_around
+from specreds_nova import cache_policy
 from testing.race import backup
 from testing.race import hosts
 from testing.race import processes
 from testing.race import writer
 
 # As compute hosts have it; the file ends with section client.
-_OPTION = f'{write_around.OPTION} = {write_around.SAFE}\n'
+_OPTION = f'{cache_policy.OPTION} = {cache_policy.SAFE}\n'
 
 
 class QemuPrimary(processes.WriterProcess):
@@ -52,7 +52,7 @@ class QemuPrimary(processes.WriterProcess):
         self._daemon.wake()
 
     def kill(self) -> None:
-        """Kill both at once, and lose the daemon's cache."""
+        """Kill both at once."""
         # The writer first: it would note errors that no guest of a dead QEMU sees.
         super().kill()
         self._daemon.kill()

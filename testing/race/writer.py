@@ -38,7 +38,7 @@ class Spec:
     :param origin: identifies the writer: the high half of the numbers of its operations
     :param fill: write every block once before anything else
     :param conf: ceph.conf for RBD images; empty if the disks are NBD exports
-    :param cache: use librbd's write-back cache
+    :param cache: use librbd's cache
     :param disks: of each image, its size in bytes and its place: (pool, namespace, image), or
         (socket, export)
     :param journal: path of the journal

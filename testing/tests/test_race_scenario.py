@@ -47,7 +47,7 @@ class ErrorTest(testtools.TestCase):
 
 @ddt.ddt
 class CacheTest(testtools.TestCase):
-    """A setting gives every primary the write-back cache, and changes no other choice."""
+    """A setting gives every primary librbd's cache, and changes no other choice."""
 
     def shapes(self) -> list[disks.Shape]:
         chance = random.Random(7)
@@ -136,7 +136,7 @@ class QemuTest(testtools.TestCase):
     def test_volumes_are_opened_with_writeback(self) -> None:
         (node,), prefixes, *_ = self.daemon_of.call_args.args
         self.assertEqual({'direct': False, 'no-flush': False}, node['cache'])
-        self.assertEqual('[client]\nlog file =\nrbd_cache_policy = writeback\n',
+        self.assertEqual('[client]\nlog file =\nrbd_cache_policy = writethrough\n',
                          pathlib.Path(node['conf']).read_text())
         self.assertEqual(('volumes', 'race', 'disk'),
                          (node['pool'], node['namespace'], node['image']))

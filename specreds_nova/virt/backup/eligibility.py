@@ -19,8 +19,8 @@ from nova.virt.libvirt import utils as libvirt_utils
 from oslo_serialization import jsonutils
 import psutil  # type: ignore[import-untyped]
 
+from specreds_nova import cache_policy
 from specreds_nova import tasks
-from specreds_nova import write_around
 from specreds_nova.virt import cinder_api
 from specreds_nova.virt.backup import domain as backup_domain
 from specreds_nova.virt.backup import topology
@@ -191,7 +191,7 @@ def _cache() -> Iterator[str]:
 
     The configuration of its host is taken to be that of this host.
     """
-    reason = write_around.refusal(CONF.libvirt.disk_cachemodes, str(ceph_conf.of_host()))
+    reason = cache_policy.refusal(CONF.libvirt.disk_cachemodes, str(ceph_conf.of_host()))
     if reason is not None:
         yield reason
 

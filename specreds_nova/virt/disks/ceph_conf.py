@@ -1,39 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Ceph configuration of backups: the host's own, and options for backups only.
-
-QEMU reads one file for each image, so this file repeats the host's ``ceph.conf`` without keys:
-libvirt passes the key to QEMU itself. Other servers use the host's file.
-"""
+"""The file with the Ceph configuration of a host's backups, written when it has to change."""
 
 import os
 import pathlib
-import re
 
 import nova.conf
 
+from specreds_nova import backup_clients
 from specreds_nova import conf
 from specreds_nova import exception
 
 CONF = nova.conf.CONF
 conf.register(CONF)
 
-OPTIONS = {
-    # Cinder decides what is fenced: a backup that takes the lock of a primary which does not
-    # answer must not blocklist the primary.
-    'rbd_blocklist_on_break_lock': 'false',
-    # A backup that copied what it reads of a cloned volume into the volume would make it dirty.
-    'rbd_clone_copy_on_read': 'false',
-    # Boot loaders read kernel and initrd in many small requests, one after the other, each of
-    # which waits for the network. Ceph reads ahead, but its default cache keeps nothing of that.
-    'rbd_cache_policy': 'writeback',
-    'rbd_readahead_max_bytes': '4194304',
-}
-
 _HOST = '/etc/ceph/ceph.conf'
 _NAME = 'specreds-ceph.conf'
-_LEFT_OUT = {'key', *OPTIONS}
-_OPTION = re.compile(r'\s*([^=;#\[]+?)\s*=')
-_CLIENT = re.compile(r'^[ \t]*\[client\].*$', re.MULTILINE)
 
 
 def of_host() -> pathlib.Path:
@@ -50,32 +31,13 @@ def path() -> str:
                           or os.path.join(CONF.state_path, _NAME))
     host = of_host()
     try:
-        content = text(host.read_text() if host.exists() else '')
+        content = backup_clients.text(host.read_text() if host.exists() else '')
         if not wanted.exists() or wanted.read_text() != content:
             _write(wanted, content)
     except OSError as exc:
         raise exception.StartFailed(
             reason=f'the Ceph configuration of backups cannot be written: {exc}') from exc
     return str(wanted)
-
-
-def text(host: str) -> str:
-    """Return the configuration of backups.
-
-    :param host: the content of the host's own
-    """
-    lines = [line for line in host.replace('\\\n', ' ').splitlines() if not _left_out(line)]
-    options = '\n'.join(f'{name} = {value}' for name, value in OPTIONS.items())
-    rest = '\n'.join(lines)
-    if not _CLIENT.search(rest):
-        return f'{rest}\n\n[client]\n{options}\n'.lstrip('\n')
-    return _CLIENT.sub(lambda match: f'{match[0]}\n{options}', rest, count=1) + '\n'
-
-
-def _left_out(line: str) -> bool:
-    """Report whether a line sets an option that is a secret, or that backups have otherwise."""
-    option = _OPTION.match(line)
-    return option is not None and re.sub(r'[\s_-]+', '_', option[1]) in _LEFT_OUT
 
 
 def _write(wanted: pathlib.Path, content: str) -> None:

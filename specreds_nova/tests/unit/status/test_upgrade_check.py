@@ -343,8 +343,10 @@ class UpgradeCheckTest(testtools.TestCase):
         path = self.place / 'ceph.conf'
         self.write_nova(f'{_GOOD_NOVA}[libvirt]\nimages_rbd_ceph_conf = {path}\n'
                         'disk_cachemodes = file=none,network=writeback\n')
-        self.assert_found('Nova: configuration', FAILURE, 'set rbd_cache_policy = writeback')
+        self.assert_found('Nova: configuration', FAILURE, 'set rbd_cache_policy = writethrough')
         path.write_text('[client]\nrbd_cache_policy = writeback\n')
+        self.assert_found('Nova: configuration', WARNING, 'set rbd_cache_policy = writethrough')
+        path.write_text('[client]\nrbd_cache_policy = writethrough\n')
         self.assert_found('Nova: configuration', SUCCESS, 'fine')
 
     def test_missing_dnsmasq_fails(self) -> None:

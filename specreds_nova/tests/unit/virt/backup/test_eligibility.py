@@ -81,7 +81,7 @@ class EligibilityTest(base.TestCase):
         self.conf.config(group='libvirt', images_rbd_ceph_conf='/nonexistent/ceph.conf')
         self.assertEqual([], self.reasons())
         self.conf.config(group='libvirt', disk_cachemodes=['network=writeback'])
-        self.refused('set rbd_cache_policy = writeback in section client of /nonexistent')
+        self.refused('set rbd_cache_policy = writethrough in section client of /nonexistent')
 
     def test_server_of_this_host_is_not_eligible(self) -> None:
         self.server.host = base.HOST

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""librbd's cache, as compute hosts and backups configure it: what it acknowledges is in Ceph."""
+
+from collections.abc import Mapping
+import contextlib
+import time
+
+import ddt
+import rbd
+
+from specreds_cinder.tests.functional import protocol_base
+from specreds_nova import backup_clients
+from specreds_nova import cache_policy
+from specreds_nova import deployment
+
+_BLOCK = b'\x55' * 4096
+# Blocks in different objects, so that several writes are in flight.
+_PLACES = [number << 22 for number in range(1, 9)]
+# Seconds in which failed writes come back after the flush was requested, at that moment, and
+# before it.
+_DELAYS = (0.0, 0.005, 0.02, 0.1, 0.5)
+_TIMES = 4
+
+
+@ddt.ddt
+class CachePolicyTest(protocol_base.ProtocolTestCase):
+
+    def open_image(self, options: Mapping[str, str]) -> tuple[rbd.Image, str]:
+        """Open a new image with librbd's cache, and return it and the client's address."""
+        client = self.connect(self.ceph.conf, 'client.cinder', **{'rbd_cache': 'true', **options})
+        io = client.open_ioctx(self.pool)
+        self.addCleanup(io.close)
+        image = rbd.Image(io, self.make_volume(size=64 << 20).image)
+        self.addCleanup(image.close)
+        # The client gets the lock, and librbd begins to write back.
+        image.write(_BLOCK, 0)
+        image.flush()
+        return image, str(client.get_addrs())
+
+    def fence(self, address: str) -> None:
+        """Fence a client that does not know it yet."""
+        self.ceph.admin(['osd', 'blocklist', 'add', address])
+        # Until the OSDs have the fence.
+        time.sleep(0.3)
+
+    @ddt.data(deployment.clients()['client'], backup_clients.OPTIONS)
+    def test_write_is_in_ceph_when_it_is_acknowledged(self, options: Mapping[str, str]) -> None:
+        image, _ = self.open_image(options)
+        for place in _PLACES:
+            image.write(_BLOCK, place)
+        self.assertEqual([_BLOCK] * len(_PLACES), self.stored(image.get_name()))
+
+    @ddt.data(deployment.clients()['client'], backup_clients.OPTIONS)
+    def test_write_behind_a_fence_fails(self, options: Mapping[str, str]) -> None:
+        image, address = self.open_image(options)
+        self.fence(address)
+        for place in _PLACES:
+            self.assertRaises(rbd.ConnectionShutdown, image.write, _BLOCK, place)
+
+    @ddt.data(*_DELAYS)
+    def test_flush_behind_a_fence_fails_with_writeback_unless_its_writes_are_stored(
+            self, delay: float) -> None:
+        for _ in range(_TIMES):
+            image, address = self.open_image({cache_policy.OPTION: 'writeback'})
+            self.fence(address)
+            with contextlib.suppress(rbd.ConnectionShutdown):
+                for place in _PLACES:
+                    image.write(_BLOCK, place)
+                time.sleep(delay)
+                image.flush()
+                self.assertEqual([_BLOCK] * len(_PLACES), self.stored(image.get_name()))
+            self.assertRaises(rbd.ConnectionShutdown, image.flush)
+
+    def stored(self, image: str) -> list[bytes]:
+        """Return what another client finds at the places."""
+        with (self.cinder.open_ioctx(self.pool) as io,
+              rbd.Image(io, image, read_only=True) as other):
+            return [other.read(place, len(_BLOCK)) for place in _PLACES]
