@@ -144,6 +144,7 @@ USED: Sequence[Method | Attribute] = (
     Method(_HOST, 'get_capabilities', called=True),
     Method(_HOST, 'get_cpu_model_names', called=True),
     Attribute(_GUEST, '_domain'),
+    Method(_GUEST, 'launch', called=True),
     # backup.adoption
     Attribute(_DRIVER, '_volume_api'),
     # backup.stale, backup.group_policy

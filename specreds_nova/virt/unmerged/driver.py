@@ -52,7 +52,8 @@ class UnmergedLibvirtDriver(driver.LibvirtDriver):
             yield
 
     def _soft_reboot(self, instance: Any) -> Any:
-        if self.unmerged is not None and self.unmerged.through_overlay(instance):
+        if self.unmerged is not None and (protection.protected(instance)
+                                          or self.unmerged.through_overlay(instance)):
             return self.unmerged.soft_reboot(instance)
         return super()._soft_reboot(instance)
 

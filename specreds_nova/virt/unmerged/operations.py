@@ -53,6 +53,8 @@ from specreds_nova.virt.unmerged import settling
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
+# Of a guest that has ended.
+_OFF = (power_state.SHUTDOWN, power_state.CRASHED)
 _SWITCH_S = 30.0
 _POLL_S = 0.2
 # In these states Nova puts a server into ERROR on any error but InstanceFaultRollback.
@@ -186,16 +188,30 @@ class Unmerged:
         return domain is not None and bool(disk_nodes.chained(domain))
 
     def soft_reboot(self, instance: Any) -> bool:
-        """Shut a guest down, so that Nova starts it as the record says.
+        """Shut a guest down, and start it again. On overlays, Nova starts it as the record says.
 
-        :returns: False, which makes Nova reboot the server the hard way
+        Nova's own soft reboot does not look whether the server is still here before it starts the
+        guest: the host may have hung until the server was recovered elsewhere.
+
+        :returns: whether it runs; otherwise Nova reboots the server the hard way
+        :raises UnexpectedTaskStateError: as :func:`dropped_requests.refuse` does
         """
         domain = self._domain(instance)
-        if domain is not None:
+        if domain is None:
+            return False
+        overlaid = bool(disk_nodes.chained(domain))
+        if self._state(instance) == power_state.RUNNING:
             domain.shutdown()
-            self._until(lambda: self._driver.get_info(instance).state != power_state.RUNNING,
-                        CONF.libvirt.wait_soft_reboot_seconds)
-        return False
+        limit = CONF.libvirt.wait_soft_reboot_seconds
+        if not self._until(lambda: self._state(instance) in _OFF, limit) or overlaid:
+            return False
+        dropped_requests.refuse(instance)
+        self._driver._host.get_guest(instance).launch()
+        return self._until(lambda: self._state(instance) == power_state.RUNNING, limit)
+
+    def _state(self, instance: Any) -> int:
+        """Return the power state of a guest."""
+        return int(self._driver.get_info(instance).state)
 
     # Operations that are refused
 

@@ -7,6 +7,7 @@ import types
 from typing import Any
 from unittest import mock
 
+import ddt
 from nova.virt import event as virtevent
 from nova.virt.libvirt import config as vconfig
 from nova.virt.libvirt import driver as nova_driver
@@ -210,6 +211,7 @@ class DriverTest(base.TestCase):
         self.assertIsNone(self.ours._box)
 
 
+@ddt.ddt
 class GuardedTest(base.TestCase):
     """Each guarded operation calls Nova's own."""
 
@@ -229,6 +231,8 @@ class GuardedTest(base.TestCase):
             for parameter in list(parameters)[1:]])
 
     def test_every_argument_is_passed_to_nova(self) -> None:
+        # The soft reboot of a protected server is replaced.
+        self.conf.config(group='specreds', protect_by_default=False)
         names = [name for name, member in vars(unmerged_driver.UnmergedLibvirtDriver).items()
                  if inspect.isfunction(member) and hasattr(nova_driver.LibvirtDriver, name)]
         self.assertIn('finish_migration', names)
@@ -269,8 +273,12 @@ class GuardedTest(base.TestCase):
         theirs.assert_called_once()
         self.unmerged.after_cleanup.assert_called_once_with(self.server)
 
-    def test_soft_reboot_of_a_server_on_overlays_is_replaced(self) -> None:
-        self.unmerged.through_overlay.return_value = True
+    @ddt.data((True, False), (False, True))
+    @ddt.unpack
+    def test_soft_reboot_of_a_server_with_backups_is_replaced(
+            self, protected: bool, overlaid: bool) -> None:
+        self.conf.config(group='specreds', protect_by_default=protected)
+        self.unmerged.through_overlay.return_value = overlaid
         with mock.patch.object(nova_driver.LibvirtDriver, '_soft_reboot',
                                autospec=True) as theirs:
             self.call('_soft_reboot')

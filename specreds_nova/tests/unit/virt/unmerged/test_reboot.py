@@ -3,6 +3,8 @@
 
 from unittest import mock
 
+from nova import exception as nova_exception
+from nova import objects
 from nova.compute import power_state
 
 from specreds_nova.tests.unit.virt.unmerged import test_operations
@@ -18,6 +20,14 @@ class RebootTest(test_operations.OperationsTestCase):
         self.driver.get_info.side_effect = lambda _instance: mock.Mock(
             state=self.states.pop(0) if len(self.states) > 1 else self.states[0])
         self.domain.shutdown = mock.Mock()
+        self.launch = self.driver._host.get_guest.return_value.launch
+        self.launch.side_effect = lambda: self.states.append(power_state.RUNNING)
+        self.instance.host = operations.CONF.host
+        self.instance.task_state = 'reboot_started'
+        read = mock.patch.object(objects.Instance, 'get_by_uuid')
+        self.current = read.start().return_value
+        self.addCleanup(read.stop)
+        self.current.host, self.current.task_state = self.instance.host, 'reboot_started'
 
     def test_domain_on_an_overlay_is_recognized(self) -> None:
         self.assertTrue(self.unmerged.through_overlay(self.instance))
@@ -26,10 +36,30 @@ class RebootTest(test_operations.OperationsTestCase):
         self.gone()
         self.assertFalse(self.unmerged.through_overlay(self.instance))
 
-    def test_soft_reboot_waits_for_the_shutdown(self) -> None:
+    def test_soft_reboot_on_overlays_waits_for_the_shutdown(self) -> None:
         self.assertFalse(self.unmerged.soft_reboot(self.instance))
         self.domain.shutdown.assert_called_once_with()
         self.assertEqual([power_state.SHUTDOWN], self.states)
+        self.launch.assert_not_called()
+
+    def test_merged_guest_is_started_after_its_shutdown(self) -> None:
+        self.merged()
+        self.assertTrue(self.unmerged.soft_reboot(self.instance))
+        self.domain.shutdown.assert_called_once_with()
+        self.launch.assert_called_once_with()
+
+    def test_guest_of_a_server_that_has_gone_elsewhere_is_not_started(self) -> None:
+        self.merged()
+        self.current.host = 'h2'
+        self.assertRaises(nova_exception.UnexpectedTaskStateError, self.unmerged.soft_reboot,
+                          self.instance)
+        self.launch.assert_not_called()
+
+    def test_guest_that_is_off_is_not_shut_down(self) -> None:
+        self.merged()
+        self.states = [power_state.SHUTDOWN]
+        self.assertTrue(self.unmerged.soft_reboot(self.instance))
+        self.domain.shutdown.assert_not_called()
 
     def test_guest_that_ignores_the_shutdown_times_out(self) -> None:
         self.states = [power_state.RUNNING]
