@@ -347,4 +347,13 @@ MUTATIONS = (
              "if overlay['layers']:", 'if False:',
              f'{_UNIT}.test_chains.ChainTest.'
              'test_several_overlays_have_a_connection_of_another_type'),
+    Mutation('promoted-server-caches-its-writes', 'specreds_nova/backup_clients.py',
+             'cache_policy.OPTION: cache_policy.SAFE', "cache_policy.OPTION: 'writeback'",
+             f'{_FUNCTIONAL}.test_cache_policy.CachePolicyTest.'
+             'test_write_is_in_ceph_when_it_is_acknowledged_2'),
+    Mutation('guest-of-a-soft-reboot-started-without-a-look',
+             'specreds_nova/virt/unmerged/operations.py',
+             'dropped_requests.refuse(instance)', 'pass',
+             'specreds_nova.tests.unit.virt.unmerged.test_reboot.RebootTest.'
+             'test_guest_of_a_server_that_has_gone_elsewhere_is_not_started'),
 )
