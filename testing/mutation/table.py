@@ -350,7 +350,7 @@ MUTATIONS = (
     Mutation('promoted-server-caches-its-writes', 'specreds_nova/backup_clients.py',
              'cache_policy.OPTION: cache_policy.SAFE', "cache_policy.OPTION: 'writeback'",
              f'{_FUNCTIONAL}.test_cache_policy.CachePolicyTest.'
-             'test_write_is_in_ceph_when_it_is_acknowledged_2'),
+             'test_write_is_in_ceph_when_it_is_acknowledged'),
     Mutation('guest-of-a-soft-reboot-started-without-a-look',
              'specreds_nova/virt/unmerged/operations.py',
              'dropped_requests.refuse(instance)', 'pass',
