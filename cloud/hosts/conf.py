@@ -194,7 +194,7 @@ class Writer:
             'oslo_concurrency': {'lock_path': state / 'lock'},
             'ovs': {'datapath_type': 'netdev', 'ovsdb_connection': OVSDB,
                     'bridge_mappings': f'{neutron.PHYSICAL_NETWORK}:{PHYSICAL_BRIDGE}'},
-            'agent': {'root_helper': '', 'extensions': 'dhcp', 'tunnel_types': ''},
+            'agent': {'root_helper': '', 'extensions': 'dhcp,qos', 'tunnel_types': ''},
             'securitygroup': {'firewall_driver': self._settings.firewall,
                               # ipset is a program of its own, which the hosts do not have.
                               'enable_ipset': 'false', 'enable_security_group': 'true'},

@@ -28,8 +28,9 @@ _VLANS = '100:199'
 _ANYWHERE = '0.0.0.0/0'
 AGENTS = ('neutron-openvswitch-agent', 'ovn-controller')
 ROUTERS = 'neutron-l3-agent'
-# Neutron's plug-ins of routers, by network of the cloud.
-_ROUTER_PLUGINS = {layout.DVR: 'router', layout.OVN: 'ovn-router'}
+# Neutron's plug-ins beside its core: those of all clouds, and of routers by network of the cloud.
+_PLUGINS = ('trunk', 'qos')
+_ROUTER_PLUGINS = {layout.DVR: ('router',), layout.OVN: ('ovn-router',)}
 _QUOTAS: private.Conf = {'quotas': {'quota_router': -1, 'quota_floatingip': -1}}
 _DVR: private.Conf = {
     'DEFAULT': {'router_distributed': 'true'},
@@ -49,7 +50,7 @@ def common(settings: layout.Settings, passwords: Mapping[str, str]) -> private.C
             'auth_strategy': 'keystone',
             'core_plugin': 'ml2',
             # The agents of the hosts answer DHCP themselves.
-            'service_plugins': _ROUTER_PLUGINS.get(settings.network, ''),
+            'service_plugins': ','.join((*_PLUGINS, *_ROUTER_PLUGINS.get(settings.network, ()))),
             'enable_traditional_dhcp': 'false',
             'rpc_response_timeout': 60,
             # An agent that ended is seen to be down, and one that started to be up, soon.
@@ -80,7 +81,7 @@ def conf(files: layout.Layout, settings: layout.Settings,
         'database': {'connection': database.url(settings, 'neutron', passwords)},
         'oslo_concurrency': {'lock_path': state / 'lock'},
         'ml2': {'type_drivers': 'flat,vlan', 'tenant_network_types': 'vlan',
-                'mechanism_drivers': 'openvswitch', 'extension_drivers': 'port_security'},
+                'mechanism_drivers': 'openvswitch', 'extension_drivers': 'port_security,qos'},
         'ml2_type_vlan': {'network_vlan_ranges': f'{PHYSICAL_NETWORK}:{_VLANS}'},
         'ml2_type_flat': {'flat_networks': PHYSICAL_NETWORK},
         'securitygroup': {'enable_security_group': 'true'},

@@ -299,13 +299,14 @@ class ServicesTest(_Base):
         self.assertRaises(commands.CloudError, layout.Settings(hosts=3, cells=3).check, [])
 
     def test_routers_are_those_of_the_network(self) -> None:
-        for network, plugin, kind in (('ovs', '', 'vlan'), ('dvr', 'router', 'vxlan'),
-                                      ('ovn', 'ovn-router', 'geneve')):
+        for network, plugins, kind in (('ovs', [], 'vlan'), ('dvr', ['router'], 'vxlan'),
+                                       ('ovn', ['ovn-router'], 'geneve')):
             settings = layout.Settings(hosts=1, network=network)
             conf = neutron.conf(self.files, settings, self.make_passwords())
-            self.assertEqual((plugin, kind), (conf['DEFAULT']['service_plugins'],
-                                              conf['ml2']['tenant_network_types']))
-            self.assertEqual(bool(plugin), settings.tunnels)
+            self.assertEqual(f'trunk,qos,{",".join(plugins)}'.rstrip(','),
+                             conf['DEFAULT']['service_plugins'])
+            self.assertEqual(kind, conf['ml2']['tenant_network_types'])
+            self.assertEqual(bool(plugins), settings.tunnels)
 
     def test_ovn_has_a_firewall_of_its_own(self) -> None:
         settings = layout.Settings(hosts=1, network='ovn', firewall='iptables_hybrid')

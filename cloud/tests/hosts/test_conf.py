@@ -49,7 +49,7 @@ class ConfTest(base.HostsTestCase):
         agent = self.read(self.files.neutron_conf)
         self.assertEqual('netdev', agent['ovs']['datapath_type'])
         self.assertEqual('physnet1:br-ph', agent['ovs']['bridge_mappings'])
-        self.assertEqual('dhcp', agent['agent']['extensions'])
+        self.assertEqual('dhcp,qos', agent['agent']['extensions'])
         self.assertEqual('openvswitch', agent['securitygroup']['firewall_driver'])
 
     def test_agent_uses_the_chosen_firewall(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base class of the tests of networks on tunnels, their routers, and their floating IPs."""
+"""Base classes of the tests of networks, their routers, and their floating IPs."""
 
 from collections.abc import Iterator
 import contextlib
@@ -20,22 +20,8 @@ GATEWAY = '10.78.0.1'
 _POOL = {'start': '10.78.0.50', 'end': '10.78.0.99'}
 
 
-class NetworkTestCase(base.NovaTestCase):
-    """A test with a network of its own, whose frames go through tunnels between the hosts.
-
-    :cvar kind: the cloud's network, as ``--network`` names it
-    """
-
-    kind: str
-
-    def setUp(self) -> None:
-        super().setUp()
-        if self.cloud.settings.network != self.kind:
-            self.skipTest('the cloud has another network; bring it up with --network '
-                          f'{self.kind}')
-        self.network: str = self.make('networks', name=self.name('network'))['id']
-        self.subnet: str = self.make('subnets', network_id=self.network, ip_version=4,
-                                     cidr=SUBNET, allocation_pools=[_POOL])['id']
+class NeutronTestCase(base.NovaTestCase):
+    """A test that makes objects of Neutron."""
 
     @staticmethod
     def name(kind: str) -> str:
@@ -45,20 +31,28 @@ class NetworkTestCase(base.NovaTestCase):
     def make(self, kind: str, **fields: Any) -> dict[str, Any]:
         """Make something in Neutron that is deleted after the test.
 
-        :param kind: as in Neutron's paths
+        :param kind: as in Neutron's answers to lists
         """
-        made: dict[str, Any] = self.drill.network.post(f'/v2.0/{kind}', json={
+        path = f'/v2.0/{kind.replace("_", "-")}'
+        made: dict[str, Any] = self.drill.network.post(path, json={
             kind[:-1]: fields}).json()[kind[:-1]]
-        self.addCleanup(self.drill.network.delete, f'/v2.0/{kind}/{made["id"]}',
-                        raise_exc=False)
+        self.addCleanup(self.drill.network.delete, f'{path}/{made["id"]}')
         return made
 
-    def make_port(self, host: str | None = None) -> dict[str, Any]:
-        """Make a port of the network; with a host, it is bound there like a server's."""
-        bound = {} if host is None else {
-            'binding:host_id': host, 'device_owner': 'compute:nova',
-            'device_id': str(uuid.uuid4())}
-        return self.make('ports', network_id=self.network, port_security_enabled=False, **bound)
+    def outside_network(self) -> str:
+        """Let routers have gateways on the network that the client is on; return its id."""
+        network = self.drill.network_id()
+        self.drill.network.put(f'/v2.0/networks/{network}', json={
+            'network': {'router:external': True}})
+        return network
+
+    def add_interface(self, router: str, subnet: str) -> str:
+        """Connect a router to a subnet until the end of the test; return the id of its port."""
+        path, interface = f'/v2.0/routers/{router}', {'subnet_id': subnet}
+        added = self.drill.network.put(f'{path}/add_router_interface', json=interface).json()
+        self.addCleanup(self.drill.network.put, f'{path}/remove_router_interface',
+                        json=interface)
+        return str(added['port_id'])
 
     def port(self, port_id: str) -> dict[str, Any]:
         """Return a port as Neutron shows it."""
@@ -82,20 +76,40 @@ class NetworkTestCase(base.NovaTestCase):
             self.cloud.settings.host_names)
 
 
+class NetworkTestCase(NeutronTestCase):
+    """A test with a network of its own, whose frames go through tunnels between the hosts.
+
+    :cvar kind: the cloud's network, as ``--network`` names it
+    """
+
+    kind: str
+
+    def setUp(self) -> None:
+        super().setUp()
+        if self.cloud.settings.network != self.kind:
+            self.skipTest('the cloud has another network; bring it up with --network '
+                          f'{self.kind}')
+        self.network: str = self.make('networks', name=self.name('network'))['id']
+        self.subnet: str = self.make('subnets', network_id=self.network, ip_version=4,
+                                     cidr=SUBNET, allocation_pools=[_POOL])['id']
+
+    def make_port(self, host: str | None = None) -> dict[str, Any]:
+        """Make a port of the network; with a host, it is bound there like a server's."""
+        bound = {} if host is None else {
+            'binding:host_id': host, 'device_owner': 'compute:nova',
+            'device_id': str(uuid.uuid4())}
+        return self.make('ports', network_id=self.network, port_security_enabled=False, **bound)
+
+
 class RouterTestCase(NetworkTestCase):
     """A test with a router between its network and the one that the client is on."""
 
     def make_router(self, **fields: Any) -> str:
         """Make a router between the test's network and the one outside, and return its id."""
-        self.outside = self.drill.network_id()
-        self.drill.network.put(f'/v2.0/networks/{self.outside}', json={
-            'network': {'router:external': True}})
+        self.outside = self.outside_network()
         router = str(self.make('routers', name=self.name('router'), external_gateway_info={
             'network_id': self.outside}, **fields)['id'])
-        path, interface = f'/v2.0/routers/{router}', {'subnet_id': self.subnet}
-        self.drill.network.put(f'{path}/add_router_interface', json=interface)
-        self.addCleanup(self.drill.network.put, f'{path}/remove_router_interface',
-                        json=interface)
+        self.add_interface(router, self.subnet)
         return router
 
     def floating_ip(self, port_id: str) -> str:
@@ -114,19 +128,26 @@ class RouterTestCase(NetworkTestCase):
     @contextlib.contextmanager
     def outgoing(self) -> Iterator[pathlib.Path]:
         """Record what the backup's host sends to the tenants' network, in tunnels or not."""
+        with self.outgoing_of(base.BACKUP) as file:
+            yield file
+
+    @contextlib.contextmanager
+    def outgoing_of(self, host: str) -> Iterator[pathlib.Path]:
+        """Record what a host sends to the tenants' network, in tunnels or not."""
         file = self.scratch() / 'outgoing'
-        with self.host(base.BACKUP).capture(hosts_layout.TENANT, file, 'outbound'):
+        with self.host(host).capture(hosts_layout.TENANT, file, 'outbound'):
             yield file
 
     def of_guest(self, file: pathlib.Path) -> list[str]:
         """Return the recorded frames and packets of the server's guest, in tunnels or not.
 
         OVN routes a packet on the host that it comes from, and the gateway translates its address.
-        Until then it has the guest's.
+        Until then it has the guest's. A host that translates it itself sends the floating IP's.
         """
         port = self.port(self.guest_port)
-        address = re.escape(port['fixed_ips'][0]['ip_address'])
-        source = re.compile(rf'{port["mac_address"]} > |\b{address}(\.\d+)? > ')
+        own, floating = map(re.escape, (port['fixed_ips'][0]['ip_address'], self.address))
+        source = re.compile(rf'{port["mac_address"]} > |\b({own}|{floating})(\.\d+)? > '
+                            rf'|Reply {floating} is-at ')
         return [line for line in packets.read(file) if source.search(line)]
 
     def gateway_mac(self) -> str:

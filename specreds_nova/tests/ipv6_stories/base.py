@@ -7,7 +7,6 @@ import pathlib
 import shutil
 import subprocess
 from typing import Any
-import uuid
 
 from testtools import content
 
@@ -15,7 +14,7 @@ from cloud import commands
 from cloud import drill as drills
 from cloud.hosts import packets
 from specreds_nova.tests.cloud import base
-from specreds_nova.tests.cloud import life
+from specreds_nova.tests.cloud import networks
 
 SUBNET = ipaddress.IPv6Network('fd77:5bec::/64')
 # The client's network, which is not the servers' own.
@@ -38,7 +37,7 @@ interface {device} {{
 _TUNNELLED = 'udp port 4789 and udp[22:4] = 0x{high} and udp[26:2] = 0x{low}'
 
 
-class Ipv6TestCase(life.LifeTestCase):
+class Ipv6TestCase(networks.NeutronTestCase):
     """The box advertises the network's router, and probes its guest over IPv6."""
 
     def setUp(self) -> None:
@@ -46,14 +45,6 @@ class Ipv6TestCase(life.LifeTestCase):
         if not self.cloud.settings.box_ipv6:
             self.skipTest('bring the cloud up with --box-ipv6')
         self.packets = self.scratch() / 'packets'
-
-    def make(self, kind: str, **values: Any) -> dict[str, Any]:
-        """Make an object of the network service until the end of the test."""
-        plural = f'{kind.replace("_", "-")}s'
-        item: dict[str, Any] = self.drill.network.post(f'/v2.0/{plural}', json={
-            kind: values}).json()[kind]
-        self.addCleanup(self.drill.network.delete, f'/v2.0/{plural}/{item["id"]}')
-        return item
 
     # The client
 
@@ -102,19 +93,13 @@ class Ipv6TestCase(life.LifeTestCase):
 
         :param values: of the port
         """
-        name = f'ipv6-{uuid.uuid4().hex[:8]}'
-        group = self.make('security_group', name=name)
+        group = self.make('security_groups', name=self.name('ipv6'))
         for version in ('IPv4', 'IPv6'):
-            self.make('security_group_rule', security_group_id=group['id'], direction='ingress',
+            self.make('security_group_rules', security_group_id=group['id'], direction='ingress',
                       ethertype=version)
-        port = self.make('port', network_id=network or self.drill.network_id(),
+        port = self.make('ports', network_id=network or self.drill.network_id(),
                          security_groups=[group['id']], **values)
-        server_id = self.drill.boot_later(
-            name, base.PRIMARY, metadata=drills.READY['g1'],
-            networks=[{'port': port['id']}])
-        self.addCleanup(self.drill.delete, server_id)
-        self.addCleanup(self.mend)
-        server = self.drill.active(server_id)
+        server = self.boot_behind(port)
         self.addOnException(lambda _: self.addDetail(
             'state of the box', content.text_content(self.state(port['id']))))
         self.wait_all(server)
@@ -129,8 +114,7 @@ class Ipv6TestCase(life.LifeTestCase):
     def addresses(self, server: drills.Server) -> list[str]:
         """Return the addresses of a server."""
         [port] = self.drill.ports(server)
-        shown = self.drill.network.get(f'/v2.0/ports/{port}').json()['port']
-        return [str(ip['ip_address']) for ip in shown['fixed_ips']]
+        return [str(ip['ip_address']) for ip in self.port(port)['fixed_ips']]
 
     def who(self, server: drills.Server) -> set[str]:
         """Return the names of the guests that answer a tenant at the addresses of a server."""

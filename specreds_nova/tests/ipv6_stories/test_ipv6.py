@@ -21,7 +21,7 @@ class TestIpv6(base.Ipv6TestCase):
         self.add_client_address(_GATEWAY, base.SUBNET)
         self.add_client_address(base.CLIENT, base.OUTSIDE)
         self.advertise(base.SUBNET)
-        return self.make('subnet', network_id=self.drill.network_id(), cidr=str(base.SUBNET),
+        return self.make('subnets', network_id=self.drill.network_id(), cidr=str(base.SUBNET),
                          ip_version=6, gateway_ip=_GATEWAY, ipv6_address_mode='slaac')
 
     def check(self, server: drills.Server) -> None:

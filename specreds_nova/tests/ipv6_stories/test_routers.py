@@ -19,12 +19,10 @@ class TestRouters(base.Ipv6TestCase):
         super().setUp()
         if not self.cloud.settings.dvr:
             self.skipTest('the cloud has no routers; bring it up with --network dvr')
-        self.wait('the agent of routers', self._agent_alive)
-        self.outside = self.drill.network_id()
-        self.drill.network.put(f'/v2.0/networks/{self.outside}', json={
-            'network': {'router:external': True}})
+        self.wait('the agents of routers', lambda: self.agents_alive(neutron.ROUTERS))
+        self.outside = self.outside_network()
         self.add_client_address(base.CLIENT, base.OUTSIDE)
-        self.network: str = self.make('network')['id']
+        self.network: str = self.make('networks')['id']
 
     def make_router(self, mode: str) -> tuple[dict[str, Any], str]:
         """Make a subnet behind a router of Neutron, to which the client has a route.
@@ -32,16 +30,13 @@ class TestRouters(base.Ipv6TestCase):
         :param mode: how servers get their addresses, as Neutron calls it
         :returns: the subnet, and the link-local address of its router
         """
-        outside = self.make('subnet', network_id=self.outside, cidr=str(base.OUTSIDE),
+        outside = self.make('subnets', network_id=self.outside, cidr=str(base.OUTSIDE),
                             ip_version=6, gateway_ip=base.CLIENT, enable_dhcp=False)
-        subnet = self.make('subnet', network_id=self.network, cidr=str(base.SUBNET), ip_version=6,
+        subnet = self.make('subnets', network_id=self.network, cidr=str(base.SUBNET), ip_version=6,
                            ipv6_ra_mode=mode, ipv6_address_mode=mode)
-        router = self.make('router', distributed=False, external_gateway_info={
+        router = self.make('routers', distributed=False, external_gateway_info={
             'network_id': self.outside, 'external_fixed_ips': [{'subnet_id': outside['id']}]})
-        path = f'/v2.0/routers/{router["id"]}'
-        inner = {'subnet_id': subnet['id']}
-        added = self.drill.network.put(f'{path}/add_router_interface', json=inner).json()
-        self.addCleanup(self.drill.network.put, f'{path}/remove_router_interface', json=inner)
+        port = self.port(self.add_interface(router['id'], subnet['id']))
         self.place(router['id'])
         [gateway] = router['external_gateway_info']['external_fixed_ips']
         self.wait('the router to answer', lambda: self.cloud.tenant.answers(
@@ -49,7 +44,6 @@ class TestRouters(base.Ipv6TestCase):
         route = [str(base.SUBNET), 'via', gateway['ip_address']]
         self.cloud.tenant.run(['ip', '-6', 'route', 'add', *route])
         self.addCleanup(self.cloud.tenant.run, ['ip', '-6', 'route', 'delete', *route])
-        port = self.drill.network.get(f'/v2.0/ports/{added["port_id"]}').json()['port']
         return subnet, base.link_local(port['mac_address'])
 
     def place(self, router: str) -> None:
@@ -59,7 +53,8 @@ class TestRouters(base.Ipv6TestCase):
             if agent['host'] == cloud_base.OTHER:
                 return
             self.drill.network.delete(f'/v2.0/agents/{agent["id"]}/l3-routers/{router}')
-        [agent] = self._agents()
+        [agent] = self.drill.network.get('/v2.0/agents', params={
+            'binary': neutron.ROUTERS, 'host': cloud_base.OTHER}).json()['agents']
         self.drill.network.post(f'/v2.0/agents/{agent["id"]}/l3-routers',
                                 json={'router_id': router})
 
@@ -85,11 +80,3 @@ class TestRouters(base.Ipv6TestCase):
         self.drill.merged(recovery)
         # From the agent of the new host.
         self.reboot_hard(server)
-
-    def _agent_alive(self) -> bool:
-        return any(agent['alive'] for agent in self._agents())
-
-    def _agents(self) -> list[dict[str, Any]]:
-        agents: list[dict[str, Any]] = self.drill.network.get('/v2.0/agents', params={
-            'binary': neutron.ROUTERS, 'host': cloud_base.OTHER}).json()['agents']
-        return agents

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers of many kinds on a host that fails: each one gets the recovery that it was promised."""
+
+from collections.abc import Mapping
+import dataclasses
+import functools
+from typing import Any
+import uuid
+
+from cloud import commands
+from cloud import drill as drills
+from cloud.demo import recoveries
+from specreds_nova.tests.cloud import base as cloud_base
+from specreds_nova.tests.cloud import networks
+from specreds_nova.tests.engine import base
+
+_RESOURCE = 'CUSTOM_SPECREDS_TEST'
+_PAIR = '10.77.0.251'
+
+
+@dataclasses.dataclass(frozen=True)
+class _Kind:
+    """A server, and why it cannot have a backup."""
+
+    server_id: str
+    reason: str
+
+
+class TestKinds(base.EngineTestCase, networks.NeutronTestCase):
+    """What a server has decides, and the operator is told beforehand."""
+
+    def test_servers_without_backups_are_evacuated(self) -> None:
+        kinds = [self.local(), self.special(), self.trunk(), self.limited(), self.journaled()]
+        servers = [self.drill.active(kind.server_id) for kind in kinds]
+        for server in servers:
+            self.wait_answer(server)
+        names = [self.guest_name(server) for server in servers]
+        self.record_writes(servers[-1])
+        for kind in kinds:
+            checked = self.openstack('server', 'check', kind.server_id, code=3)
+            self.assertIn(kind.reason, str(checked))
+
+        primary = self.host(cloud_base.PRIMARY)
+        before = self.cloud.ceph.blocklist()
+        addresses = primary.run(['hostname', '-I']).split()
+        primary.hang()
+        for server, name in zip(servers, names, strict=True):
+            self.ended(server, recoveries.EVACUATED)
+            here = self.drill.active(server.id)
+            self.assertNotEqual(server.host, here.host)
+            self.assertNotEqual(name, self.guest_name(here))
+        fenced = {client.rpartition(':')[0] for client in self.cloud.ceph.blocklist() - before}
+        self.assertTrue(fenced)
+        self.assertTrue(fenced <= set(addresses), f'{fenced} are not all of {addresses}')
+
+        primary.resume()
+        for server in servers:
+            self.wait(f'{server.name} to be ended on {server.host}',
+                      functools.partial(self.ended_there, server))
+            here = self.drill.active(server.id)
+            self.assertEqual([here.host], self.drill.running(here))
+
+    def test_server_with_address_pairs_is_recovered_and_one_without_volumes_stays(self) -> None:
+        port = self.make('ports', network_id=self.drill.network_id(),
+                         allowed_address_pairs=[{'ip_address': _PAIR}])
+        pairs = self.port(port['id'])['allowed_address_pairs']
+        ids = [self.boot_later(networks=[{'port': port['id']}]), self.boot_later(
+            imageRef=self.drill.devices('g1', (2,))[0]['uuid'], block_device_mapping_v2=[])]
+        server, left = map(self.booted, ids)
+        checked = self.openstack('server', 'check', left.id, code=3)
+        self.assertIn('no volumes', str(checked))
+        name = self.guest_name(left)
+
+        primary = self.host(cloud_base.PRIMARY)
+        primary.hang()
+        self.assertRecovered(server)
+        self.assertEqual(pairs, self.port(port['id'])['allowed_address_pairs'])
+        primary.resume()
+        self.trusted()
+        self.assertIsNone(self.engine.latest(left.id))
+        self.assertEqual(name, self.guest_name(left))
+
+    # Kinds of servers
+
+    def local(self) -> _Kind:
+        """Boot a server with a disk in a file of its host beside its volume."""
+        blank = {'boot_index': -1, 'source_type': 'blank', 'destination_type': 'local',
+                 'volume_size': 1, 'delete_on_termination': True}
+        return _Kind(self.boot_later(
+            flavor=self.flavor(ephemeral=1),
+            block_device_mapping_v2=[*self.drill.devices('g1', (2,)), blank]),
+            'is local to its host')
+
+    def special(self) -> _Kind:
+        """Boot a server with a resource that not every host has."""
+        self.drill.placement.put(f'/resource_classes/{_RESOURCE}')
+        self.addCleanup(self.drill.placement.delete, f'/resource_classes/{_RESOURCE}')
+        providers = self.drill.providers()
+        for host in self.cloud.settings.host_names:
+            self.provide(providers[host])
+        return _Kind(self.boot_later(flavor=self.flavor({f'resources:{_RESOURCE}': '1'})),
+                     f'takes {_RESOURCE} from its host')
+
+    def trunk(self) -> _Kind:
+        """Boot a server with a trunk."""
+        port = self.make('ports', network_id=self.drill.network_id())
+        self.make('trunks', name=self.name('trunk'), port_id=port['id'])
+        return _Kind(self.boot_later(networks=[{'port': port['id']}]), 'is the parent of a trunk')
+
+    def limited(self) -> _Kind:
+        """Boot a server whose port has a limit of bandwidth."""
+        policies = '/v2.0/qos/policies'
+        policy = self.drill.network.post(policies, json={
+            'policy': {'name': self.name('policy')}}).json()['policy']['id']
+        self.addCleanup(self.drill.network.delete, f'{policies}/{policy}')
+        self.drill.network.post(f'{policies}/{policy}/bandwidth_limit_rules', json={
+            'bandwidth_limit_rule': {'max_kbps': 100000}})
+        port = self.make('ports', network_id=self.drill.network_id(), qos_policy_id=policy)
+        return _Kind(self.boot_later(networks=[{'port': port['id']}]), 'has a limit of bandwidth')
+
+    def journaled(self) -> _Kind:
+        """Boot a server, and have Ceph record the writes to its volume in a journal."""
+        return _Kind(self.boot_later(), 'journaled')
+
+    # Helpers
+
+    def ended_there(self, server: drills.Server) -> bool:
+        """Return whether a server's guest is gone from the host that it was on at first."""
+        return self.drill.pid(server, server.host) is None
+
+    def record_writes(self, server: drills.Server) -> None:
+        """Have Ceph record the writes to a server's volume in a journal."""
+        commands.run(['rbd', '--conf', str(self.cloud.ceph.admin_conf), '--name', 'client.admin',
+                      'feature', 'enable', f'volumes/volume-{server.volumes[0]}', 'journaling'])
+
+    def flavor(self, specs: Mapping[str, str] | None = None, *, ephemeral: int = 0) -> str:
+        """Make a flavor like that of the image until the end of the test; return its name.
+
+        :param ephemeral: size of the disk beside the root disk in GiB
+        """
+        compute = self.drill.compute
+        path = f'/flavors/{self.drill.flavor_id("m1.g1")}'
+        like: dict[str, Any] = compute.get(path).json()['flavor']
+        made = compute.post('/flavors', json={'flavor': {
+            'name': self.name('flavor'), 'ram': like['ram'], 'vcpus': like['vcpus'],
+            'disk': like['disk'], 'OS-FLV-EXT-DATA:ephemeral': ephemeral}}).json()['flavor']
+        self.addCleanup(compute.delete, f'/flavors/{made["id"]}')
+        if specs:
+            compute.post(f'/flavors/{made["id"]}/os-extra_specs', json={
+                'extra_specs': dict(specs)})
+        return str(made['name'])
+
+    def provide(self, host: str) -> None:
+        """Give a host some of the resource, at a provider that its nova-compute leaves alone."""
+        placement, provider = self.drill.placement, str(uuid.uuid4())
+        path = f'/resource_providers/{provider}'
+        placement.post('/resource_providers', json={
+            'name': self.name('provider'), 'uuid': provider, 'parent_provider_uuid': host})
+        self.addCleanup(placement.delete, path)
+        placement.put(f'{path}/inventories', json={
+            'resource_provider_generation': 0, 'inventories': {_RESOURCE: {'total': 4}}})

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Backups of servers whose floating IPs OVN translates on the host of the server.
+
+Neutron has OVN do so with `enable_distributed_floating_ip`. The host answers for the floating IP,
+with a hardware address of its own that moves with the server.
+"""
+
+import pathlib
+
+from cloud.hosts import packets
+from cloud.openstack import files
+from cloud.openstack import layout
+from cloud.openstack import ovn
+from cloud.openstack import services
+from specreds_nova.tests.cloud import base
+from specreds_nova.tests.cloud import networks
+from specreds_nova.tests.ovn_stories import databases
+
+_OPTION = '\n[ovn]\nenable_distributed_floating_ip = true\n'
+
+
+class TestDistributed(networks.RouterTestCase):
+    """The server has a floating IP that no gateway translates."""
+
+    kind = layout.OVN
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.configured = self.cloud.files.neutron_conf.read_text()
+        self.addCleanup(self.configure, self.configured)
+        self.configure(self.configured + _OPTION)
+        self.make_router()
+        self.boot_floating()
+        self.wait('OVN to translate on the host of the server', self.translated_there)
+
+    def test_suspicion_does_not_move_the_floating_ip(self) -> None:
+        with self.outgoing_of(base.PRIMARY) as file:
+            self.check_suspicion()
+        self.assertNotEqual([], self.of_floating_ip(file))
+
+    def test_promoted_server_takes_its_floating_ip_along(self) -> None:
+        with self.outgoing() as file, self.outgoing_of(base.OTHER) as other:
+            self.check_promotion()
+        self.assertNotEqual([], self.of_floating_ip(file))
+        # Neither the first frames nor the last ones went by a gateway.
+        self.assertEqual([], self.of_floating_ip(other))
+        self.assertTrue(self.translated_there())
+
+    # Helpers
+
+    def configure(self, text: str) -> None:
+        """Restart Neutron's services with another configuration."""
+        files.write(self.cloud.files.neutron_conf, text)
+        for name in services.neutron(self.cloud.settings):
+            self.cloud.restart_daemon(name)
+        self.cloud.wait_ready()
+
+    def translated_there(self) -> bool:
+        """Return whether OVN knows the hardware address with which the server's host answers."""
+        [row] = databases.find(self.cloud.settings, ovn.NORTHBOUND, 'NAT',
+                               f'external_ip="{self.address}"')
+        return bool(row['logical_port'] == self.guest_port
+                    and row['external_mac'] == self.mac())
+
+    def mac(self) -> str:
+        """Return the hardware address of the floating IP."""
+        [port] = self.drill.network.get('/v2.0/ports', params={
+            'device_owner': 'network:floatingip',
+            'fixed_ips': f'ip_address={self.address}'}).json()['ports']
+        return str(port['mac_address'])
+
+    def of_floating_ip(self, file: pathlib.Path) -> list[str]:
+        """Return the recorded frames from the hardware address of the floating IP."""
+        return packets.read(file, f'ether src {self.mac()}')
