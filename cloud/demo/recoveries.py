@@ -15,6 +15,8 @@ ENDED = 'ended'
 RECOVERED, PRIMARY, EVACUATED = 'recovered', 'primary', 'evacuated'
 # The outcome for a single server that has crashed.
 RESTARTED = 'restarted'
+# The outcome for a server that the engine could not help.
+FAILED = 'failed'
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,12 +11,14 @@ NONE = 'none'
 RECOVERIES = (SPECULATIVE, EVACUATED, FAILED, NONE)
 
 _VIRT = 'specreds_nova.tests.unit.virt.backup.test_eligibility.EligibilityTest'
-_BOX = 'specreds_nova.tests.unit.virt.box'
 _ENGINE = 'specreds_nova.tests.unit.engine'
 _STORIES = 'specreds_nova.tests.stories'
 _SHARED = ('specreds_nova.tests.engine_stories.test_shut_out.TestShutOut.'
            'test_server_with_a_shared_volume_is_evacuated_and_the_other_one_keeps_it')
-_RBD = 'specreds_cinder.tests.functional.test_eligibility'
+_KINDS = 'specreds_nova.tests.engine_stories.test_kinds.TestKinds'
+# One accident of a host that has all these servers.
+_EVACUATED = f'{_KINDS}.test_servers_without_backups_are_evacuated'
+_TWO = f'{_KINDS}.test_server_with_address_pairs_is_recovered_and_one_without_volumes_stays'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,10 +54,10 @@ ROWS = (
         f'{_STORIES}.test_encrypted.TestEncrypted.test_encrypted_server_is_adopted_and_merged'),
     Row('mirrored', _DISKS, 'a mirrored or journaled volume', EVACUATED,
         'its writes are replayed elsewhere; the failed host is shut out of it',
-        f'{_RBD}.EligibilityTest.test_journaled_image_is_refused'),
+        _EVACUATED),
     Row('foreign', _DISKS, 'a volume of another driver than RBD', FAILED,
         'Cinder cannot shut a host out of it; evacuated with evacuate_unfenced',
-        f'{_ENGINE}.recovery.steps.test_shut_out.ShutOutTest.test_refused_fence_fails'),
+        f'{_KINDS}.test_server_with_a_volume_of_another_driver_is_not_fenced'),
     Row('rbd-root', _DISKS, 'a root disk that Nova keeps in RBD (images_type = rbd)', SPECULATIVE,
         'superposed with the volumes, with server_disk_backups, which is experimental; evacuated '
         'with its data if only server_disks_in_rbd is set',
@@ -67,12 +69,11 @@ ROWS = (
         'test_backup_has_all_disks_that_nova_keeps_in_rbd'),
     Row('local', _DISKS, 'a disk in a file of its host beside its volumes', EVACUATED,
         'its disk died with its host, and is made anew by Nova',
-        f'{_VIRT}.test_local_disks_are_not_eligible'),
+        _EVACUATED),
     Row('local-root', _DISKS, 'a root disk in a file of its host', NONE,
         'it does not boot from a volume; nothing fences it, and the lease of its host does not '
         'hide it, so that it could be seen twice; an evacuation would make its disk anew',
-        f'{_ENGINE}.detection.test_gates.ServerGatesTest.'
-        'test_server_without_volumes_is_held_back'),
+        _TWO),
     Row('ovs', _NETWORK, 'ports of Open vSwitch with the firewall openvswitch', SPECULATIVE,
         'sealed in a box',
         'specreds_nova.tests.cloud.test_box.TestShut.'
@@ -93,7 +94,7 @@ ROWS = (
         'the pairs stay as they are; the promotion announces the fixed addresses only, since '
         'another server may hold those of the pairs; keepalived in the guest announces what it '
         'holds',
-        f'{_BOX}.test_announce.TestFrames.test_only_fixed_addresses_are_announced'),
+        _TWO),
     Row('distributed-router', _NETWORK, 'ports behind a distributed router (DVR)', SPECULATIVE,
         'wired only after the promotion, so that a suspicion does not move the floating IP',
         'specreds_nova.tests.dvr_stories.test_routers.TestRouters.'
@@ -115,7 +116,7 @@ ROWS = (
         'specreds_nova.tests.ipv6_stories.test_ipv6.TestIpv6.test_server_with_ipv6_only'),
     Row('trunk', _NETWORK, 'a trunk, or a port with limits or guarantees of bandwidth', EVACUATED,
         'a box would lose them',
-        'specreds_nova.tests.unit.virt.box.test_ovs.TestRefusal.test_other_types_are_refused'),
+        _EVACUATED),
     Row('passthrough', _NETWORK, 'a port of SR-IOV or vDPA', EVACUATED,
         'a device of its host; Nova claims one elsewhere, or finds no host, and nothing is fenced',
         f'{_VIRT}.test_nova_evacuates_servers_with_ports_of_sriov_or_vdpa'),
@@ -135,14 +136,15 @@ ROWS = (
         'test_adopted_server_keeps_the_cpus_of_its_backup'),
     Row('realtime', _MACHINE, 'realtime CPUs', EVACUATED,
         'a backup has no guarantee of time while it boots beside others',
-        f'{_VIRT}.test_numa_topologies_are_eligible_unless_the_host_cannot_keep_them'),
+        'specreds_nova.tests.pinned_stories.test_pinned.TestPinned.'
+        'test_server_with_realtime_cpus_is_refused'),
     Row('vtpm', _MACHINE, 'a virtual TPM, of the flavor or the image', FAILED,
         'its state is on its host; Nova evacuates no such server; nothing is fenced',
         f'{_VIRT}.test_server_with_a_virtual_tpm_is_immovable_by_flavor_or_image'),
     Row('devices', _MACHINE, 'PCI devices, or accelerators or other resources of the flavor',
         EVACUATED,
         'devices of its host; Nova claims others elsewhere, or finds no host, and nothing is '
-        'fenced', f'{_VIRT}.test_nova_evacuates_servers_with_devices_of_their_host'),
+        'fenced', _EVACUATED),
     Row('shares', _MACHINE, 'mounted shares (Manila)', FAILED,
         'Nova evacuates no such server; nothing is fenced',
         f'{_ENGINE}.recovery.steps.test_fence.FenceTest.'

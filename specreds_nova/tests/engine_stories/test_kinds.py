@@ -10,6 +10,9 @@ import uuid
 from cloud import commands
 from cloud import drill as drills
 from cloud.demo import recoveries
+from cloud.openstack import files
+from cloud.openstack import services
+from specreds_nova import deployment
 from specreds_nova.tests.cloud import base as cloud_base
 from specreds_nova.tests.cloud import networks
 from specreds_nova.tests.engine import base
@@ -80,6 +83,26 @@ class TestKinds(base.EngineTestCase, networks.NeutronTestCase):
         self.assertIsNone(self.engine.latest(left.id))
         self.assertEqual(name, self.guest_name(left))
 
+    def test_server_with_a_volume_of_another_driver_is_not_fenced(self) -> None:
+        backend = self.cloud.backends[-1].name
+        self.plain(backend)
+        volume = {'boot_index': -1, 'source_type': 'blank', 'destination_type': 'volume',
+                  'volume_size': 1, 'volume_type': backend, 'delete_on_termination': True}
+        server = self.boot(block_device_mapping_v2=[*self.drill.devices('g1', (2,)), volume])
+        checked = self.openstack('server', 'check', server.id, code=3)
+        self.assertIn('its driver is RBDDriver', str(checked))
+        name = self.guest_name(server)
+
+        primary = self.host(cloud_base.PRIMARY)
+        before = self.cloud.ceph.blocklist()
+        primary.hang()
+        recovery = self.ended(server, recoveries.FAILED)
+        self.assertIn('it could not be fenced', recovery.error or '')
+        self.assertEqual(before, self.cloud.ceph.blocklist())
+        primary.resume()
+        self.trusted()
+        self.assertUnnoticed(server, name)
+
     # Kinds of servers
 
     def local(self) -> _Kind:
@@ -123,6 +146,20 @@ class TestKinds(base.EngineTestCase, networks.NeutronTestCase):
         return _Kind(self.boot_later(), 'journaled')
 
     # Helpers
+
+    def plain(self, backend: str) -> None:
+        """Let a back end have the driver without the plug-in until the end of the test."""
+        conf = self.cloud.files.instance_conf(backend)
+        text = conf.read_text()
+        self.addCleanup(self.reconfigure, backend, text)
+        self.reconfigure(
+            backend, f'{text}\n[{backend}]\nvolume_driver = {deployment.PLAIN_VOLUME_DRIVER}\n')
+
+    def reconfigure(self, backend: str, text: str) -> None:
+        """Restart a back end of Cinder with another configuration."""
+        files.write(self.cloud.files.instance_conf(backend), text)
+        self.cloud.restart_daemon(services.cinder_volume(backend))
+        self.cloud.wait_ready()
 
     def ended_there(self, server: drills.Server) -> bool:
         """Return whether a server's guest is gone from the host that it was on at first."""
