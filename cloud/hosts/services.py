@@ -45,7 +45,8 @@ def programs(files: hosts_layout.Layout) -> dict[str, processes.Program]:
                       *ovn.LOG),
         LIBVIRT: _program('libvirtd', '--listen'),
         **_agent(files),
-        TAPS: _program(str(layout.BIN / 'python'), str(pathlib.Path(taps.__file__))),
+        TAPS: _program(str(layout.BIN / 'python'), str(pathlib.Path(taps.__file__)),
+                       str(files.state / 'nova' / 'specreds' / 'sentinel-taps.json')),
         COMPUTE: _program(str(layout.BIN / 'nova-compute'), '--config-file',
                           str(files.nova_conf)),
     }

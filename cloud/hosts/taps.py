@@ -7,6 +7,8 @@ datapath, which sets the flags of the device too, now and then it is down in the
 A guest that is resumed or rebooted softly gets a new device with the old name, and Nova keeps the
 port. The kernel's datapath takes the new device; the userspace datapath goes on listening to the
 old one, and hears nothing of the guest. The port is then added again.
+
+The host's sentinel sets devices down, too, and writes down which: those are left alone.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,6 +16,7 @@ import contextlib
 import json
 import pathlib
 import subprocess
+import sys
 import time
 
 _DEVICES = pathlib.Path('/sys/class/net')
@@ -52,14 +55,28 @@ class Replaced:
         return replaced
 
 
-def _down() -> set[str]:
-    """Return the devices of guests that are down."""
+def hidden(file: pathlib.Path) -> set[str]:
+    """Return the devices that the host's sentinel has set down.
+
+    :param file: where the sentinel writes them down, which it does first
+    """
+    try:
+        return set(json.loads(file.read_text())['taps'])
+    except FileNotFoundError:
+        return set()
+
+
+def _down(file: pathlib.Path) -> set[str]:
+    """Return the devices of guests that are down, but for those that the sentinel hides.
+
+    :param file: as for :func:`hidden`
+    """
     devices = set()
     for device in _DEVICES.glob('tap*'):
         with contextlib.suppress(OSError):
             if not int((device / 'flags').read_text(), 16) & _UP:
                 devices.add(device.name)
-    return devices
+    return devices - hidden(file)
 
 
 def _devices() -> dict[str, int]:
@@ -101,10 +118,11 @@ def _add_again(name: str) -> None:
 
 def main() -> None:
     """Check the devices for ever."""
+    file = pathlib.Path(sys.argv[1])
     before: set[str] = set()
     replaced = Replaced(_interfaces)
     while True:
-        down = _down()
+        down = _down(file)
         # Require two looks: the sentinel takes a device down right before it ends its guest.
         for name in down & before:
             subprocess.run(['ip', 'link', 'set', name, 'up'], check=False)

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Devices of guests that Open vSwitch has lost."""
 
+import pathlib
+
+import fixtures
 import testtools
 
 from cloud.hosts import taps
+from specreds_nova.sentinel import lease
+from specreds_nova.sentinel import links
 
 TAP = 'tap1'
 
@@ -39,3 +44,27 @@ class TestReplaced(testtools.TestCase):
         for _ in range(3):
             self.replaced.find({TAP: 7})
         self.assertEqual(1, self.questions)
+
+
+class TestHidden(testtools.TestCase):
+    """What the sentinel has set down stays down."""
+
+    def test_devices_of_the_sentinel_are_those_that_it_has_written_down(self) -> None:
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.assertEqual(set(), taps.hidden(path / 'taps.json'))
+        hider = lease.Lease(1e-9, path / 'taps.json', _Up())
+        hider.look([lease.Guest('instance-1', (TAP,))])
+        self.assertEqual({TAP}, taps.hidden(path / 'taps.json'))
+
+
+class _Up(links.Links):
+    """An interface that is up until it is set down."""
+
+    def up(self, name: str) -> int | None:
+        return 7
+
+    def there(self, name: str, index: int) -> bool:
+        return True
+
+    def set(self, name: str, index: int, state: str) -> bool:
+        return True

@@ -82,6 +82,7 @@ class Lease:
             elif self._down and not guest.fenced:
                 self._show([tap for tap in guest.taps if tap in self._down
                             and self._renewed(guest, self._down[tap][1], now)])
+            self._keep_hidden(guest)
         self._show([] if self._length else self.down)
         self._forget()
 
@@ -106,6 +107,14 @@ class Lease:
         self._save()
         for tap, index in taps_up.items():
             self._links.set(tap, index, 'down')
+
+    def _keep_hidden(self, guest: Guest) -> None:
+        """Set taps down again that somebody else has set up."""
+        for tap in guest.taps:
+            if tap in self._down and self._links.up(tap) == self._down[tap][0]:
+                LOG.warning('%s: somebody has set the network of %s up: setting it down again',
+                            tap, guest.name)
+                self._links.set(tap, self._down[tap][0], 'down')
 
     def _show(self, taps: list[str]) -> None:
         for tap in taps:

@@ -19,7 +19,10 @@ class TestLease(base.NovaTestCase):
         self.assertTrue(self.shown(self.server))
         self.primary.cut(control=True, storage=True)
         self.wait('the interface to be set down', lambda: not self.shown(self.server))
-        self.assertFalse(self.cloud.tenant.answers(self.server.address))
+        # Ten looks of the sentinel.
+        for _ in range(10):
+            self.assertFalse(self.cloud.tenant.answers(self.server.address))
+            self.assertFalse(self.shown(self.server))
         self.assertIsNotNone(self.drill.pid(self.server, base.PRIMARY))
         self.primary.heal()
         self.wait('the interface to be set up', lambda: self.shown(self.server))

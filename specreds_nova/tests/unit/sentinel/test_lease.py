@@ -105,6 +105,14 @@ class LeaseTest(testtools.TestCase):
         self.look(0.1)
         self.assertFalse(self.links.found['tap2'][1])
 
+    def test_interface_that_somebody_else_set_up_is_set_down_again(self) -> None:
+        self.assertFalse(self.look(_L))
+        self.links.found['tap1'] = 7, True
+        self.assertFalse(self.look(0.1))
+        self.links.found['tap1'] = 7, True
+        self.assertFalse(self.look(0.1, heard=self.now, judged=103.0))
+        self.assertTrue(self.look(0.1, heard=self.now, judged=self.now))
+
     def test_written_down_before_the_interface_is_set(self) -> None:
         self.links.file = self.path
         self.look(_L)
