@@ -72,7 +72,8 @@ class SuperpositionsController(wsgi.Controller):
         volumes = _volumes(ctxt, query.get('volume_id', []), policies.ELIGIBILITY)
         for volume in volumes:
             policies.authorize(ctxt, policies.ELIGIBILITY, volume.project_id)
-        return {'eligibility': self._superpositions.eligibility(ctxt, volumes, disks)}
+        answers = self._superpositions.eligibility(ctxt, volumes, disks)
+        return {'eligibility': views.eligibility(answers, versions.of(req))}
 
     @wsgi.response(HTTPStatus.CREATED)
     @versions.negotiated

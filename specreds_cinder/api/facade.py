@@ -150,24 +150,31 @@ class Superpositions:
                     disks: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Report which volumes can be superposed, and why others cannot.
 
+        Also report of which ones a host can be shut out: not of those of back ends that have no
+        superpositions. A back end that does not answer has not said that it cannot.
+
         :param disks: ids of disks of servers, which follow
         """
         answers_by_id: dict[str, dict[str, Any]] = {}
         for host, ids in _by_host(volumes).items():
-            try:
-                answers = self._rpc.eligibility(ctxt, host, ids)
-            except exception.SuperpositionError as exc:
-                answers = [{'volume_id': volume_id, 'eligible': False, 'reasons': [exc.msg]}
-                           for volume_id in ids]
+            answers = self._eligible('volume_id', ids, ctxt, host, ids)
             answers_by_id |= {answer['volume_id']: answer for answer in answers}
         return [answers_by_id[volume.id] for volume in volumes] + (
             self._eligible_disks(ctxt, disks) if disks else [])
 
     def _eligible_disks(self, ctxt: Any, disks: Sequence[str]) -> list[dict[str, Any]]:
         try:
-            return self._rpc.eligibility(ctxt, server_disks.backend(), [], disks)
+            backend = server_disks.backend()
+        except exception.SuperpositionInvalid as exc:
+            return _ineligible('disk', disks, exc)
+        return self._eligible('disk', disks, ctxt, backend, [], disks)
+
+    def _eligible(self, key: str, ids: Sequence[str], *request: Any) -> list[dict[str, Any]]:
+        """Return a back end's answers, or those for a back end that cannot answer."""
+        try:
+            return [{**answer, 'fenceable': True} for answer in self._rpc.eligibility(*request)]
         except exception.SuperpositionError as exc:
-            return [{'disk': disk, 'eligible': False, 'reasons': [exc.msg]} for disk in disks]
+            return _ineligible(key, ids, exc)
 
     def observe(self, ctxt: Any, volumes: Sequence[objects.Volume], fence_id: str,
                 disks: Sequence[str] = ()) -> None:
@@ -267,6 +274,14 @@ class Superpositions:
 def _project_of(volumes: Sequence[objects.Volume]) -> str | None:
     """Return the project of volumes; None without volumes."""
     return volumes[0].project_id if volumes else None
+
+
+def _ineligible(key: str, ids: Sequence[str],
+                reason: exception.SuperpositionError) -> list[dict[str, Any]]:
+    """Return an answer for each id of a back end that has refused, or has not answered."""
+    fenceable = not isinstance(reason, exception.SuperpositionInvalid)
+    return [{key: each, 'eligible': False, 'reasons': [reason.msg], 'fenceable': fenceable}
+            for each in ids]
 
 
 def _by_host(volumes: Iterable[objects.Volume]) -> dict[str, list[str]]:

@@ -4,7 +4,8 @@
 The header is ``OpenStack-API-Version: superposition 1.0``. A version of the Block Storage API in
 the same header is ignored here.
 
-Version 1.1 added ``again`` of *Create*, and ``predecessor`` of the answers.
+Version 1.1 added ``again`` of *Create*, and ``predecessor`` of the answers. Version 1.2 added
+``fenceable`` of the answer to *Eligibility*.
 """
 
 from collections.abc import Callable, MutableMapping
@@ -17,8 +18,9 @@ import webob.exc
 
 SERVICE_TYPE = 'superposition'
 # From the oldest to the newest.
-VERSIONS = ['1.0', '1.1']
+VERSIONS = ['1.0', '1.1', '1.2']
 AGAIN = microversion_parse.parse_version_string('1.1')
+FENCEABLE = microversion_parse.parse_version_string('1.2')
 
 _KEY = 'specreds.version'
 _HEADER = wsgi.API_VERSION_REQUEST_HEADER

@@ -29,6 +29,18 @@ def summary(superposition: joined.Superposition) -> View:
     }
 
 
+def eligibility(answers: Sequence[View], version: microversion_parse.Version) -> list[View]:
+    """Return which volumes and disks can be superposed.
+
+    :param version: the version of the resource
+    """
+    fields = {'volume_id', 'disk', 'eligible', 'reasons'}
+    if version >= versions.FENCEABLE:
+        fields.add('fenceable')
+    return [{field: value for field, value in answer.items() if field in fields}
+            for answer in answers]
+
+
 def detail(superposition: joined.Superposition, version: microversion_parse.Version, *,
            admin: bool) -> View:
     """Return all fields of a superposition.

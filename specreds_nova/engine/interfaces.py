@@ -225,6 +225,9 @@ class Volumes(Protocol):
         :param disks: images of disks that Nova keeps in RBD
         """
 
+    def unfenceable(self, volumes: Sequence[str]) -> list[str]:
+        """Return the volumes of which no host can be shut out; none if Cinder cannot tell."""
+
 
 class Suspects(Protocol):
     """The hosts, as this engine hears them at the moment."""

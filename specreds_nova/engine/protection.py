@@ -23,15 +23,17 @@ class Protection:
     """The check, which asks all services that a recovery needs. Changes nothing.
 
     :param gates: the gates of servers
+    :param unfenced: servers whose host cannot be shut out are evacuated all the same
     """
 
     def __init__(self, compute: interfaces.Compute, volumes: interfaces.Volumes,
                  backups: interfaces.Backups,
-                 gates: servers.Gates) -> None:
+                 gates: servers.Gates, *, unfenced: bool = False) -> None:
         self._compute = compute
         self._volumes = volumes
         self._backups = backups
         self._gates = gates
+        self._unfenced = unfenced
 
     def check(self, server_id: str) -> dict[str, Any]:
         """Return the answer of :class:`specreds_nova.engine.api.protection.Protection`.
@@ -59,15 +61,19 @@ class Protection:
             reasons.append('no other host has room for it')
         elif not reasons:
             reasons += _refusals(answers)
-        immovable = self._immovable(server, answers) if reasons and not gated else None
-        if immovable is not None:
-            reasons.append(immovable)
+        stays = False
+        if reasons and not gated:
+            if immovable := self._immovable(server, answers):
+                reasons.append(immovable)
+            lasting = [] if self._unfenced else self._volumes.unfenceable(server.volumes)
+            reasons += [f'volume {volume}: no host can be shut out of it' for volume in lasting]
+            stays = bool(immovable or lasting or not destinations)
         if gated:
             recovery = NONE
         elif not reasons:
             recovery = SPECULATIVE
         else:
-            recovery = EVACUATED if destinations and immovable is None else FAILED
+            recovery = FAILED if stays else EVACUATED
         return {'project': server.project, 'host': server.host, 'protected': not reasons,
                 'recovery': recovery,
                 'reasons': reasons, 'volumes': volumes, 'destinations': destinations}
@@ -122,4 +128,5 @@ def from_conf(conf: cfg.ConfigOpts) -> Protection:
 
     clients = connect.Clients(conf, scheduled=False)
     return Protection(clients.compute, clients.volumes, clients.backups,
-                      detection_conf.server_gates(conf.engine))
+                      detection_conf.server_gates(conf.engine),
+                      unfenced=conf.engine.evacuate_unfenced)

@@ -361,6 +361,10 @@ class Volumes:
         """Return that every volume can be superposed."""
         return {volume: [] for volume in (*volumes, *disks)}
 
+    def unfenceable(self, volumes: Sequence[str]) -> list[str]:
+        """Return that a host can be shut out of every volume."""
+        return []
+
 
 class Store:
     """The database."""

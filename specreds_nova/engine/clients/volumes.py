@@ -17,6 +17,7 @@ from specreds_nova.engine.clients import rest
 _VERSION = '3.70'
 _HEADERS = {'OpenStack-API-Version': f'superposition 1.0, volume {_VERSION}'}
 _AGAIN = {'OpenStack-API-Version': f'superposition 1.1, volume {_VERSION}'}
+_FENCEABLE = {'OpenStack-API-Version': f'superposition 1.2, volume {_VERSION}'}
 _BASE = '/os-superpositions'
 _REASON = re.compile(r'recovery ([0-9a-f-]{36})\b')
 # The id of no superposition: Cinder looks for it neither in its database nor in Ceph.
@@ -227,6 +228,21 @@ class Volumes:
             reasons |= {entry['volume_id']: list(entry['reasons'])
                         for entry in answer['eligibility']}
         return reasons
+
+    def unfenceable(self, volumes: Sequence[str]) -> list[str]:
+        """Return the volumes of which no host can be shut out; none if Cinder cannot tell."""
+        unfenceable = []
+        for first in range(0, len(volumes), _VOLUMES_PER_QUERY):
+            some = volumes[first:first + _VOLUMES_PER_QUERY]
+            try:
+                answer = self._cinder.ask('GET', f'{_BASE}/eligibility', headers=_FENCEABLE,
+                                          params={'volume_id': list(some)}).json()
+            except (exception.NotFound, exception.Refused):
+                # A Cinder whose plug-in is older does not know this version.
+                return []
+            unfenceable += [entry['volume_id'] for entry in answer['eligibility']
+                            if not entry['fenceable']]
+        return unfenceable
 
     def _show(self, superposition_id: str, **query: str) -> dict[str, Any] | None:
         try:

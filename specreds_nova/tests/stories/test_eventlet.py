@@ -8,7 +8,7 @@ from specreds_nova.tests.cloud import life
 _DEFAULT = '[DEFAULT]\n'
 _GREEN = 'concurrency_backend = eventlet\n'
 # What such a nova-compute logs when it starts.
-_GREETING = 'threads are green'
+_GREETING = ' in the journal, green threads'
 
 
 class TestEventlet(life.LifeTestCase):

@@ -4,6 +4,7 @@
 from typing import Any
 
 import ddt
+import oslo_messaging as messaging
 
 from specreds_cinder import exception
 from specreds_cinder.tests.unit.api import base
@@ -213,6 +214,17 @@ class TestEligibility(base.APITestCase):
         self.assertEqual({'volume_id': base.VOLUME, 'eligible': True, 'reasons': []}, first)
         self.assertEqual((base.SECOND, False), (second['volume_id'], second['eligible']))
         self.assertIn(f'{base.OTHER_HOST} is down', second['reasons'][0])
+
+    def test_answers_say_from_1_2_on_of_what_a_host_can_be_shut_out(self) -> None:
+        def fenceable(path: str) -> list[bool]:
+            answer = self.ask('GET', path, version='superposition 1.2').body
+            return [entry['fenceable'] for entry in answer['eligibility']]
+        query = f'{base.BASE}/eligibility?volume_id={base.VOLUME}'
+        # The other back end does not answer, which says nothing.
+        self.assertEqual([True, True], fenceable(f'{query}&volume_id={base.SECOND}'))
+        self.messages('eligibility').prepare.return_value.call.side_effect = (
+            messaging.UnsupportedVersion('1.0'))
+        self.assertEqual([False], fenceable(query))
 
     def test_other_project_needs_the_service_role(self) -> None:
         path = f'{base.BASE}/eligibility?volume_id={base.VOLUME}'

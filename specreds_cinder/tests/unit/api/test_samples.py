@@ -83,7 +83,8 @@ _CALLS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
     'volume-superposed': ('DELETE', f'/volumes/{base.VOLUME}', 409, {}),
 }
 # Samples of another version than the oldest one.
-_VERSIONS = {'superposition-create-again': 'superposition 1.1'}
+_VERSIONS = {'superposition-create-again': 'superposition 1.1',
+             'superposition-eligibility': 'superposition 1.2'}
 # Samples whose request is that of another one.
 _SAME = {'superposition-pending': 'superposition-promote',
          'superposition-conflict': 'superposition-abort'}

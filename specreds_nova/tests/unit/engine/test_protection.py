@@ -18,6 +18,7 @@ class ProtectionTest(base.RecoveryTest):
         self.compute.server.return_value = base.make_server('a', volumes=('v1',))
         self.compute.candidates.return_value = ['h2', 'h3']
         self.volumes.eligibility.return_value = {'v1': []}
+        self.volumes.unfenceable.return_value = []
         self.backups.check.return_value = {'eligible': True, 'reasons': []}
         self.protection = protection.Protection(
             self.compute, self.volumes, self.backups,
@@ -42,6 +43,17 @@ class ProtectionTest(base.RecoveryTest):
         self.compute.server.return_value = base.make_server(
             'a', metadata={'specreds:protect': 'false'})
         self.assertEqual('none', self.protection.check('a')['recovery'])
+
+    def test_volume_that_nobody_can_be_shut_out_of_is_named_beforehand(self) -> None:
+        self.volumes.eligibility.return_value = {'v1': ['its driver is LVM']}
+        self.volumes.unfenceable.return_value = ['v1']
+        answer = self.protection.check('a')
+        self.assertEqual('failed', answer['recovery'])
+        self.assertIn('volume v1: no host can be shut out of it', answer['reasons'])
+        self.protection = protection.Protection(
+            self.compute, self.volumes, self.backups,
+            detection_conf.server_gates(self.context.options), unfenced=True)
+        self.assertEqual('evacuated', self.protection.check('a')['recovery'])
 
     def test_refusal_of_nova_that_hosts_report_is_named_beforehand(self) -> None:
         self.backups.check.return_value = {

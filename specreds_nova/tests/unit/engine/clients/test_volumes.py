@@ -283,3 +283,15 @@ class VolumesTest(base.ServiceTest):
                          self.volumes.eligibility([], ['a_disk']))
         self.session.fail('GET', f'{_BASE}/eligibility', 404)
         self.raised(exception.Refused, self.volumes.eligibility, ['v1'])
+
+    def test_volumes_that_no_host_can_be_shut_out_of_are_named(self) -> None:
+        self.session.answer('GET', f'{_BASE}/eligibility', {'eligibility': [
+            {'volume_id': 'v1', 'eligible': False, 'reasons': ['journaled'], 'fenceable': True},
+            {'volume_id': 'v2', 'eligible': False, 'reasons': ['LVM'], 'fenceable': False}]})
+        self.assertEqual(['v2'], self.volumes.unfenceable(['v1', 'v2']))
+        self.assertIn('superposition 1.2',
+                      self.session.requests[-1]['headers']['OpenStack-API-Version'])
+        self.assertEqual([], self.volumes.unfenceable([]))
+        # An older plug-in of Cinder.
+        self.session.fail('GET', f'{_BASE}/eligibility', 406)
+        self.assertEqual([], self.volumes.unfenceable(['v1']))
