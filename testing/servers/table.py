@@ -106,8 +106,8 @@ ROWS = (
         'test_promoted_server_is_reached_at_its_floating_ip'),
     Row('ovn-router', _NETWORK, 'ports behind a router of OVN', SPECULATIVE,
         'the box answers for the gateway with the hardware address that Neutron shows; the '
-        "failover of a gateway that was on the failed host is OVN's; tested with floating IPs "
-        'that the gateway translates',
+        "failover of a gateway that was on the failed host is OVN's; a floating IP that the host "
+        'translates moves with the server',
         'specreds_nova.tests.ovn_stories.test_routers.TestRouters.'
         'test_promoted_server_is_reached_at_its_floating_ip'),
     Row('ipv6', _NETWORK, 'addresses of IPv6, alone or beside IPv4', SPECULATIVE,

@@ -195,7 +195,7 @@ class TestKinds(base.EngineTestCase, networks.NeutronTestCase):
         return str(made['name'])
 
     def provide(self, host: str) -> None:
-        """Give a host some of the resource, at a provider that its nova-compute leaves alone."""
+        """Add some of the resource to a host, at a provider that nova-compute leaves alone."""
         placement, provider = self.drill.placement, str(uuid.uuid4())
         path = f'/resource_providers/{provider}'
         placement.post('/resource_providers', json={

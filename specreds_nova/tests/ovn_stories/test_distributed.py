@@ -46,7 +46,7 @@ class TestDistributed(networks.RouterTestCase):
         self.assertEqual([], self.of_floating_ip(other))
         self.assertTrue(self.translated_there())
 
-    def test_isolated_host_does_not_answer_for_the_floating_ip(self) -> None:
+    def test_guest_of_an_isolated_host_is_not_reached_at_the_floating_ip(self) -> None:
         old = self.host(base.PRIMARY)
         old.cut(control=True, storage=True)
         recovery = self.begin(self.server)
@@ -54,11 +54,9 @@ class TestDistributed(networks.RouterTestCase):
         self.drill.adopt(recovery)
         second = self.guest_name(self.server)
         self.assertNotEqual(self.first, second)
-        with self.outgoing_of(base.PRIMARY) as file:
-            for _ in range(5):
-                self.cloud.tenant.run(['ip', 'neighbour', 'flush', 'all'])
-                self.assertEqual(second, self.guest_name(self.server))
-        self.assertEqual([], self.of_floating_ip(file))
+        for _ in range(10):
+            self.cloud.tenant.run(['ip', 'neighbour', 'flush', 'all'])
+            self.assertEqual(second, self.guest_name(self.server))
 
     # Helpers
 
