@@ -343,6 +343,10 @@ MUTATIONS = (
              'elif record.outcome not in states.FENCED and ref in {', 'elif ref in {',
              'specreds_nova.tests.unit.sentinel.test_evidence.NotedTest.'
              'test_fence_of_a_second_decision_against_the_first_is_for_good'),
+    Mutation('hidden-server-shown-by-others', 'specreds_nova/sentinel/lease.py',
+             'self._keep_hidden(guest)', 'pass',
+             'specreds_nova.tests.unit.sentinel.test_lease.LeaseTest.'
+             'test_interface_that_somebody_else_set_up_is_set_down_again'),
     Mutation('connection-without-the-layers', 'specreds_cinder/driver.py',
              "if overlay['layers']:", 'if False:',
              f'{_UNIT}.test_chains.ChainTest.'
