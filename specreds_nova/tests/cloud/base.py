@@ -119,6 +119,11 @@ class NovaTestCase(testtools.TestCase):
         self.wait_guest(server, f'{server.name} to answer',
                         lambda: self.cloud.tenant.answers(server.address))
 
+    def wait_ended(self, server: drills.Server) -> None:
+        """Wait until the guest of a server that has moved has ended on its former host."""
+        self.wait(f'{server.name} to be ended on {server.host}',
+                  lambda: self.drill.pid(server, server.host) is None)
+
     def wait_status(self, server_id: str, status: str) -> dict[str, Any]:
         """Wait until a server has a status and no task."""
         def reached() -> dict[str, Any] | None:

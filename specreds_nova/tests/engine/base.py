@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Base class of the tests of engines."""
 
+from collections.abc import Iterator
+import contextlib
 import functools
 import json
 import subprocess
@@ -10,6 +12,7 @@ from keystoneauth1 import exceptions as keystone_exceptions
 
 from cloud import drill as drills
 from cloud.demo import recoveries
+from cloud.hosts import host as one_host
 from cloud.openstack import layout
 from specreds_nova.tests.cloud import base
 
@@ -67,6 +70,17 @@ class EngineTestCase(base.NovaTestCase):
         self.assertEqual([here.host], self.drill.bindings(server))
         return here
 
+    def assertEvacuated(self, server: drills.Server, name: str) -> drills.Server:
+        """Assert that a server is fenced and evacuated, and has another guest than before.
+
+        :param name: of the guest before
+        """
+        self.ended(server, recoveries.EVACUATED)
+        here = self.drill.active(server.id)
+        self.assertNotEqual(server.host, here.host)
+        self.assertNotEqual(name, self.guest_name(here))
+        return here
+
     def assertUnnoticed(self, server: drills.Server, name: str) -> None:
         """Assert that a server has the same guest, and that no backup is left."""
         self.assertEqual(name, self.guest_name(server))
@@ -76,6 +90,16 @@ class EngineTestCase(base.NovaTestCase):
         self.wait('all backups to be gone',
                   lambda: self.drill.running(server) == [server.host])
         self.assertEqual([server.host], self.drill.bindings(server))
+
+    @contextlib.contextmanager
+    def assertFencedAlone(self, host: one_host.Host) -> Iterator[None]:
+        """Assert that clients of a host, and of no other one, are fenced meanwhile."""
+        before = self.cloud.ceph.blocklist()
+        addresses = host.run(['hostname', '-I']).split()
+        yield
+        fenced = {client.rpartition(':')[0] for client in self.cloud.ceph.blocklist() - before}
+        self.assertTrue(fenced)
+        self.assertTrue(fenced <= set(addresses), f'{fenced} are not all of {addresses}')
 
     def openstack(self, *words: str, code: int = 0) -> Any:
         """Run `openstack speculative …` as the administrator, and return its parsed output.

@@ -26,6 +26,5 @@ class TestIsolated(base.EngineTestCase):
         self.assertIsNotNone(self.drill.pid(server, cloud_base.PRIMARY))
         second = self.guest_name(self.drill.active(server.id))
         primary.heal()
-        self.wait('the primary to be ended',
-                  lambda: self.drill.pid(server, cloud_base.PRIMARY) is None)
+        self.wait_ended(server)
         self.assertEqual([name, second], [event['more']['who'] for event in user.events('talker')])

@@ -3,7 +3,6 @@
 
 from collections.abc import Mapping
 import dataclasses
-import functools
 from typing import Any
 import uuid
 
@@ -44,22 +43,14 @@ class TestKinds(base.EngineTestCase, networks.NeutronTestCase):
             self.check(kind.server_id, recoveries.EVACUATED, kind.reason)
 
         primary = self.host(cloud_base.PRIMARY)
-        before = self.cloud.ceph.blocklist()
-        addresses = primary.run(['hostname', '-I']).split()
-        primary.hang()
-        for server, name in zip(servers, names, strict=True):
-            self.ended(server, recoveries.EVACUATED)
-            here = self.drill.active(server.id)
-            self.assertNotEqual(server.host, here.host)
-            self.assertNotEqual(name, self.guest_name(here))
-        fenced = {client.rpartition(':')[0] for client in self.cloud.ceph.blocklist() - before}
-        self.assertTrue(fenced)
-        self.assertTrue(fenced <= set(addresses), f'{fenced} are not all of {addresses}')
+        with self.assertFencedAlone(primary):
+            primary.hang()
+            for server, name in zip(servers, names, strict=True):
+                self.assertEvacuated(server, name)
 
         primary.resume()
         for server in servers:
-            self.wait(f'{server.name} to be ended on {server.host}',
-                      functools.partial(self.ended_there, server))
+            self.wait_ended(server)
             here = self.drill.active(server.id)
             self.assertEqual([here.host], self.drill.running(here))
 
@@ -167,10 +158,6 @@ class TestKinds(base.EngineTestCase, networks.NeutronTestCase):
         files.write(self.cloud.files.instance_conf(backend), text)
         self.cloud.restart_daemon(services.cinder_volume(backend))
         self.cloud.wait_ready()
-
-    def ended_there(self, server: drills.Server) -> bool:
-        """Return whether a server's guest is gone from the host that it was on at first."""
-        return self.drill.pid(server, server.host) is None
 
     def record_writes(self, server: drills.Server) -> None:
         """Have Ceph record the writes to a server's volume in a journal."""

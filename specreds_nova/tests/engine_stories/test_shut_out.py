@@ -4,7 +4,6 @@
 from typing import Any
 
 from cloud import drill as drills
-from cloud.demo import recoveries
 from specreds_nova.tests.cloud import base as cloud_base
 from specreds_nova.tests.engine import base
 
@@ -64,24 +63,15 @@ class TestShutOut(base.EngineTestCase):
         checked = self.openstack('server', 'check', server.id, code=3)
         self.assertIn('several times', str(checked))
 
-        before = self.cloud.ceph.blocklist()
         primary = self.host(cloud_base.PRIMARY)
-        addresses = primary.run(['hostname', '-I']).split()
-        primary.hang()
-        self.ended(server, recoveries.EVACUATED)
-        here = self.drill.active(server.id)
-        self.assertNotEqual(server.host, here.host)
-        self.assertNotEqual(name, self.guest_name(here))
-        fenced = {client.rpartition(':')[0] for client in self.cloud.ceph.blocklist() - before}
-        # Both volumes: that of the boot and the shared one.
-        self.assertTrue(fenced)
-        self.assertTrue(fenced <= set(addresses), f'{fenced} are not all of {addresses}')
+        with self.assertFencedAlone(primary):
+            primary.hang()
+            here = self.assertEvacuated(server, name)
         self.assertEqual(other, self.guest_name(neighbour))
 
         # The guest that wakes up is ended, and only its host was fenced.
         primary.resume()
-        self.wait(f'{server.name} to be ended on {server.host}',
-                  lambda: self.drill.pid(server, server.host) is None)
+        self.wait_ended(server)
         self.trusted()
         self.assertEqual([here.host], self.drill.running(here))
         self.assertEqual(sorted([here.id, neighbour.id]), sorted(

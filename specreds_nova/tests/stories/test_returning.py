@@ -46,8 +46,7 @@ class TestReturning(base.NovaTestCase):
     def _wait_ended(self, server: drills.Server) -> None:
         """Wait until the sentinel has ended the stale guest of a server."""
         began = time.monotonic()
-        self.wait(f'{server.name} to be ended on {server.host}',
-                  lambda: self.drill.pid(server, server.host) is None)
+        self.wait_ended(server)
         self.addDetail('ended', content.text_content(
             f'it took {time.monotonic() - began:.2f} s'))
         self.assertEqual(server.id, self._state(
