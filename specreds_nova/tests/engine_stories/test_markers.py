@@ -8,6 +8,8 @@ from cloud.openstack import layout
 from specreds_nova.tests.cloud import base as cloud_base
 from specreds_nova.tests.engine import base
 
+_DRILLS = 3
+
 
 class TestMarkers(base.EngineTestCase):
     """A guest that shows the end of its boot in words of its own, and does not write."""
@@ -16,8 +18,7 @@ class TestMarkers(base.EngineTestCase):
         server = self.boot(metadata={'specreds:ready': 'boot'})
         name = self.guest_name(server)
         self.assertNotIn(server.id, self._manage('list'))
-        self.assertIn('the network has answered the guest', self._drill(server))
-        marker = self._marker(server)
+        marker = self._learned(server)
         self.assertIn(f'the console shows {marker!r} as after earlier boots', self._drill(server))
         self.assertUnnoticed(server, name)
         self.assertIn('1 removed', self._manage('forget', server.id))
@@ -35,10 +36,17 @@ class TestMarkers(base.EngineTestCase):
         self.trusted()
         return next(str(step.why) for step in reversed(recovery.steps) if step.name == 'race')
 
-    def _marker(self, server: drills.Server) -> str:
-        """Return the marker of a server."""
-        [line] = [line for line in self._manage('list').splitlines() if server.id in line]
-        return line.split(' ', 2)[2]
+    def _learned(self, server: drills.Server) -> str:
+        """Return the marker of a server that a drill has taught.
+
+        A guest that pauses behind its last line on a busy machine teaches nothing.
+        """
+        for _ in range(_DRILLS):
+            self.assertIn('the network has answered the guest', self._drill(server))
+            for line in self._manage('list').splitlines():
+                if server.id in line:
+                    return line.split(' ', 2)[2]
+        return self.fail(f'none of {_DRILLS} drills has taught a marker')
 
     def _manage(self, *words: str) -> str:
         """Run `specreds-engine-manage markers …`, and return its output."""
