@@ -136,8 +136,7 @@ ROWS = (
         'test_adopted_server_keeps_the_cpus_of_its_backup'),
     Row('realtime', _MACHINE, 'realtime CPUs', EVACUATED,
         'a backup has no guarantee of time while it boots beside others',
-        'specreds_nova.tests.pinned_stories.test_pinned.TestPinned.'
-        'test_server_with_realtime_cpus_is_refused'),
+        f'{_VIRT}.test_numa_topologies_are_eligible_unless_the_host_cannot_keep_them'),
     Row('vtpm', _MACHINE, 'a virtual TPM, of the flavor or the image', FAILED,
         'its state is on its host; Nova evacuates no such server; nothing is fenced',
         f'{_VIRT}.test_server_with_a_virtual_tpm_is_immovable_by_flavor_or_image'),

@@ -98,16 +98,6 @@ class TestPinned(PinnedTestCase):
         self.assertIn(base.BACKUP, self.drill.running(first.server))
         self.assertEqual(self.cpus, len(self.pins(first.server, base.BACKUP)))
 
-    def test_server_with_realtime_cpus_is_refused(self) -> None:
-        # The first of its CPUs is a shared one, for what is not urgent.
-        server = self.boot(flavor=self.flavor(2, cpu_policy='mixed', cpu_realtime='yes',
-                                              cpu_realtime_mask='^0'))
-        [scheduler] = self.domain_xml(server, base.PRIMARY).iterfind('./cputune/vcpusched')
-        self.assertEqual('fifo', scheduler.get('scheduler'))
-        reasons = self.drill.backups.check({}, base.BACKUP, server.id)['reasons']
-        self.assertIn('realtime', '; '.join(reasons))
-        self.assertRaises(exception.ServerNotEligible, self.begin, server)
-
     def test_adopted_server_keeps_the_cpus_of_its_backup(self) -> None:
         server = self.boot(flavor=self.pinned)
         name = self.guest_name(server)
