@@ -145,6 +145,22 @@ class NovaTestCase(testtools.TestCase):
         answer: dict[str, Any] = json.loads(self.get(server, f'/cgi-bin/heartbeat?{seconds:g}'))
         return answer
 
+    def count(self, server: drills.Server) -> int:
+        """Return how often the guest has written to its disk."""
+        answer: dict[str, Any] = json.loads(self.get(server, '/cgi-bin/heartbeat'))
+        return int(answer['count'])
+
+    def write(self, server: drills.Server) -> int:
+        """Let the guest write to its disk for a while; return how often it has written.
+
+        Ceph forgets a client that hangs, unless it has written.
+        """
+        before = self.count(server)
+        self.heartbeat(server, 0.2)
+        self.wait('the guest to write', lambda: self.count(server) > before + 2)
+        self.heartbeat(server, 0)
+        return self.count(server)
+
     def get(self, server: drills.Server, path: str) -> str:
         """Return what a server's guest answers to a tenant over HTTP."""
         return self.cloud.tenant.run(

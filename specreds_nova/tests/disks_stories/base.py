@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Base class of the tests of servers with disks that Nova keeps in RBD."""
 
-import json
 from typing import Any
 
 from cloud import commands
@@ -32,19 +31,6 @@ class DisksTestCase(base.EngineTestCase):
                              'boot_index': 0, 'source_type': 'image', 'uuid': image,
                              'destination_type': 'local', 'delete_on_termination': True}, *more],
                          **fields)
-
-    def count(self, server: drills.Server) -> int:
-        """Return how often the guest has written to its disk."""
-        answer: dict[str, Any] = json.loads(self.get(server, '/cgi-bin/heartbeat'))
-        return int(answer['count'])
-
-    def write(self, server: drills.Server) -> int:
-        """Let the guest write to its disk for a while; return how often it has written."""
-        before = self.count(server)
-        self.heartbeat(server, 0.2)
-        self.wait('the guest to write', lambda: self.count(server) > before + 2)
-        self.heartbeat(server, 0)
-        return self.count(server)
 
     def images(self) -> list[str]:
         """Return the names of the images in the pool of Nova's disks."""

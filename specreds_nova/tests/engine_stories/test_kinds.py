@@ -35,9 +35,9 @@ class TestKinds(base.EngineTestCase, networks.NeutronTestCase):
         # The first one has what is removed last.
         kinds = [self.special(), self.local(), self.trunk(), self.limited(), self.journaled()]
         servers = [self.drill.active(kind.server_id) for kind in kinds]
-        for server in servers:
-            self.wait_answer(server)
         names = [self.guest_name(server) for server in servers]
+        for server in servers:
+            self.write(server)
         self.record_writes(servers[-1])
         for kind in kinds:
             self.check(kind.server_id, recoveries.EVACUATED, kind.reason)
