@@ -33,7 +33,8 @@ def conf(files: layout.Layout, settings: layout.Settings,
         'keystone_authtoken': accounts.sections(
             settings, passwords, accounts.ENGINE)['keystone_authtoken'],
         'service_auth': accounts.account(settings, passwords, accounts.ENGINE),
-        'engine': _DISKS[settings.disks],
+        # Hosts are made to fail one time after the other, which says nothing about their links.
+        'engine': {**_DISKS[settings.disks], 'flap_count': 0},
     }, deployment.engine(settings.host, str(settings.etcd_port), str(state / 'lock')))
 
 
