@@ -106,9 +106,11 @@ OPTIONS: list[cfg.Opt] = [
                     '0 for never.'),
     cfg.FloatOpt('flap_period', default=900.0, min=1.0,
                  help='Seconds within which wrong suspicions and crashes count for flap_count.'),
-    cfg.FloatOpt('flap_patience', default=30.0, min=0.0,
+    cfg.FloatOpt('flap_patience', default=15.0, min=0.0,
                  help='Seconds of silence after which a host is taken for dead that was wrongly '
-                      'suspected flap_count times.'),
+                      'suspected flap_count times. From 30 s on (osd_client_watch_timeout), Ceph '
+                      'has forgotten the clients of guests that have written nothing, and of '
+                      'multi-attach volumes: they cannot be fenced.'),
     # Gates of servers.
     cfg.BoolOpt('protect_by_default', default=True,
                 help='Have backups of all servers, except those whose metadata say otherwise '

@@ -78,8 +78,8 @@ class HostGatesTest(testtools.TestCase):
         self.assertEqual([], self.reasons(flaps=3, word=True))
 
     def test_flapping_host_that_stays_silent_opens_the_gate(self) -> None:
-        self.assertEqual(1, len(self.reasons(flaps=3, silence=29.9)))
-        self.assertEqual([], self.reasons(flaps=3, silence=30.0))
+        self.assertEqual(1, len(self.reasons(flaps=3, silence=14.9)))
+        self.assertEqual([], self.reasons(flaps=3, silence=15.0))
         self.assertEqual(1, len(self.reasons({'flap_patience': 60.0}, flaps=3, silence=30.0)))
 
     def test_all_reasons_are_listed(self) -> None:
