@@ -39,8 +39,9 @@ class Primaries(pulse.Pulse):
         self._conffile: str = conf.specreds.sentinel_ceph_conf if self._users else ''
         self._timeout: float = conf.specreds.sentinel_timeout if self._users else 0.0
         self._clusters: dict[str, Any] = {}
-        # By host: until when to ask, and when which servers were running.
+        # By host: until when to ask, since when answers count, and when which servers ran.
         self._wanted: dict[str, float] = {}
+        self._expected: dict[str, float] = {}
         self._running: dict[str, tuple[float, frozenset[str]]] = {}
         self._failing = False
 
@@ -55,7 +56,12 @@ class Primaries(pulse.Pulse):
         return bool(self._users)
 
     def expect(self, host: str) -> None:
-        """Ask about a host before a status is read: a backup of one of its servers starts."""
+        """Ask about a host before a status is read: a backup of one of its servers starts.
+
+        An earlier answer, which an earlier backup was asking for, may be from before the host fell
+        silent: it does not count.
+        """
+        self._expected[host] = self._time.monotonic()
         self._want(host, _STARTING)
 
     def runs(self, host: str, server: str) -> bool | None:
@@ -65,15 +71,16 @@ class Primaries(pulse.Pulse):
         self._want(host, _INTERESTING)
         now = self._time.monotonic()
         at, running = self._running.get(host, (float('-inf'), frozenset[str]()))
-        return server in running if now - at < _FRESH else None
+        recent = now - at < _FRESH and at >= self._expected.get(host, at)
+        return server in running if recent else None
 
     def beat(self) -> None:
         """Ask about each host that is interesting."""
         now = self._time.monotonic()
         for host, until in list(self._wanted.items()):
             if now >= until:
-                self._wanted.pop(host, None)
-                self._running.pop(host, None)
+                for kept in (self._wanted, self._expected, self._running):
+                    kept.pop(host, None)
                 continue
             for user in self._users:
                 self._ask(user, host)

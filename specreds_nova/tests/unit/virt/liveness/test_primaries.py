@@ -77,6 +77,17 @@ class PrimariesTest(testtools.TestCase):
         self.primaries.beat()
         self.assertTrue(self.primaries.runs('h1', 's1'))
 
+    def test_answer_from_before_the_start_of_a_backup_does_not_count(self) -> None:
+        self.answers['volumes', 'h1'] = frozenset({'s1'})
+        self.primaries.expect('h1')
+        self.primaries.beat()
+        self.now += 1.0
+        # The host dies, and another one of its servers gets a backup.
+        del self.answers['volumes', 'h1']
+        self.primaries.expect('h1')
+        self.primaries.beat()
+        self.assertIsNone(self.primaries.runs('h1', 's1'))
+
     def test_status_does_not_shorten_the_interest_of_a_start(self) -> None:
         self.primaries.expect('h1')
         self.primaries.runs('h1', 's1')
