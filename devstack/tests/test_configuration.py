@@ -110,6 +110,8 @@ class ConfigurationTest(_Base):
                                'service_auth': ('interface',)}.items():
             for name in names:
                 sections[section].pop(name)
+        # Of tests that make one host fail often.
+        has['engine'].pop('flap_count')
         # Of the setting that has a default.
         self.assertEqual({'enforce_scope': ['True']}, sections.pop('oslo_policy'))
         self.assertEqual(has, sections)
