@@ -37,8 +37,9 @@ class TestAvailable(base.RouterTestCase):
         self.remove_instance(cloud_base.BACKUP)
         self.boot_floating()
         self.host(cloud_base.PRIMARY).kill()
-        self.wait('the other instance to route',
-                  lambda: self.routing() == [cloud_base.OTHER])
+        # Neutron makes another instance on the host of the backup if the agent there asks for its
+        # routers meanwhile, as agents on a busy machine do.
+        self.wait('another instance to route', lambda: len(self.routing()) == 1)
         self.check_promotion()
 
     # Helpers
