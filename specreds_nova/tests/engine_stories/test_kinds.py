@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers of many kinds on a host that fails: each one gets the recovery that it was promised."""
+"""Servers of many kinds on a host that fails: each one gets the promised recovery."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -29,7 +29,7 @@ class _Kind:
 
 
 class TestKinds(base.EngineTestCase, networks.NeutronTestCase):
-    """What a server has decides, and the operator is told beforehand."""
+    """``server check`` names the recovery of each one beforehand."""
 
     def test_servers_without_backups_are_evacuated(self) -> None:
         # The first one has what is removed last.
