@@ -5,9 +5,10 @@ The notes in Cinder's database name the back ends to call; the answers of the ba
 authoritative.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
+import functools
 import itertools
 import time
 from typing import Any
@@ -157,24 +158,12 @@ class Superpositions:
         """
         answers_by_id: dict[str, dict[str, Any]] = {}
         for host, ids in _by_host(volumes).items():
-            answers = self._eligible('volume_id', ids, ctxt, host, ids)
+            answers = _answers('volume_id', ids, functools.partial(
+                self._rpc.eligibility, ctxt, host, ids))
             answers_by_id |= {answer['volume_id']: answer for answer in answers}
-        return [answers_by_id[volume.id] for volume in volumes] + (
-            self._eligible_disks(ctxt, disks) if disks else [])
-
-    def _eligible_disks(self, ctxt: Any, disks: Sequence[str]) -> list[dict[str, Any]]:
-        try:
-            backend = server_disks.backend()
-        except exception.SuperpositionInvalid as exc:
-            return _ineligible('disk', disks, exc)
-        return self._eligible('disk', disks, ctxt, backend, [], disks)
-
-    def _eligible(self, key: str, ids: Sequence[str], *request: Any) -> list[dict[str, Any]]:
-        """Return a back end's answers, or those for a back end that cannot answer."""
-        try:
-            return [{**answer, 'fenceable': True} for answer in self._rpc.eligibility(*request)]
-        except exception.SuperpositionError as exc:
-            return _ineligible(key, ids, exc)
+        return [answers_by_id[volume.id] for volume in volumes] + _answers(
+            'disk', disks, lambda: self._rpc.eligibility(ctxt, server_disks.backend(), [], disks)
+            if disks else [])
 
     def observe(self, ctxt: Any, volumes: Sequence[objects.Volume], fence_id: str,
                 disks: Sequence[str] = ()) -> None:
@@ -276,12 +265,15 @@ def _project_of(volumes: Sequence[objects.Volume]) -> str | None:
     return volumes[0].project_id if volumes else None
 
 
-def _ineligible(key: str, ids: Sequence[str],
-                reason: exception.SuperpositionError) -> list[dict[str, Any]]:
-    """Return an answer for each id of a back end that has refused, or has not answered."""
-    fenceable = not isinstance(reason, exception.SuperpositionInvalid)
-    return [{key: each, 'eligible': False, 'reasons': [reason.msg], 'fenceable': fenceable}
-            for each in ids]
+def _answers(key: str, ids: Sequence[str],
+             ask: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return a back end's answers about some ids, or those for one that refuses or is silent."""
+    try:
+        return [{**answer, 'fenceable': True} for answer in ask()]
+    except exception.SuperpositionError as exc:
+        fenceable = not isinstance(exc, exception.SuperpositionInvalid)
+        return [{key: each, 'eligible': False, 'reasons': [exc.msg], 'fenceable': fenceable}
+                for each in ids]
 
 
 def _by_host(volumes: Iterable[objects.Volume]) -> dict[str, list[str]]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cinder's superpositions: :class:`specreds_nova.engine.interfaces.Volumes`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 import math
 import re
 from typing import Any
@@ -219,30 +219,31 @@ class Volumes:
             answer = self._cinder.get(f'{_BASE}/eligibility', disk=list(disks))
             reasons |= {entry['disk']: list(entry['reasons'])
                         for entry in answer['eligibility']}
-        for first in range(0, len(volumes), _VOLUMES_PER_QUERY):
-            some = volumes[first:first + _VOLUMES_PER_QUERY]
-            try:
-                answer = self._cinder.get(f'{_BASE}/eligibility', volume_id=list(some))
-            except exception.NotFound as exc:
-                raise exception.Refused(str(exc)) from exc
-            reasons |= {entry['volume_id']: list(entry['reasons'])
-                        for entry in answer['eligibility']}
-        return reasons
+        try:
+            return reasons | {entry['volume_id']: list(entry['reasons'])
+                              for entry in self._eligibility(volumes)}
+        except exception.NotFound as exc:
+            raise exception.Refused(str(exc)) from exc
 
     def unfenceable(self, volumes: Sequence[str]) -> list[str]:
         """Return the volumes of which no host can be shut out; none if Cinder cannot tell."""
-        unfenceable = []
+        try:
+            return [entry['volume_id'] for entry in self._eligibility(volumes, _FENCEABLE)
+                    if not entry['fenceable']]
+        except (exception.NotFound, exception.Refused):
+            # A Cinder whose plug-in is older does not know this version.
+            return []
+
+    def _eligibility(self, volumes: Sequence[str], headers: Mapping[str, str] = _HEADERS
+                     ) -> Iterator[dict[str, Any]]:
+        """Yield what Cinder answers about each volume.
+
+        :raises exception.NotFound: a volume does not exist
+        """
         for first in range(0, len(volumes), _VOLUMES_PER_QUERY):
             some = volumes[first:first + _VOLUMES_PER_QUERY]
-            try:
-                answer = self._cinder.ask('GET', f'{_BASE}/eligibility', headers=_FENCEABLE,
-                                          params={'volume_id': list(some)}).json()
-            except (exception.NotFound, exception.Refused):
-                # A Cinder whose plug-in is older does not know this version.
-                return []
-            unfenceable += [entry['volume_id'] for entry in answer['eligibility']
-                            if not entry['fenceable']]
-        return unfenceable
+            yield from self._cinder.ask('GET', f'{_BASE}/eligibility', headers=headers,
+                                        params={'volume_id': list(some)}).json()['eligibility']
 
     def _show(self, superposition_id: str, **query: str) -> dict[str, Any] | None:
         try:
