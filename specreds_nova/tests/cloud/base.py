@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Base class of the tests on a cloud with compute hosts: its servers, recoveries and clients."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import functools
 import json
 import os
@@ -19,6 +19,7 @@ from cloud import drill as drills
 from cloud import users
 from cloud.hosts import host as one_host
 from cloud.hosts import services
+from cloud.openstack import files
 from specreds_nova.tests.cloud import service_warnings
 
 _ENVIRONMENT = 'SPECREDS_TEST_CLOUD'
@@ -88,6 +89,21 @@ class NovaTestCase(testtools.TestCase):
                   lambda: self.drill.status(recovery)['domain'])
         self.wait(f'Nova to place servers on {host.name} again',
                   functools.partial(self.drill.schedulable, host.name))
+
+    def reconfigure(self, path: pathlib.Path, options: str, names: Sequence[str]) -> None:
+        """Add options to a configuration file until the end of the test.
+
+        :param options: with their section
+        :param names: the services that read the file, which are restarted
+        """
+        def restart(text: str) -> None:
+            files.write(path, text)
+            for name in names:
+                self.cloud.restart_daemon(name)
+            self.cloud.wait_ready()
+        configured = path.read_text()
+        self.addCleanup(restart, configured)
+        restart(f'{configured}\n{options}')
 
     # Servers
 

@@ -126,13 +126,7 @@ class RouterTestCase(NetworkTestCase):
         self.first = self.guest_name(self.server)
 
     @contextlib.contextmanager
-    def outgoing(self) -> Iterator[pathlib.Path]:
-        """Record what the backup's host sends to the tenants' network, in tunnels or not."""
-        with self.outgoing_of(base.BACKUP) as file:
-            yield file
-
-    @contextlib.contextmanager
-    def outgoing_of(self, host: str) -> Iterator[pathlib.Path]:
+    def outgoing(self, host: str = base.BACKUP) -> Iterator[pathlib.Path]:
         """Record what a host sends to the tenants' network, in tunnels or not."""
         file = self.scratch() / 'outgoing'
         with self.host(host).capture(hosts_layout.TENANT, file, 'outbound'):

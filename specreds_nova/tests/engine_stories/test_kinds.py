@@ -9,7 +9,6 @@ import uuid
 from cloud import commands
 from cloud import drill as drills
 from cloud.demo import recoveries
-from cloud.openstack import files
 from cloud.openstack import services
 from specreds_nova import deployment
 from specreds_nova.tests.cloud import base as cloud_base
@@ -147,17 +146,9 @@ class TestKinds(base.EngineTestCase, networks.NeutronTestCase):
 
     def plain(self, backend: str) -> None:
         """Let a back end have the driver without the plug-in until the end of the test."""
-        conf = self.cloud.files.instance_conf(backend)
-        text = conf.read_text()
-        self.addCleanup(self.reconfigure, backend, text)
-        self.reconfigure(
-            backend, f'{text}\n[{backend}]\nvolume_driver = {deployment.PLAIN_VOLUME_DRIVER}\n')
-
-    def reconfigure(self, backend: str, text: str) -> None:
-        """Restart a back end of Cinder with another configuration."""
-        files.write(self.cloud.files.instance_conf(backend), text)
-        self.cloud.restart_daemon(services.cinder_volume(backend))
-        self.cloud.wait_ready()
+        self.reconfigure(self.cloud.files.instance_conf(backend),
+                         f'[{backend}]\nvolume_driver = {deployment.PLAIN_VOLUME_DRIVER}\n',
+                         [services.cinder_volume(backend)])
 
     def record_writes(self, server: drills.Server) -> None:
         """Have Ceph record the writes to a server's volume in a journal."""

@@ -8,7 +8,6 @@ with a hardware address of its own that moves with the server.
 import pathlib
 
 from cloud.hosts import packets
-from cloud.openstack import files
 from cloud.openstack import layout
 from cloud.openstack import ovn
 from cloud.openstack import services
@@ -16,7 +15,7 @@ from specreds_nova.tests.cloud import base
 from specreds_nova.tests.cloud import networks
 from specreds_nova.tests.ovn_stories import databases
 
-_OPTION = '\n[ovn]\nenable_distributed_floating_ip = true\n'
+_OPTION = '[ovn]\nenable_distributed_floating_ip = true\n'
 
 
 class TestDistributed(networks.RouterTestCase):
@@ -26,20 +25,19 @@ class TestDistributed(networks.RouterTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.configured = self.cloud.files.neutron_conf.read_text()
-        self.addCleanup(self.configure, self.configured)
-        self.configure(self.configured + _OPTION)
+        self.reconfigure(self.cloud.files.neutron_conf, _OPTION,
+                         services.neutron(self.cloud.settings))
         self.make_router()
         self.boot_floating()
         self.wait('OVN to translate on the host of the server', self.translated_there)
 
     def test_suspicion_does_not_move_the_floating_ip(self) -> None:
-        with self.outgoing_of(base.PRIMARY) as file:
+        with self.outgoing(base.PRIMARY) as file:
             self.check_suspicion()
         self.assertNotEqual([], self.of_floating_ip(file))
 
     def test_promoted_server_takes_its_floating_ip_along(self) -> None:
-        with self.outgoing() as file, self.outgoing_of(base.OTHER) as other:
+        with self.outgoing() as file, self.outgoing(base.OTHER) as other:
             self.check_promotion()
         self.assertNotEqual([], self.of_floating_ip(file))
         # Neither the first frames nor the last ones went by a gateway.
@@ -59,13 +57,6 @@ class TestDistributed(networks.RouterTestCase):
             self.assertEqual(second, self.guest_name(self.server))
 
     # Helpers
-
-    def configure(self, text: str) -> None:
-        """Restart Neutron's services with another configuration."""
-        files.write(self.cloud.files.neutron_conf, text)
-        for name in services.neutron(self.cloud.settings):
-            self.cloud.restart_daemon(name)
-        self.cloud.wait_ready()
 
     def translated_there(self) -> bool:
         """Return whether OVN knows the hardware address with which the server's host answers."""
