@@ -23,6 +23,11 @@ _SECONDS = 90
 GONE = 404
 
 
+def asking_for(version: str) -> dict[str, str]:
+    """Return the header of a request for a version of the resource."""
+    return {'OpenStack-API-Version': f'superposition {version}'}
+
+
 class CloudTestCase(testtools.TestCase):
     """A test on the cloud that `./run test` starts.
 
@@ -165,8 +170,8 @@ class CloudTestCase(testtools.TestCase):
         :param version: of the resource
         """
         made: dict[str, Any] = self.request('POST', '/os-superpositions', {'superposition': {
-            'volume_ids': list(volume_ids), **more}}, expect=201, headers={
-                'OpenStack-API-Version': f'superposition {version}'})['superposition']
+            'volume_ids': list(volume_ids), **more}}, expect=201,
+            headers=asking_for(version))['superposition']
         self.addCleanup(self.end, made['id'])
         return made
 

@@ -26,7 +26,7 @@ class SamplesTest(base.CloudTestCase):
         self.attach(volume['id'], server)
         query = f'volume_id={volume["id"]}'
         self.assert_like('superposition-eligibility-response', self.request(
-            'GET', f'/os-superpositions/eligibility?{query}'))
+            'GET', f'/os-superpositions/eligibility?{query}', headers=base.asking_for('1.2')))
         body = api_samples.load('superposition-create-request')
         body['superposition'].update(volume_ids=[volume['id']], server_id=server)
         made = self.request('POST', '/os-superpositions', body, expect=201)
