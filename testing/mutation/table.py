@@ -347,6 +347,11 @@ MUTATIONS = (
              'self._keep_hidden(guest)', 'pass',
              'specreds_nova.tests.unit.sentinel.test_lease.LeaseTest.'
              'test_interface_that_somebody_else_set_up_is_set_down_again'),
+    Mutation('server-that-runs-already-evacuated-once-more',
+             'specreds_nova/engine/recovery/evacuation.py',
+             'self._due() and not self._finishes(server)', 'self._due()',
+             'specreds_nova.tests.unit.engine.recovery.test_evacuation_worker.FinishingTest.'
+             'test_host_is_waited_for'),
     Mutation('connection-without-the-layers', 'specreds_cinder/driver.py',
              "if overlay['layers']:", 'if False:',
              f'{_UNIT}.test_chains.ChainTest.'

@@ -88,6 +88,8 @@ class Nova(cinder.Cinder):
 
     def _evacuate(self, server: parts.Server, wanted: str | None, number: int) -> None:
         self.hub.latency(0.5, 3.0)
+        if not self._evacuating(server, number):
+            return
         target = wanted or self._room(server.host)
         if target is None:
             server.task, server.target, server.status = None, None, 'ERROR'
@@ -117,14 +119,25 @@ class Nova(cinder.Cinder):
         if server.task is None:
             # The server was reset meanwhile.
             return
+        stopped = server.status == 'SHUTOFF'
+        server.task, server.status = None, 'ACTIVE'
+        if not self._finished(server, host, begun, number):
+            return
         if adopted is not None:
             adopted.phase = 'adopted'
-        stopped = server.status == 'SHUTOFF'
-        server.host, server.task, server.status = target, None, 'ACTIVE'
-        server.target = None
+        server.host, server.target = target, None
         if stopped and server.primary is not None:
             # Nova stops a server again that it evacuates while it is stopped.
             server.status, server.primary.runs = 'SHUTOFF', False
+
+    def _finished(self, server: parts.Server, host: parts.Host, begun: int, number: int) -> bool:
+        """Wait until the resource tracker of a host is free, and return whether Nova notes it."""
+        if not server.finishing:
+            return True
+        self.hub.sleep(server.finishing)
+        if not self._waited(host, begun):
+            return False
+        return self._evacuating(server, number)
 
     def _evacuating(self, server: parts.Server, number: int) -> bool:
         """Return whether an evacuation is the latest one of a server that is not deleted."""

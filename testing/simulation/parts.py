@@ -100,6 +100,8 @@ class Server:
     :ivar refused: why its volumes cannot be superposed
     :ivar unfenceable: why its volumes cannot be fenced without a superposition
     :ivar immovable: why Nova refuses to evacuate it, which its hosts report
+    :ivar finishing: seconds for which an evacuation of it has ended the task, but not noted the
+        new host yet
     :ivar late: how many times its guest will write at the moment when it is being fenced
     """
 
@@ -110,6 +112,7 @@ class Server:
     refused: str = ''
     unfenceable: str = ''
     immovable: str = ''
+    finishing: float = 0.0
     late: int = 0
     status: str = 'ACTIVE'
     task: str | None = None

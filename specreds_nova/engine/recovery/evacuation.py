@@ -11,10 +11,12 @@ from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import crowds
+from specreds_nova.engine.recovery import evacuation_worker
 from specreds_nova.engine.recovery import force_down
 from specreds_nova.engine.recovery import pending
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
+from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import destination
 
@@ -29,11 +31,6 @@ _ASK_AT_LAST = 60.0
 _MOMENT = 2.0
 # Seconds for which Nova may still begin an evacuation or a deletion that it has not confirmed.
 _MAY_BEGIN = 30.0
-# Seconds for which the engine has seen Nova's claim before it asks the host for its uptime.
-_ASK_HOST = 10.0
-# How wrong the start of nova-compute may be by the engine's clock: at once, and by which share of
-# the time since that look. And seconds by which the engine's clock and Nova's differ at most.
-_WRONG, _DRIFT, _APART = 1.0, 0.02, 10.0
 # Number of failed evacuations after which Nova's checks of the host are skipped.
 _BEFORE_FORCE = 2
 
@@ -63,15 +60,17 @@ class _Evacuation:
         # When Nova will not begin any more what it has not confirmed.
         self._uncertain = float('-inf')
         self._times = 0
+        # Another engine may have requested an evacuation.
+        self._continues = any(step.name in (timeline.ADOPT, timeline.MERGE) and step.attempt > 1
+                              for step in run.recovery.steps)
         # Times of the last look at the server, and of the last one at Nova's evacuation of it.
         self._read = self._looked = run.now
         self._started = float('-inf')
         # Times since which hosts are silent.
         self._silent: dict[str, float] = {}
-        # The destination that has begun to work, the time at which that was seen, and the id of
-        # its nova-compute after that time.
-        self._claimed: tuple[str, float] | None = None
-        self._worker: str | None = None
+        self._worker = evacuation_worker.Worker(run)
+        # The destination where the guest may run, although Nova has not noted that.
+        self._unnoted: str | None = None
 
     def wait(self) -> verdicts.StepVerdict | None:
         """Request the evacuation until the server is on another host, or the time is over."""
@@ -92,20 +91,27 @@ class _Evacuation:
                 pending.fulfill(run, server, self._detail)
                 return None
             if run.now >= until:
-                return verdicts.StepVerdict(
-                    verdicts.FAILED,
-                    f'Nova has not evacuated it in {run.options.adopt_timeout:g} s: it is '
-                    f'{server.status}, {server.task or "and nothing is being done to it"}')
+                return verdicts.StepVerdict(verdicts.FAILED, self._unfinished(server))
             if moved:
                 self._start(server)
             elif server.deleting:
                 self._delete(server)
-            elif self._stuck(server) if server.task is not None else self._due():
+            elif self._stuck(server) if server.task is not None else (
+                    self._due() and not self._finishes(server)):
                 if self._source == run.recovery.host or not force_down.returned(run, self._source):
                     self._ask(server)
                 elif not self._changed(server):
                     return self._leave(server)
             run.pause(crowd.interval(_PAUSE, run.context.capacity.count()))
+
+    def _unfinished(self, server: model.Server) -> str:
+        """Say what Nova has not done in time."""
+        why = (f'Nova has not evacuated it in {self._run.options.adopt_timeout:g} s: it is '
+               f'{server.status}, {server.task or "and nothing is being done to it"}')
+        if server.task is None and self._unnoted is not None:
+            why += (f'; its guest may run on {self._unnoted}, although Nova has it on '
+                    f'{server.host}: look there before you start it')
+        return why
 
     def _server(self) -> model.Server | None:
         run = self._run
@@ -188,7 +194,12 @@ class _Evacuation:
                     and tenant.left_to_host(server) and self._lost(self._source))
         host = moving.host
         if not self._lost(host):
-            return self._dropped(moving, server) or self._backup_serves(host)
+            return self._dropped(moving) or self._backup_serves(host)
+        return self._given_up(host)
+
+    def _given_up(self, host: str) -> bool:
+        """Return whether the server may be evacuated again from a destination that is lost."""
+        run = self._run
         if self._let_out is not None and host == run.recovery.destination:
             # Whoever else is to run it waits until Cinder has fenced and merged what ran there.
             return True
@@ -196,53 +207,29 @@ class _Evacuation:
         return bool(run.options.evacuate_unfenced
                     and run.now - self._silent[host] >= run.options.evacuate_after)
 
-    def _dropped(self, moving: model.Evacuation, server: model.Server) -> bool:
-        """Return whether the nova-compute that was at work on the evacuation has ended.
+    def _finishes(self, server: model.Server) -> bool:
+        """Return whether an earlier evacuation of a server without a task has moved it.
 
-        Nova does not continue what such an end has interrupted. A beat after Nova's record of the
-        claim is one of the process that made the claim, or of a later one. If another process
-        beats after that beat, the former one is gone: it saves and starts nothing, and a reset is
-        safe, unless it has started the guest. It may also be gone before that beat: then the
-        process that beats has started after the engine saw the claim, or after the last note of
-        the former one in Nova's record.
+        The server is read once more, as the evacuation may have ended since it was read.
         """
-        suspects, host = self._run.context.suspects, moving.host
-        if not moving.claimed:
-            self._claimed = None
-        elif self._claimed is None or self._claimed[0] != host:
-            self._claimed, self._worker = (host, self._run.now), None
-        if self._claimed is None or not suspects.heard_after(*self._claimed):
+        if not self._times and not self._continues:
             return False
-        boot = suspects.boot(host)
-        self._worker = self._worker or boot
-        if suspects.running(host, server.id) is not False or (
-                boot == self._worker and not self._started_since(moving, self._claimed[1])):
+        moving = self._run.insist(self._run.context.compute.evacuation, server.id)
+        if moving is None:
+            return self._server() != server
+        finishes = (not self._given_up(moving.host) if self._lost(moving.host)
+                    else self._worker.finishes(moving))
+        self._unnoted = moving.host if finishes else None
+        return finishes
+
+    def _dropped(self, moving: model.Evacuation) -> bool:
+        """Return whether an evacuation was interrupted that nobody else continues."""
+        if not self._worker.ended(moving):
             return False
-        if self._let_out is not None and host == self._run.recovery.destination:
+        if self._let_out is not None and moving.host == self._run.recovery.destination:
             # A host that still has its backup adopts it; another one can never open the box.
-            self._let_out(host)
-        return self._let_out is None or host != self._run.recovery.destination
-
-    def _started_since(self, moving: model.Evacuation, seen: float) -> bool:
-        """Return whether the nova-compute of a destination has started since its claim.
-
-        The age of the process counts from before the question, so that it is not too low however
-        long the answer takes, or the clock of the engine has stood still meanwhile.
-
-        :param seen: when the engine saw the claim first, in seconds since the epoch
-        """
-        run, now = self._run, self._run.now
-        if now - seen < _ASK_HOST:
-            return False
-        try:
-            answer = run.context.backups.boot(moving.host)
-        except (backup_errors.BackupError, exception.Unreachable) as exc:
-            LOG.debug('recovery %s: host %s does not report its uptime: %s',
-                      run.id, moving.host, exc)
-            return False
-        started = now - float(answer.get('service_uptime', answer['uptime']))
-        return (started > seen + _WRONG + _DRIFT * (now - seen)
-                or 0.0 < moving.updated < started - _APART)
+            self._let_out(moving.host)
+        return self._let_out is None or moving.host != self._run.recovery.destination
 
     def _backup_serves(self, host: str) -> bool:
         """Return whether Nova waits on a host for the end of a backup that serves on another one.
@@ -285,7 +272,7 @@ class _Evacuation:
                 if self._changed(server):
                     self._times -= 1
                     return
-            self._claimed = None
+            self._worker.forget()
             pending.note(run, server)
             if not as_it_is:
                 compute.reset(server.id)

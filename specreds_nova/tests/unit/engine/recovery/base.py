@@ -39,6 +39,7 @@ class RecoveryTest(testtools.TestCase):
         self.compute, self.backups, self.volumes = mock.Mock(), mock.Mock(), mock.Mock()
         self.volumes.dirty.return_value = False
         self.compute.immovable.return_value = None
+        self.compute.evacuation.return_value = None
         self.backups.promote.return_value = {'timings_ms': {'box_open': 40, 'box_settled': 940}}
         self.suspects = mock.Mock()
         self.suspects.suspected.return_value = True
