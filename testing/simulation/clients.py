@@ -201,7 +201,8 @@ class Compute:
         """Reset a server to active, without a task."""
         def act() -> None:
             server = self._server(server_id)
-            server.status, server.task, server.target = 'ACTIVE', None, None
+            # Nova's record of the evacuation stays as it is.
+            server.status, server.task = 'ACTIVE', None
         self._line.call('nova', 'reset', act)
 
     def _server(self, server_id: str) -> parts.Server:

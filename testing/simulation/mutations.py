@@ -150,7 +150,7 @@ MUTATIONS = _by_name((
              evacuation._Evacuation, '_force_down', _force_down, 101,
              ('engine_frozen', 'engine_frozen', 'power', 'power', 'slow:nova')),
     Mutation('late-force-down', 'a host stays down in Nova that a late request has forced down',
-             janitor.Janitor, '_lift', _nothing(), 67,
+             janitor.Janitor, '_lift', _nothing(), 94,
              ('twice:nova', 'late:nova', 'power', 'control')),
     Mutation('second-opinion', 'the sentinel of a silent host is not asked which servers run',
              runs.Run, 'second_opinion', _nothing(), 2, ('drill',)),

@@ -81,7 +81,7 @@ class Nova(cinder.Cinder):
 
     def evacuate(self, server: parts.Server, host: str | None) -> None:
         """Begin Nova's evacuation of a server."""
-        server.task = 'rebuilding'
+        server.task, server.target, server.claimed = 'rebuilding', None, False
         server.evacuations += 1
         number = server.evacuations
         self._spawn(lambda: self._evacuate(server, host, number))

@@ -182,11 +182,18 @@ class Compute:
             self._act(server_id, {'evacuate': body})
 
     def evacuation(self, server_id: str) -> model.Evacuation | None:
-        """Return Nova's evacuation of a server that is under way; None if there is none."""
+        """Return Nova's evacuation of a server that is under way; None if there is none.
+
+        The record of an evacuation whose nova-compute has ended is under way for ever, so that one
+        counts only if nothing newer was noted. Nova may go on with an older record than the latest
+        (``Migration.get_by_instance_and_status`` in its conductor).
+        """
         migrations = self._nova.get('/os-migrations', instance_uuid=server_id,
                                     migration_type='evacuation')['migrations']
-        under_way = [migration for migration in migrations if migration['status'] in _UNDER_WAY]
-        newest = max(under_way, key=lambda migration: str(migration['created_at']), default=None)
+        latest = max((str(migration['created_at']) for migration in migrations), default='')
+        under_way = [migration for migration in migrations
+                     if migration['status'] in _UNDER_WAY and _noted(migration) >= latest]
+        newest = max(under_way, key=_noted, default=None)
         if newest is None or newest['dest_compute'] is None:
             return None
         return model.Evacuation(newest['dest_compute'], newest['status'] == _CLAIMED,
@@ -272,6 +279,11 @@ def updated(service: Mapping[str, Any]) -> float:
     """Return when a service last reported to Nova, in seconds since the epoch; 0 for never."""
     updated_at = service.get('updated_at')
     return timeutils.parse_isotime(updated_at + 'Z').timestamp() if updated_at else 0.0
+
+
+def _noted(migration: Mapping[str, Any]) -> str:
+    """Return when Nova has noted something of a migration last."""
+    return str(migration['updated_at'] or migration['created_at'])
 
 
 def _disks(shown: Mapping[str, Any]) -> tuple[str, ...]:

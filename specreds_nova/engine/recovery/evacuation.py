@@ -16,7 +16,6 @@ from specreds_nova.engine.recovery import force_down
 from specreds_nova.engine.recovery import pending
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import destination
 
@@ -60,9 +59,6 @@ class _Evacuation:
         # When Nova will not begin any more what it has not confirmed.
         self._uncertain = float('-inf')
         self._times = 0
-        # Another engine may have requested an evacuation.
-        self._continues = any(step.name in (timeline.ADOPT, timeline.MERGE) and step.attempt > 1
-                              for step in run.recovery.steps)
         # Times of the last look at the server, and of the last one at Nova's evacuation of it.
         self._read = self._looked = run.now
         self._started = float('-inf')
@@ -208,19 +204,28 @@ class _Evacuation:
                     and run.now - self._silent[host] >= run.options.evacuate_after)
 
     def _finishes(self, server: model.Server) -> bool:
-        """Return whether an earlier evacuation of a server without a task has moved it.
+        """Return whether an earlier evacuation of a server without a task may have moved it.
 
-        The server is read once more, as the evacuation may have ended since it was read.
+        Another engine or somebody else may have requested that. If it has ended since the server
+        was read, the server is read once more.
         """
-        if not self._times and not self._continues:
-            return False
+        self._unnoted = None
         moving = self._run.insist(self._run.context.compute.evacuation, server.id)
         if moving is None:
-            return self._server() != server
-        finishes = (not self._given_up(moving.host) if self._lost(moving.host)
-                    else self._worker.finishes(moving))
-        self._unnoted = moving.host if finishes else None
-        return finishes
+            return self._times > 0 and self._server() != server
+        if not moving.claimed or not self._may_run(moving, server):
+            return False
+        self._unnoted = moving.host
+        return True
+
+    def _may_run(self, moving: model.Evacuation, server: model.Server) -> bool:
+        """Return whether a claimed evacuation may have started a server without a task."""
+        if self._lost(moving.host):
+            return not self._given_up(moving.host)
+        adopted = self._let_out is not None and moving.host == self._run.recovery.destination
+        # The task of an evacuation that goes on has not ended with an error.
+        return not (adopted and server.status == 'ERROR') and self._worker.finishes(
+            moving, adopted)
 
     def _dropped(self, moving: model.Evacuation) -> bool:
         """Return whether an evacuation was interrupted that nobody else continues."""

@@ -15,8 +15,8 @@ _ASK_HOST = 10.0
 # How wrong the start of nova-compute may be by the engine's clock: at once, and by which share of
 # the time since that look. And seconds by which the engine's clock and Nova's differ at most.
 _WRONG, _DRIFT, _APART = 1.0, 0.02, 10.0
-# Seconds for which a nova-compute may wait for its resource tracker without a report of the guest.
-_FINISHES = 30.0
+# Seconds for which a nova-compute may wait for its resource tracker.
+_FINISHES = 60.0
 
 
 class Worker:
@@ -79,18 +79,18 @@ class Worker:
         return (started > seen + _WRONG + _DRIFT * (now - seen)
                 or 0.0 < moving.updated < started - _APART)
 
-    def finishes(self, moving: model.Evacuation) -> bool:
-        """Return whether an evacuation without a task is about to note the server's new host.
+    def finishes(self, moving: model.Evacuation, adopted: bool) -> bool:
+        """Return whether a claimed evacuation without a task may note the new host yet.
 
         Nova ends the task as soon as the guest runs, and notes the host once nobody else uses the
         resource tracker of the destination (``ResourceTracker.finish_evacuation``), which may take
-        seconds there. Another evacuation would find the guest, and set the server to error.
+        seconds there. If it fails to, the adoption of a backup may be requested again, but another
+        guest must not be evacuated while it may run.
+
+        :param adopted: the backup of the server runs on the destination
         """
-        if not moving.claimed:
-            self._without_task = None
-            return False
         if self._without_task is None:
             self._without_task = self._run.now
-        return (self._run.now - self._without_task < _FINISHES
-                or bool(self._run.context.suspects.running(
-                    moving.host, self._run.recovery.server)))
+        return self._run.now - self._without_task < _FINISHES or not (
+            adopted or self._run.context.suspects.running(
+                moving.host, self._run.recovery.server) is False)

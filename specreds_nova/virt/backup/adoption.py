@@ -35,7 +35,9 @@ LOG = logging.getLogger(__name__)
 
 _REBUILDING = (task_states.REBUILDING, task_states.REBUILD_BLOCK_DEVICE_MAPPING,
                task_states.REBUILD_SPAWNING)
-# States of an evacuation that no nova-compute is working on any longer.
+# States of an evacuation that no nova-compute is working on any longer: before it has reached the
+# adoption, and from then on. One that is accepted may be in the queue of this host before.
+_CLAIMED = ['pre-migrating']
 _CUT_OFF = ['accepted', 'pre-migrating']
 # How many actions of a server are searched for its last stop.
 _ACTIONS = 20
@@ -116,14 +118,15 @@ class Adoption:
             return
         migrations = objects.MigrationList.get_by_filters(context, {
             'dest_compute': self._host.name, 'instance_uuid': instance.uuid,
-            'status': _CUT_OFF, 'migration_type': fields.MigrationType.EVACUATION})
+            'status': _CUT_OFF if record.adopting else _CLAIMED,
+            'migration_type': fields.MigrationType.EVACUATION})
         for migration in migrations:
             LOG.warning('the evacuation of the server to this host was cut off: it is marked as '
                         'failed, so that it can be requested again', instance=instance)
             migration.status = 'failed'
             migration.save()
             self._host.claims.withdraw(context, instance.uuid)
-        if instance.task_state in _REBUILDING:
+        if (migrations or record.adopting) and instance.task_state in _REBUILDING:
             instance.task_state = None
             instance.save(expected_task_state=list(_REBUILDING))
 

@@ -67,7 +67,7 @@ class Reconciler:
     def reset_evacuations(self) -> None:
         """Reset the evacuations that were cut off when nova-compute ended."""
         for record in self._journal.records():
-            if record.phase == journals.PROMOTED and record.adopting:
+            if record.phase == journals.PROMOTED:
                 try:
                     self._adoption.reset_evacuation(record)
                 except Exception:

@@ -4,7 +4,6 @@
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.tests.unit.engine.recovery import base
 
@@ -16,17 +15,22 @@ class FinishingTest(base.CommittedTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.context = self.make_context(adopt_timeout=60.0)
-        self.compute.evacuation.return_value = _CLAIMED
+        self.context = self.make_context(adopt_timeout=90.0)
+        self.compute.evacuation.side_effect = lambda name: (
+            _CLAIMED if self.compute.evacuate.called else None)
         self.suspects.suspected.side_effect = lambda host: host == 'h1'
 
-    def note_after(self, seconds: float) -> None:
-        """Let Nova note the new host of the server some seconds after the first request."""
+    def note_after(self, seconds: float, status: str = 'ACTIVE') -> None:
+        """Let Nova note the new host of the server some seconds after the first request.
+
+        :param status: status of the server until then
+        """
         began = self.clock.now()
 
         def server(name: str) -> model.Server:
-            noted = self.clock.now() >= began + seconds
-            return base.make_server(name, host='h3' if noted else 'h1')
+            if self.clock.now() >= began + seconds:
+                return base.make_server(name, host='h3')
+            return base.make_server(name, status=status)
         self.compute.server.side_effect = server
 
     def lose_destination(self) -> None:
@@ -45,27 +49,46 @@ class FinishingTest(base.CommittedTest):
         self.compute.reset.assert_not_called()
 
     def test_guest_that_nova_never_notes_is_named(self) -> None:
-        self.note_after(90.0)
+        self.note_after(100.0)
         failure = self.evacuate()
         self.assertEqual(
-            'Nova has not evacuated it in 60 s: it is ACTIVE, and nothing is being done to it; '
+            'Nova has not evacuated it in 90 s: it is ACTIVE, and nothing is being done to it; '
             'its guest may run on h3, although Nova has it on h1: look there before you start it',
             failure and failure.why)
         self.compute.evacuate.assert_called_once()
 
     def test_host_is_waited_for_without_a_report_of_the_guest(self) -> None:
         self.suspects.running.return_value = None
-        self.note_after(25.0)
+        self.note_after(80.0)
         self.assertIsNone(self.evacuate())
         self.compute.evacuate.assert_called_once()
 
-    def test_guest_that_is_not_reported_for_long_is_evacuated_again(self) -> None:
+    def test_guest_that_does_not_run_for_long_is_evacuated_again(self) -> None:
         self.suspects.running.return_value = False
-        self.note_after(50.0)
+        self.note_after(80.0)
         self.assertIsNone(self.evacuate())
         self.assertEqual(2, self.compute.evacuate.call_count)
 
+    def test_backup_that_is_not_noted_for_long_is_adopted_again(self) -> None:
+        self.recovery = self.store.change(self.recovery, destination='h3')
+        self.note_after(80.0)
+        self.assertIsNone(self.evacuate(lambda host: True))
+        self.assertEqual(['h3', 'h3'], [
+            call.args[1] for call in self.compute.evacuate.mock_calls])
+
+    def test_backup_whose_adoption_has_failed_is_adopted_again_at_once(self) -> None:
+        self.recovery = self.store.change(self.recovery, destination='h3')
+        self.note_after(10.0, status='ERROR')
+        self.assertIsNone(self.evacuate(lambda host: True))
+        self.assertGreater(self.compute.evacuate.call_count, 1)
+
+    def test_guest_whose_evacuation_has_failed_late_is_left(self) -> None:
+        self.note_after(80.0, status='ERROR')
+        self.assertIsNone(self.evacuate())
+        self.compute.evacuate.assert_called_once()
+
     def test_request_that_no_host_has_taken_is_repeated(self) -> None:
+        self.compute.evacuation.side_effect = None
         self.compute.evacuation.return_value = model.Evacuation('h3', claimed=False)
         self.note_after(5.0)
         self.assertIsNone(self.evacuate())
@@ -81,10 +104,9 @@ class FinishingTest(base.CommittedTest):
         self.assertIsNone(self.evacuate())
         self.compute.evacuate.assert_called_once()
 
-    def test_evacuation_that_another_engine_has_requested_is_waited_for(self) -> None:
-        for _ in range(2):
-            self.begin_step(self.recovery, timeline.ADOPT)
-            self.recovery = self.store.history[self.recovery.id]
+    def test_evacuation_that_somebody_else_has_requested_is_waited_for(self) -> None:
+        self.compute.evacuation.side_effect = None
+        self.compute.evacuation.return_value = _CLAIMED
         self.note_after(20.0)
         self.assertIsNone(self.evacuate())
         self.compute.evacuate.assert_not_called()

@@ -210,6 +210,19 @@ class GiveBackTest(base.TestCase):
         self.assertEqual((base.HOST, base.SERVER, 'evacuation'), tuple(
             filters[name] for name in ('dest_compute', 'instance_uuid', 'migration_type')))
 
+    def test_evacuation_that_has_not_reached_the_adoption_is_given_back(self) -> None:
+        self.instance.task_state = task_states.REBUILDING
+        self.adoption.reset_evacuation(self.record(journals.PROMOTED, primary=base.PRIMARY))
+        self.assertEqual(['pre-migrating'], self.migrations.call_args.args[1]['status'])
+        self.assertEqual('failed', self.migration.status)
+        self.assertIsNone(self.instance.task_state)
+
+    def test_evacuation_in_the_queue_of_this_host_is_not_given_back(self) -> None:
+        self.migrations.return_value = []
+        self.instance.task_state = task_states.REBUILDING
+        self.adoption.reset_evacuation(self.record(journals.PROMOTED, primary=base.PRIMARY))
+        self.instance.save.assert_not_called()
+
     def test_finished_evacuation_is_not_given_back(self) -> None:
         self.instance.host = base.HOST
         self.adoption.reset_evacuation(self.adopting)
