@@ -160,11 +160,12 @@ class TestCut(HostsTestCase):
     def _count(self, server: drills.Server) -> int:
         """Return how many writes of a guest have ended.
 
-        The guest itself cannot say that without storage: the sentinel sets its network down.
+        The guest itself cannot say that without storage: the sentinel sets its network down. Nor
+        does ``domstats`` answer then, as it asks for the size of each disk.
         """
-        stats = self.victim.virsh('domstats', '--block', server.id)
-        return sum(int(line.partition('=')[2]) for line in stats.splitlines()
-                   if '.wr.reqs=' in line)
+        stats = self.victim.virsh('domblkstat', server.id)
+        return sum(int(words[-1]) for words in map(str.split, stats.splitlines())
+                   if words[-2:-1] == ['wr_req'])
 
     def _writes(self, server: drills.Server) -> bool:
         """Return whether a guest writes, at its interval or up to ten times slower."""
