@@ -213,7 +213,8 @@ class _Evacuation:
         moving = self._run.insist(self._run.context.compute.evacuation, server.id)
         if moving is None:
             return self._times > 0 and self._server() != server
-        if not moving.claimed or not self._may_run(moving, server):
+        if (not moving.claimed or self._worker.is_left(moving)
+                or not self._may_run(moving, server)):
             return False
         self._unnoted = moving.host
         return True

@@ -79,6 +79,13 @@ class Worker:
         return (started > seen + _WRONG + _DRIFT * (now - seen)
                 or 0.0 < moving.updated < started - _APART)
 
+    def is_left(self, moving: model.Evacuation) -> bool:
+        """Return whether the record of a claim is left from an earlier accident.
+
+        Nova's API evacuates no server whose host is heard, as this one was after that.
+        """
+        return 0.0 < moving.updated < self._run.recovery.suspected - _APART
+
     def finishes(self, moving: model.Evacuation, adopted: bool) -> bool:
         """Return whether a claimed evacuation without a task may note the new host yet.
 

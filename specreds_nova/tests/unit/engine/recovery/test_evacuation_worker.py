@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An evacuation that Nova is about to end is not requested again."""
 
+import dataclasses
+
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import run as runs
@@ -93,6 +95,17 @@ class FinishingTest(base.CommittedTest):
         self.note_after(5.0)
         self.assertIsNone(self.evacuate())
         self.assertEqual(2, self.compute.evacuate.call_count)
+
+    def test_record_of_an_earlier_accident_is_ignored(self) -> None:
+        self.suspects.suspected.side_effect = None
+        self.compute.evacuation.side_effect = None
+        for before, requests in ((30.0, 2), (5.0, 0)):
+            self.compute.evacuate.reset_mock()
+            self.compute.evacuation.return_value = dataclasses.replace(
+                _CLAIMED, updated=self.recovery.suspected - before)
+            self.note_after(3.0)
+            self.assertIsNone(self.evacuate())
+            self.assertEqual(requests, self.compute.evacuate.call_count)
 
     def test_server_whose_evacuation_ends_between_two_looks_is_left(self) -> None:
         self.note_after(50.0)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's records of evacuations, as its client reads them."""
+
+from specreds_nova.engine import model
+from specreds_nova.engine.clients import compute
+from specreds_nova.tests.unit.engine.clients import base
+
+
+class EvacuationTest(base.ServiceTest):
+    """Which evacuation of a server is under way."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.compute = compute.Compute(self.session, self.conf)
+
+    def migrations(self, *rows: tuple[str, str, int, int | None]) -> None:
+        """Let Nova list evacuations: status, destination, hours of creation and last change."""
+        def time(hour: int) -> str:
+            return f'1970-01-01T{hour:02}:00:00.000000'
+        self.session.answer('GET', '/os-migrations', {'migrations': [
+            {'status': status, 'dest_compute': host, 'created_at': time(created),
+             'updated_at': changed and time(changed)}
+            for status, host, created, changed in rows]})
+
+    def test_destination_of_a_running_evacuation(self) -> None:
+        self.migrations(('pre-migrating', 'h3', 1, 3), ('failed', 'h4', 2, 2))
+        self.assertEqual(model.Evacuation('h3', claimed=True, updated=10800.0),
+                         self.compute.evacuation('a'))
+        self.migrations(('accepted', 'h2', 1, None))
+        self.assertEqual(model.Evacuation('h2', claimed=False), self.compute.evacuation('a'))
+        self.migrations()
+        self.assertIsNone(self.compute.evacuation('a'))
+
+    def test_evacuation_that_was_cut_off_before_the_latest_one_is_over(self) -> None:
+        for latest in ('failed', 'error', 'done'):
+            self.migrations(('pre-migrating', 'h3', 1, 2), (latest, 'h4', 3, 4))
+            self.assertIsNone(self.compute.evacuation('a'))
+        self.migrations(('pre-migrating', 'h3', 1, 2), ('accepted', 'h4', 3, None))
+        self.assertEqual(model.Evacuation('h4', claimed=False), self.compute.evacuation('a'))
+
+    def test_evacuation_for_which_nova_takes_an_older_record_is_known(self) -> None:
+        self.migrations(('pre-migrating', 'h3', 1, 4), ('accepted', 'h3', 3, None))
+        self.assertEqual(model.Evacuation('h3', claimed=True, updated=14400.0),
+                         self.compute.evacuation('a'))
