@@ -169,8 +169,8 @@ class ProtocolTestCase(base.FunctionalTestCase):
 
         A listing may lag behind a removal; objects that were really left stay.
         """
-        self.assertEqual(set(), {name for name in self.objects(pool, namespace)
-                                 if name in ours or _of_no_image(name, images)})
+        self.assertEqual([], sorted(name for name in self.objects(pool, namespace)
+                                    if name in ours or _of_no_image(name, images)))
 
 
 def _of_no_image(name: str, images: dict[str, str]) -> bool:
