@@ -25,6 +25,7 @@ from specreds_nova import releases
 from specreds_nova.heartbeat import pulse
 from specreds_nova.virt import box
 from specreds_nova.virt import cinder_api
+from specreds_nova.virt import connection_lock
 from specreds_nova.virt import protection
 from specreds_nova.virt import signatures
 from specreds_nova.virt.backup import adoption
@@ -64,6 +65,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
 
     def __init__(self, virtapi: Any, read_only: bool = False) -> None:
         super().__init__(virtapi, read_only)
+        connection_lock.make_reentrant(self._host)
         self._chains = volume_driver.ChainedVolumeDriver(self._host)
         self._journal = journals.Journal(os.path.join(CONF.state_path, 'specreds'))
         # Backups are unknown until init_host.

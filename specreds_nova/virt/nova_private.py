@@ -110,6 +110,8 @@ USED: Sequence[Method | Attribute] = (
     Attribute(_DRIVER, 'virtapi'),
     Attribute('nova.compute.manager.ComputeVirtAPI', '_compute'),
     Attribute(_MANAGER, 'additional_endpoints'),
+    # connection_lock
+    Attribute(_HOST, '_wrapped_conn_lock'),
     # unmerged.driver
     *(Method(_DRIVER, name, named=('instance', 'block_device_info')) for name in (
         'spawn', 'power_on', 'reboot', 'resume_state_on_host_boot', 'resume', 'finish_migration',
