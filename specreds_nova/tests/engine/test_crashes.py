@@ -28,8 +28,8 @@ class TestCrashes(base.EngineTestCase):
         self.assertNotEqual(before, self.guest_name(here))
         self.assertEqual([cloud_base.PRIMARY], self.drill.running(here))
         self.assertEqual(bystander, self.guest_name(other))
-        self.assertEqual([], self.engine.ids(other.id))
-        self.assertEqual([], self.engine.ids(stopped.id))
+        self.assertIsNone(self.engine.latest(other.id))
+        self.assertIsNone(self.engine.latest(stopped.id))
         self.assertTrue(self._stopped(stopped))
 
     def _kill(self, server: drills.Server) -> None:

@@ -24,7 +24,7 @@ class TestDeaths(base.EngineTestCase):
         self.host(cloud_base.PRIMARY).kill()
         for server in servers:
             self.assertRecovered(server)
-        self.assertEqual([], self.engine.ids(other.id))
+        self.assertIsNone(self.engine.latest(other.id))
         # A host that boots again needs no operator.
         self.host(cloud_base.PRIMARY).boot()
         self.trusted()
