@@ -217,9 +217,7 @@ class TestNetworks(HostsTestCase):
     def test_guest_migrates_between_hosts(self) -> None:
         server = self.boot(VICTIM)
         name = self.guest_name(server)
-        self.drill.act(server.id, 'os-migrateLive', {'host': NEIGHBOUR,
-                                                     'block_migration': 'auto'})
-        self.drill.active(server.id, NEIGHBOUR)
+        self.drill.migrate(server.id, NEIGHBOUR)
         self.wait_answer(server)
         self.assertEqual(name, self.guest_name(server))
 

@@ -30,9 +30,7 @@ class TestAfterTheMerge(life.LifeTestCase):
         self.assert_plain_and_durable(recovery)
         self.wait('the guest', lambda: self.guest_name(server) == name)
 
-        self.operate(server.id, 'os-migrateLive', {'host': base.OTHER,
-                                                   'block_migration': 'auto'})
-        self.drill.active(server.id, base.OTHER)
+        self.drill.migrate(server.id, base.OTHER)
         self.assert_plain_and_durable(recovery, base.OTHER)
         self.wait('the guest', lambda: self.guest_name(server) == name)
         self.assert_filled(recovery, 16, base.OTHER)
@@ -43,9 +41,7 @@ class TestAfterTheMerge(life.LifeTestCase):
         with self.domain(recovery) as domain:
             self.assertTrue(durable.speculative(
                 domain.XMLDesc(libvirt.VIR_DOMAIN_XML_MIGRATABLE)))
-        self.operate(recovery.server.id, 'os-migrateLive', {'host': base.OTHER,
-                                                            'block_migration': 'auto'})
-        self.drill.active(recovery.server.id, base.OTHER)
+        self.drill.migrate(recovery.server.id, base.OTHER)
         self.assert_plain_and_durable(recovery, base.OTHER)
         with self.domain(recovery, base.OTHER) as domain:
             self.assertFalse(durable.speculative(domain.XMLDesc(0)))
