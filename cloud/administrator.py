@@ -319,10 +319,10 @@ class Administrator:
     def migrate(self, server_id: str, host: str) -> Server:
         """Migrate a server live, and return it on its new host, with its network.
 
-        Neutron's agent there skips a port as long as another host has a binding that is not
-        active, and hears nothing of that binding's end (``get_device_details`` in Neutron's
-        ``agent/rpc.py``). Without an update of the port, a guest that migrates between two of the
-        agent's looks (2 s) has no network.
+        Neutron's agent on that host skips a port while another host has an inactive binding of
+        it, and is not notified when that binding is removed (``get_device_details`` in Neutron's
+        ``agent/rpc.py``). If the agent polls only in between (every 2 s), the guest has no network
+        until its port is updated.
         """
         self.act(server_id, 'os-migrateLive', {'host': host, 'block_migration': 'auto'})
         server = self.active(server_id, host)

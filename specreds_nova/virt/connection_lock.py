@@ -3,9 +3,8 @@
 
 Nova tests the connection with the lock held (``Host._get_connection``). If libvirtd ends during
 that test, libvirt calls Nova's close callback in the same thread. With native threads, the
-callback takes the lock as well (``Host._connection_closed``), so that nova-compute waits for
-itself until it is restarted. The plug-in asks libvirt often, and thus runs into this more often
-than Nova alone.
+callback takes the lock as well (``Host._connection_closed``), so that nova-compute hangs until it
+is restarted. The plug-in calls libvirt often, which makes this more likely than with Nova alone.
 """
 
 import threading

@@ -41,7 +41,7 @@ class HostsTest(testtools.TestCase):
                    str(self.listener.getsockname()[1])]
         return subprocess.run(command, capture_output=True, timeout=60).returncode == 0
 
-    # The kernel asks for an address that did not answer only after a while again.
+    # The kernel waits before it resolves an address again that did not answer.
     @tenacity.retry(retry=tenacity.retry_if_result(operator.not_),
                     stop=tenacity.stop_after_delay(_HEAL_SECONDS),
                     retry_error_callback=lambda _state: False)

@@ -165,8 +165,8 @@ class ProtocolTestCase(base.FunctionalTestCase):
     def assert_only_images(self, pool: str, home: sp.Home, ours: set[str]) -> None:
         """Assert that a pool has no object of a missing image.
 
-        A listing may lag behind a removal, and behind a new image: what it tells is asked for
-        again. Objects that were really left stay.
+        A listing may still show objects that were removed, so each object found is looked up.
+        The images are listed after the objects, so that a new image does not count as missing.
         """
         listed = self.objects(pool, home.namespace)
         images = self.images(home)

@@ -39,7 +39,7 @@ class TestMonitors(life.LifeTestCase):
         monitors = self._monitors(server.id)
         self.assertEqual(1 + len(_MORE), len(set(monitors)), str(monitors))
         self.ceph.kill_daemon(_FIRST)
-        # The others elect another leader after some 10 s, until which no request is answered.
+        # The others take some 10 s to elect a leader, and answer no request before.
         self._await_quorum(len(_MORE))
         self.drill.abort(dropped)
         self.assertNothingLeft(dropped)
