@@ -10,8 +10,9 @@ NETWORK_LEASE = cfg.FloatOpt(
     'sentinel_network_lease', default=4.0, min=0.0, max=60.0,
     help='Seconds after which specreds-sentinel sets the network interfaces of servers down, if '
          'it has heard neither Ceph nor an engine for so long: another host may have the same '
-         'servers by then. They are up again when it hears either. An engine promotes no backup '
-         'before. At least 2, or 0 for never. The same on all hosts and engines.')
+         'servers by then. They are up again when it has read in Ceph that none was promoted '
+         'elsewhere. An engine promotes no backup before. At least 2, or 0 for never. The same '
+         'on all hosts and engines.')
 
 OPTIONS: list[cfg.Opt] = [
     cfg.BoolOpt('protect_by_default', default=True,

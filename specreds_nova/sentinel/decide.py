@@ -71,6 +71,8 @@ class Kind(enum.Enum):
     """What follows from the facts."""
 
     KEEP = 'keep'
+    # Kept, because not all facts could be collected.
+    UNKNOWN = 'unknown'
     STALE = 'stale'
     # Stale, if it still looks so in some seconds.
     FENCED = 'fenced'
@@ -139,7 +141,7 @@ def decide(facts: Facts) -> Verdict:
     """Return whether a domain is stale. In doubt it is not."""
     uses = [use for use in facts.uses if use is not None]
     if len(uses) < len(facts.uses):
-        return Verdict(Kind.KEEP, 'not everything about its disks is known')
+        return Verdict(Kind.UNKNOWN, 'not everything about its disks is known')
     for use in uses:
         if use.superposition is not None and (
                 use.superposition.id == facts.backup_of or use.through_overlay):

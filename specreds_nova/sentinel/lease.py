@@ -7,9 +7,10 @@ memory, for as long as its sentinel cannot read the record. So a sentinel that h
 Ceph nor an engine for the length of the lease sets the taps of its servers down. Their disks hang
 anyway. Engines open no backup before that time is over (``engine/recovery/steps/unseen.py``).
 
-The taps are set up again when the sentinel hears either: Ceph, once the records of the server have
-been read, so that a server that was overtaken ends instead; or an engine, which only answers hosts
-that it trusts.
+The taps of a server are set up again once the sentinel has read its records, in a look that began
+after they were set down: a server that was overtaken ends instead. An answer by an engine is not
+enough. When the recovery has ended, engines trust a host that is back again, and answer it, before
+its sentinel has read that the server was promoted.
 """
 
 from collections.abc import Iterable
@@ -30,16 +31,14 @@ class Guest:
     """A server whose disks are in Ceph. All moments are those of :func:`renewals.now`.
 
     :ivar heard: the latest moment at which something was asked that all of its storage answered
-    :ivar judged: the latest moment at which a look began that has read its records; None for both
-        if there was none
-    :ivar fenced: it looks fenced, which has to be confirmed yet
+    :ivar judged: the latest moment at which a look began that has read all of its records, and
+        found nothing against it; None for both if there was none
     """
 
     name: str
     taps: tuple[str, ...]
     heard: float | None = None
     judged: float | None = None
-    fenced: bool = False
 
 
 class Lease:
@@ -74,26 +73,22 @@ class Lease:
         self._engine = max(at, self._engine or 0.0)
 
     def look(self, guests: Iterable[Guest]) -> None:
-        """Set the taps of guests down whose lease is over, and up where it was renewed."""
+        """Set taps down of guests whose lease is over, and up if their records were read since."""
         now = renewals.now()
         for guest in guests:
             if self._length and now - self._heard(guest) >= self._length:
                 self._hide(guest, now)
-            elif self._down and not guest.fenced:
+            elif self._down:
                 self._show([tap for tap in guest.taps if tap in self._down
-                            and self._renewed(guest, self._down[tap][1], now)])
+                            and guest.judged is not None and guest.judged >= self._down[tap][1]],
+                           f'the records of {guest.name} were read')
             self._keep_hidden(guest)
-        self._show([] if self._length else self.down)
+        if not self._length:
+            self._show(self.down, 'there is no lease any more')
         self._forget()
 
     def _heard(self, guest: Guest) -> float:
         return max(self._began, self._engine or 0.0, guest.heard or 0.0)
-
-    def _renewed(self, guest: Guest, since: float, now: float) -> bool:
-        """Return whether there is a reason to show a guest that is hidden since a moment."""
-        if self._engine is not None and now - self._engine < self._length:
-            return True
-        return guest.judged is not None and guest.judged >= since
 
     def _hide(self, guest: Guest, now: float) -> None:
         taps_up = {tap: index for tap in guest.taps if tap not in self._down
@@ -116,10 +111,10 @@ class Lease:
                             tap, guest.name)
                 self._links.set(tap, self._down[tap][0], 'down')
 
-    def _show(self, taps: list[str]) -> None:
+    def _show(self, taps: list[str], why: str) -> None:
         for tap in taps:
             if self._links.set(tap, self._down[tap][0], 'up'):
-                LOG.warning('%s: Ceph or an engine is heard again: its network is up', tap)
+                LOG.warning('%s: %s: its network is up', tap, why)
                 del self._down[tap]
                 self._save()
 

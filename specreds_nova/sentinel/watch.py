@@ -51,6 +51,8 @@ class _Known:
     :param learnt: when its clients were last looked at
     :param ids: RBD's own ids of its images
     :param fenced_since: when it first looked fenced for good, without a break since
+    :param judged: by cephx user: when the latest look began that could read everything about it,
+        and found nothing against it
     :param reason: what was last found out about it
     """
 
@@ -60,6 +62,7 @@ class _Known:
     learnt: float = -1e9
     ids: dict[records.VolumeRef, str] = dataclasses.field(default_factory=dict)
     fenced_since: float | None = None
+    judged: dict[str, float] = dataclasses.field(default_factory=dict)
     reason: str = ''
 
 
@@ -105,10 +108,8 @@ class HostWatch:
         self._known: dict[str, _Known] = {}
         self._fenced: dict[str, frozenset[str]] = {}
         self._asked: dict[str, float] = {}
-        # By cephx user: when the latest question was asked that was answered, and when the latest
-        # look began that read all records.
+        # By cephx user: when the latest question was asked that was answered.
         self._heard: dict[str, float] = {}
-        self._judged: dict[str, float] = {}
         # When the latest look began, and the domains that ran.
         self._unpaused: tuple[float, frozenset[str]] = -1e9, frozenset()
         self.status = Status()
@@ -120,11 +121,11 @@ class HostWatch:
     def _guest(self, known: _Known) -> lease.Guest:
         users = {image.user for image in known.domain.images}
         heard, judged = ([moments[user] for user in users if user in moments]
-                         for moments in (self._heard, self._judged))
+                         for moments in (self._heard, known.judged))
         return lease.Guest(
             known.domain.name, known.domain.taps,
             min(heard) if len(heard) == len(users) else None,
-            min(judged) if len(judged) == len(users) else None, known.fenced_since is not None)
+            min(judged) if len(judged) == len(users) else None)
 
     def places(self) -> set[tuple[str, str]]:
         """Return the cephx users and the pools of local disks. For any thread."""
@@ -178,13 +179,14 @@ class HostWatch:
             return
         began = renewals.now()
         try:
-            self._look_through(user)
+            judged = self._look_through(user)
         except errors.SuperError as exc:
             self._trouble(user, exc)
         else:
             self._ceph.answered(user)
             if self._heard.get(user, 0.0) >= began:
-                self._judged[user] = began
+                for known in judged:
+                    known.judged[user] = began
 
     @contextlib.contextmanager
     def _hearing(self, user: str) -> Iterator[None]:
@@ -219,7 +221,8 @@ class HostWatch:
                 known.process = known.process or processes.qemu(uuid)
         self._seen.keep(known.process.key for known in self._known.values() if known.process)
 
-    def _look_through(self, user: str) -> None:
+    def _look_through(self, user: str) -> list[_Known]:
+        """Look at the domains of a user; return those that nothing speaks against."""
         storage = self._ceph.of(user)
         now = time.monotonic()
         if now - self._asked.get(user, -1e9) > self._settings.blocklist_s:
@@ -227,13 +230,15 @@ class HostWatch:
                 self._fenced[user] = storage.suspected(self._settings.fenced_for_good_s)
             self._asked[user] = now
         failed: list[errors.SuperError] = []
+        judged: list[_Known] = []
         attempts = 0
         for known in list(self._known.values()):
             images = [image for image in known.domain.images if image.user == user]
             if not images or known.process is None:
                 continue
             try:
-                self._consider(known, known.process, images, storage)
+                if self._consider(known, known.process, images, storage):
+                    judged.append(known)
             except errors.ClusterTimeout:
                 raise
             except errors.SuperError as exc:
@@ -243,14 +248,16 @@ class HostWatch:
         # One unreadable image must not keep us from the others; all of them are another matter.
         if failed and len(failed) == attempts:
             raise failed[0]
+        return judged
 
     def _consider(self, known: _Known, process: processes.Process, images: list[domains.Image],
-                  storage: evidence.Storage) -> None:
+                  storage: evidence.Storage) -> bool:
+        """End a domain that is stale; return whether all was read, and nothing is against it."""
         self._learn(known, process, images, storage)
         if self._suspicious(known, process, images, storage):
-            self._judge(known, process)
-        else:
-            known.fenced_since = None
+            return self._judge(known, process)
+        known.fenced_since = None
+        return True
 
     def _learn(self, known: _Known, process: processes.Process, images: list[domains.Image],
                storage: evidence.Storage) -> None:
@@ -290,13 +297,16 @@ class HostWatch:
                     return True
         return False
 
-    def _judge(self, known: _Known, process: processes.Process) -> None:
-        """Collect all facts anew, in the order that :mod:`decide` asks for, and act on them."""
+    def _judge(self, known: _Known, process: processes.Process) -> bool:
+        """Collect all facts anew, in the order that :mod:`decide` asks for, and act on them.
+
+        :return: whether all facts could be collected, and none of them speaks against it
+        """
         domain: domains.Domain | None = known.domain
         with contextlib.suppress(domains.HypervisorSilent):
             domain = self._hypervisor.describe(known.domain.uuid)
         if domain is None or domain.number != known.domain.number:
-            return
+            return False
         known.domain = domain
         uses: list[decide.Use | None] = []
         hosts: frozenset[str] = frozenset()
@@ -312,6 +322,7 @@ class HostWatch:
         self._say(known, verdict.reason)
         if self._confirmed(known, verdict):
             self._end(domain, process, verdict.reason)
+        return verdict.kind is decide.Kind.KEEP
 
     def _verdict(self, domain: domains.Domain, hosts: frozenset[str],
                  uses: Sequence[decide.Use | None]) -> decide.Verdict:

@@ -128,7 +128,7 @@ class UseTestCase(testtools.TestCase):
     def test_one_unknown_image_keeps_the_domain(self) -> None:
         stale = decide.Use(_IMAGE, _record(states.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))
         self.assertIs(decide.Kind.STALE, _kind(stale))
-        self.assertIs(decide.Kind.KEEP, _kind(stale, None))
+        self.assertIs(decide.Kind.UNKNOWN, _kind(stale, None))
 
     def test_one_stale_image_ends_the_domain(self) -> None:
         stale = decide.Use(_IMAGE, _record(states.PROMOTED, frozenset({_OWN})), frozenset({_OWN}))

@@ -5,6 +5,7 @@ import dataclasses
 import pathlib
 import subprocess
 import sys
+import uuid
 
 import fixtures
 import testtools
@@ -50,15 +51,17 @@ class EndTestCase(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
+        # Its own, because tests may run at the same time.
+        server = str(uuid.uuid4())
         self.child = subprocess.Popen(
-            [sys.executable, '-c', 'import sys; sys.stdin.read()', '-uuid', _UUID, '-blockdev'],
+            [sys.executable, '-c', 'import sys; sys.stdin.read()', '-uuid', server, '-blockdev'],
             stdin=subprocess.PIPE)
         self.addCleanup(self.child.communicate)
         self.addCleanup(self.child.kill)
         process = None
         while process is None:
             # The child has the command line of its parent until it has executed the program.
-            process = processes.qemu(_UUID)
+            process = processes.qemu(server)
         self.process = process
 
     def test_killed_process_has_ended(self) -> None:

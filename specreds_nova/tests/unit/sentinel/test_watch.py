@@ -104,12 +104,45 @@ class WatchTestCase(testtools.TestCase):
         self.assertEqual([], self.watch.guests())
         self.watch.look()
         [guest] = self.watch.guests()
-        self.assertEqual((('tap1',), False), (guest.taps, guest.fenced))
+        self.assertEqual(('tap1',), guest.taps)
         # When the latest question was asked, and when the look began.
         self.assertEqual((103.0, 100.0), (guest.heard, guest.judged))
         self.storage.record.side_effect = errors.ClusterTimeout('no answer')
         self.watch.look()
         self.assertEqual(100.0, self.watch.guests()[0].judged)
+
+    def test_guest_that_may_be_overtaken_is_not_judged(self) -> None:
+        moments = itertools.count(100.0)
+        self._patch(renewals, 'now', lambda: next(moments))
+        self.watch = self._watch(confirm_s=1000)
+        self.watch.look()
+        self.blocklist, self.watching = frozenset({_OWN}), frozenset()
+        self.watch.look()
+        self.assertEqual(100.0, self.watch.guests()[0].judged)
+        self.storage.noted.side_effect = errors.ClusterError('unreadable record')
+        self.watch.look()
+        self.assertEqual(100.0, self.watch.guests()[0].judged)
+        self.noted = frozenset({_OWN})
+        self.storage.noted.side_effect = lambda _ref: self.noted
+        with mock.patch.object(storages.Storages, 'due', return_value=True):
+            self.watch.look()
+        self.assertNotEqual(100.0, self.watch.guests()[0].judged)
+
+    def test_guest_whose_domain_does_not_end_is_not_judged(self) -> None:
+        self.watch.look()
+        judged = self.watch.guests()[0].judged
+        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
+        self.ended.return_value = False
+        self.watch.look()
+        self.ended.assert_called_once_with(self.process)
+        self.assertEqual(judged, self.watch.guests()[0].judged)
+
+    def test_guest_whose_record_cannot_be_read_is_not_judged_with_its_neighbours(self) -> None:
+        self._unreadable_neighbour()
+        self.watch.look()
+        self.assertEqual([True, False], [
+            guest.judged is not None
+            for guest in sorted(self.watch.guests(), key=lambda guest: guest.name)])
 
     def test_guest_whose_storage_was_never_heard(self) -> None:
         self.storage.suspected.side_effect = errors.ClusterTimeout('no answer')
@@ -257,19 +290,22 @@ class WatchTestCase(testtools.TestCase):
         self.watch.look()
         self.ended.assert_not_called()
 
-    def test_unreadable_record_does_not_spare_the_other_domains(self) -> None:
+    def _unreadable_neighbour(self) -> None:
         other, ref = _UUID.replace('1', '2'), records.VolumeRef('volumes', '', 'volume-2')
-        second = domains.Domain(other, other, 8, None, (domains.Image(ref, 'cinder'),), ())
+        second = domains.Domain(other, 'instance-2', 8, None, (domains.Image(ref, 'cinder'),), ())
         self.hypervisor.running.side_effect = lambda: {other: 8, _UUID: 7}
         self.hypervisor.describe.side_effect = (
             lambda uuid: self.domain if uuid == _UUID else second)
-        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
 
         def read(requested: records.VolumeRef, _id: str) -> records.Record | None:
             if requested == ref:
                 raise errors.ClusterError('unreadable superposition record')
             return self.record
         self.storage.record.side_effect = read
+
+    def test_unreadable_record_does_not_spare_the_other_domains(self) -> None:
+        self._unreadable_neighbour()
+        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
         self.watch.look()
         self.ended.assert_called_once_with(self.process)
         self.assertEqual({}, self.watch.status.silent)
