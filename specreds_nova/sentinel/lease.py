@@ -31,8 +31,8 @@ class Guest:
     """A server whose disks are in Ceph. All moments are those of :func:`renewals.now`.
 
     :ivar heard: the latest moment at which something was asked that all of its storage answered
-    :ivar judged: the latest moment at which a look began that has read all of its records, and
-        found nothing against it; None for both if there was none
+    :ivar judged: the start of the latest look that read all of its records and found nothing
+        against it; None for both if there was none
     """
 
     name: str
@@ -73,7 +73,7 @@ class Lease:
         self._engine = max(at, self._engine or 0.0)
 
     def look(self, guests: Iterable[Guest]) -> None:
-        """Set taps down of guests whose lease is over, and up if their records were read since."""
+        """Hide guests whose lease is over, and show those whose records were read since."""
         now = renewals.now()
         for guest in guests:
             if self._length and now - self._heard(guest) >= self._length:

@@ -51,8 +51,8 @@ class _Known:
     :param learnt: when its clients were last looked at
     :param ids: RBD's own ids of its images
     :param fenced_since: when it first looked fenced for good, without a break since
-    :param judged: by cephx user: when the latest look began that could read everything about it,
-        and found nothing against it
+    :param judged: by cephx user: the start of the latest look that read everything about it and
+        found nothing against it
     :param reason: what was last found out about it
     """
 
@@ -108,7 +108,7 @@ class HostWatch:
         self._known: dict[str, _Known] = {}
         self._fenced: dict[str, frozenset[str]] = {}
         self._asked: dict[str, float] = {}
-        # By cephx user: when the latest question was asked that was answered.
+        # By cephx user: when the sentinel asked the latest question that Ceph answered.
         self._heard: dict[str, float] = {}
         # When the latest look began, and the domains that ran.
         self._unpaused: tuple[float, frozenset[str]] = -1e9, frozenset()
@@ -222,7 +222,7 @@ class HostWatch:
         self._seen.keep(known.process.key for known in self._known.values() if known.process)
 
     def _look_through(self, user: str) -> list[_Known]:
-        """Look at the domains of a user; return those that nothing speaks against."""
+        """Look at the domains of a user; return those with nothing against them."""
         storage = self._ceph.of(user)
         now = time.monotonic()
         if now - self._asked.get(user, -1e9) > self._settings.blocklist_s:
@@ -252,7 +252,7 @@ class HostWatch:
 
     def _consider(self, known: _Known, process: processes.Process, images: list[domains.Image],
                   storage: evidence.Storage) -> bool:
-        """End a domain that is stale; return whether all was read, and nothing is against it."""
+        """End a domain if it is stale; return whether all was read and nothing is against it."""
         self._learn(known, process, images, storage)
         if self._suspicious(known, process, images, storage):
             return self._judge(known, process)
@@ -300,7 +300,7 @@ class HostWatch:
     def _judge(self, known: _Known, process: processes.Process) -> bool:
         """Collect all facts anew, in the order that :mod:`decide` asks for, and act on them.
 
-        :return: whether all facts could be collected, and none of them speaks against it
+        :return: whether all facts were collected, and none is against the domain
         """
         domain: domains.Domain | None = known.domain
         with contextlib.suppress(domains.HypervisorSilent):
