@@ -6,6 +6,7 @@ import contextlib
 import time
 
 import ddt
+import rados
 import rbd
 
 from specreds_cinder.tests.functional import protocol_base
@@ -44,8 +45,15 @@ class CachePolicyTest(protocol_base.ProtocolTestCase):
     def fence(self, address: str) -> None:
         """Fence a client that does not know it yet."""
         self.ceph.admin(['osd', 'blocklist', 'add', address])
-        # Until the OSDs have the fence.
-        time.sleep(0.3)
+
+    def give_fence_to_osds(self, image: rbd.Image) -> None:
+        """Return when no OSD accepts writes of a fenced client to the places."""
+        self.cinder.wait_for_latest_osdmap()
+        with self.cinder.open_ioctx(self.pool) as io:
+            for place in _PLACES:
+                # A request carries the epoch of its client, and its OSD waits for that map.
+                with contextlib.suppress(rados.ObjectNotFound):
+                    io.stat(f'{image.block_name_prefix()}.{place >> 22:016x}')
 
     def test_write_is_in_ceph_when_it_is_acknowledged(self) -> None:
         for options in _CLIENTS:
@@ -62,13 +70,14 @@ class CachePolicyTest(protocol_base.ProtocolTestCase):
             stored = dict(zip(_PLACES, self.stored(image.get_name()), strict=True))
             self.assertEqual([_BLOCK] * len(acknowledged),
                              [stored[place] for place in acknowledged], str(options))
+            self.give_fence_to_osds(image)
             self.assertRaises(rbd.ConnectionShutdown, image.write, _BLOCK, _PLACES[0])
 
     def write_until_refused(self, image: rbd.Image) -> list[int]:
-        """Write to each place in turn until a write fails, and return where none has failed."""
+        """Write to each place in turn until a write fails, and return where writes did not."""
         acknowledged = []
         with contextlib.suppress(rbd.ConnectionShutdown):
-            # The last OSD may get the fence late.
+            # An OSD accepts writes until it has the fence.
             for place in _PLACES * _PATIENCE:
                 image.write(_BLOCK, place)
                 acknowledged.append(place)
@@ -80,6 +89,7 @@ class CachePolicyTest(protocol_base.ProtocolTestCase):
         for _ in range(_TIMES):
             image, address = self.open_image({cache_policy.OPTION: 'writeback'})
             self.fence(address)
+            self.give_fence_to_osds(image)
             with contextlib.suppress(rbd.ConnectionShutdown):
                 for place in _PLACES:
                     image.write(_BLOCK, place)
