@@ -54,7 +54,8 @@ class _Evacuation:
         self._run = run
         self._source = source
         self._detail = detail
-        self._let_out = let_out
+        self._has_backup = let_out is not None
+        self._let_out: LetOut = let_out or (lambda host: False)
         self._asked: float | None = None
         # When Nova will not begin any more what it has not confirmed.
         self._uncertain = float('-inf')
@@ -165,12 +166,14 @@ class _Evacuation:
         wait = min(_ASK_AGAIN * 2.0 ** (self._times - 1), _ASK_AT_LAST)
         return self._asked is None or self._run.now - self._asked >= wait
 
+    @property
+    def _backup_host(self) -> str | None:
+        return self._run.recovery.destination if self._has_backup else None
+
     def _target(self) -> str | None:
         """Return the host of the backup; None without a backup, or if the host is lost."""
-        host = self._run.recovery.destination
-        if self._let_out is None or host is None or self._lost(host):
-            return None
-        return host
+        host = self._backup_host
+        return None if host is None or self._lost(host) else host
 
     def _lost(self, host: str) -> bool:
         if not self._run.context.suspects.suspected(host):
@@ -196,7 +199,7 @@ class _Evacuation:
     def _given_up(self, host: str) -> bool:
         """Return whether the server may be evacuated again from a destination that is lost."""
         run = self._run
-        if self._let_out is not None and host == run.recovery.destination:
+        if host == self._backup_host:
             # Whoever else is to run it waits until Cinder has fenced and merged what ran there.
             return True
         # Should the host be back while Nova is at it elsewhere, it would run twice.
@@ -223,7 +226,7 @@ class _Evacuation:
         """Return whether a claimed evacuation may have started a server without a task."""
         if self._lost(moving.host):
             return not self._given_up(moving.host)
-        adopted = self._let_out is not None and moving.host == self._run.recovery.destination
+        adopted = moving.host == self._backup_host
         # The task of an evacuation that goes on has not ended with an error.
         return not (adopted and server.status == 'ERROR') and self._worker.finishes(
             moving, adopted)
@@ -232,10 +235,11 @@ class _Evacuation:
         """Return whether an evacuation was interrupted that nobody else continues."""
         if not self._worker.ended(moving):
             return False
-        if self._let_out is not None and moving.host == self._run.recovery.destination:
-            # A host that still has its backup adopts it; another one can never open the box.
-            self._let_out(moving.host)
-        return self._let_out is None or moving.host != self._run.recovery.destination
+        if moving.host != self._backup_host:
+            return True
+        # A host that still has its backup adopts it; another one can never open the box.
+        self._let_out(moving.host)
+        return False
 
     def _backup_serves(self, host: str) -> bool:
         """Return whether Nova waits on a host for the end of a backup that serves on another one.
@@ -245,13 +249,13 @@ class _Evacuation:
         which Nova waits, and Nova's own check of the task ends its work there after a reset.
         """
         run = self._run
-        backup = run.recovery.destination
-        if self._let_out is None or backup in (None, host) or run.recovery.superposition is None:
+        backup = self._target()
+        if backup is None or backup == host or run.recovery.superposition is None:
             return False
-        if self._lost(str(backup)) or not run.context.suspects.is_well(str(backup)):
+        if not run.context.suspects.is_well(backup):
             return False
         state = run.insist(run.context.volumes.state, run.recovery.superposition)
-        return state == states.PROMOTED and self._let_out(str(backup))
+        return state == states.PROMOTED and self._let_out(backup)
 
     def _ask(self, server: model.Server) -> None:
         run, compute = self._run, self._run.context.compute
@@ -259,7 +263,7 @@ class _Evacuation:
         self._asked = run.now
         self._detail['asked'] = self._times
         target = self._target()
-        if target is not None and self._times > 1 and self._let_out is not None:
+        if target is not None and self._times > 1:
             # It was silent, or Nova would have adopted it: it may be shut yet.
             self._let_out(target)
             target = self._target()
