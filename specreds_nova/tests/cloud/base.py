@@ -20,6 +20,7 @@ from cloud import users
 from cloud.hosts import host as one_host
 from cloud.hosts import services
 from cloud.openstack import files
+from cloud.openstack import nova
 from specreds_nova.tests.cloud import service_warnings
 
 _ENVIRONMENT = 'SPECREDS_TEST_CLOUD'
@@ -27,6 +28,8 @@ _ENVIRONMENT = 'SPECREDS_TEST_CLOUD'
 PRIMARY = 'cn1'
 BACKUP = 'cn2'
 OTHER = 'cn3'
+# The last microversion at which Nova does not compare extra specs with those that it documents.
+_ANY_SPECS = '2.85'
 
 
 class NovaTestCase(testtools.TestCase):
@@ -123,6 +126,24 @@ class NovaTestCase(testtools.TestCase):
         # database only.
         self.addCleanup(self.mend)
         return server_id
+
+    def flavor(self, specs: Mapping[str, str] | None = None, *, vcpus: int = 1,
+               ephemeral: int = 0, swap: int = 0) -> str:
+        """Make a flavor with extra specs until the end of the test, and return its name.
+
+        :param ephemeral: size of the disk beside the root disk in GiB
+        :param swap: size of the swap disk in MiB
+        """
+        compute = self.drill.compute
+        made = compute.post('/flavors', json={'flavor': {
+            'name': f'test-{uuid.uuid4().hex[:8]}', 'ram': nova.FLAVOURS['m1.g1'],
+            'vcpus': vcpus, 'disk': 0, 'OS-FLV-EXT-DATA:ephemeral': ephemeral, 'swap': swap,
+        }}).json()['flavor']
+        self.addCleanup(compute.delete, f'/flavors/{made["id"]}')
+        if specs:
+            compute.post(f'/flavors/{made["id"]}/os-extra_specs', microversion=_ANY_SPECS,
+                         json={'extra_specs': dict(specs)})
+        return str(made['name'])
 
     def booted(self, server_id: str) -> drills.Server:
         """Wait until the guest of a server is on the network, and return the server."""

@@ -53,7 +53,7 @@ class TestRecovered(base.DisksTestCase):
             self.assertEqual([self.drill.active(server.id).host], self.drill.running(server))
 
     def test_backup_has_all_disks_that_nova_keeps_in_rbd(self) -> None:
-        flavor = self._flavor()
+        flavor = self.flavor(ephemeral=1, swap=64)
         servers = {
             # The config drive is read-only, and primary and backup share it.
             self.boot_from_image(flavor=flavor, config_drive=True): ('disk', 'disk.eph0',
@@ -85,15 +85,6 @@ class TestRecovered(base.DisksTestCase):
         for image, mark in marks.items():
             with self._opened(image, read_only=True) as disk:
                 self.assertEqual(mark, disk.read(_PLACE, len(mark)), image)
-
-    def _flavor(self) -> str:
-        """Make a flavor with an ephemeral disk and a swap disk; return its name."""
-        compute, name = self.drill.compute, f'test-{uuid.uuid4().hex[:8]}'
-        made = compute.post('/flavors', json={'flavor': {
-            'name': name, 'ram': 128, 'vcpus': 1, 'disk': 0, 'OS-FLV-EXT-DATA:ephemeral': 1,
-            'swap': 64}}).json()['flavor']
-        self.addCleanup(compute.delete, f'/flavors/{made["id"]}')
-        return name
 
     def _turn(self, server: drills.Server, action: str, status: str) -> None:
         """Start or stop a server."""

@@ -8,8 +8,6 @@ from cloud import drill as drills
 from specreds_nova.tests.cloud import base as cloud_base
 from specreds_nova.tests.engine import base
 
-# The last microversion at which Nova does not compare extra specs with those that it documents.
-_UNCHECKED = '2.85'
 # Only these hosts may run servers of the flavor. Placement does not know of it.
 _ALLOWED = f'<or> {cloud_base.PRIMARY} <or> {cloud_base.OTHER}'
 
@@ -48,15 +46,7 @@ class TestPolicies(base.EngineTestCase):
     """A policy that only filters of Nova's scheduler know."""
 
     def test_destination_passes_the_filters_of_nova(self) -> None:
-        compute = self.drill.compute
-        flavor = compute.post('/flavors', json={'flavor': {
-            'name': f'test-{uuid.uuid4().hex[:8]}', 'ram': 128, 'vcpus': 1, 'disk': 0}}
-        ).json()['flavor']
-        self.addCleanup(compute.delete, f'/flavors/{flavor["id"]}')
-        compute.post(f'/flavors/{flavor["id"]}/os-extra_specs', json={
-            'extra_specs': {'capabilities:host': _ALLOWED}},
-            microversion=_UNCHECKED)
         # The forbidden host has the most room, so that Placement would be asked for it first.
-        server = self.boot(flavor=flavor['name'])
+        server = self.boot(flavor=self.flavor({'capabilities:host': _ALLOWED}))
         self.host(cloud_base.PRIMARY).kill()
         self.assertEqual(cloud_base.OTHER, self.assertRecovered(server).host)

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers of many kinds on a host that fails: each one gets the promised recovery."""
 
-from collections.abc import Mapping
 import dataclasses
-from typing import Any
 import uuid
 
 from cloud import commands
@@ -154,23 +152,6 @@ class TestKinds(base.EngineTestCase, networks.NeutronTestCase):
         """Have Ceph record the writes to a server's volume in a journal."""
         commands.run(['rbd', '--conf', str(self.cloud.ceph.admin_conf), '--name', 'client.admin',
                       'feature', 'enable', f'volumes/volume-{server.volumes[0]}', 'journaling'])
-
-    def flavor(self, specs: Mapping[str, str] | None = None, *, ephemeral: int = 0) -> str:
-        """Make a flavor like that of the image until the end of the test; return its name.
-
-        :param ephemeral: size of the disk beside the root disk in GiB
-        """
-        compute = self.drill.compute
-        path = f'/flavors/{self.drill.flavor_id("m1.g1")}'
-        like: dict[str, Any] = compute.get(path).json()['flavor']
-        made = compute.post('/flavors', json={'flavor': {
-            'name': self.name('flavor'), 'ram': like['ram'], 'vcpus': like['vcpus'],
-            'disk': like['disk'], 'OS-FLV-EXT-DATA:ephemeral': ephemeral}}).json()['flavor']
-        self.addCleanup(compute.delete, f'/flavors/{made["id"]}')
-        if specs:
-            compute.post(f'/flavors/{made["id"]}/os-extra_specs', json={
-                'extra_specs': dict(specs)})
-        return str(made['name'])
 
     def provide(self, host: str) -> None:
         """Add some of the resource to a host, at a provider that nova-compute leaves alone."""

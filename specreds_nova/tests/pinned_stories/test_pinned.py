@@ -3,15 +3,15 @@
 
 import os
 import pathlib
-import uuid
 import xml.etree.ElementTree as ElementTree
 
 from cloud import drill as drills
+from cloud.openstack import nova
 from specreds_nova import exception
 from specreds_nova.tests.cloud import base
 from specreds_nova.tests.cloud import life
 
-_MEMORY = 128
+_MEMORY = nova.FLAVOURS['m1.g1']
 _PAGE_KIB = 2048
 _MISFIT = 'do not fit'
 # Both versions of the server have their pages from the same machine.
@@ -26,16 +26,6 @@ class PinnedTestCase(life.LifeTestCase):
         super().setUp()
         if not self.cloud.settings.dedicated_cpus:
             self.skipTest('bring the cloud up with --dedicated-cpus')
-
-    def flavor(self, vcpus: int = 1, /, **specs: str) -> str:
-        """Make a flavor with extra specs of ``hw:`` until the end of the test; return its name."""
-        compute, name = self.drill.compute, f'test-{uuid.uuid4().hex[:8]}'
-        made = compute.post('/flavors', json={'flavor': {
-            'name': name, 'ram': _MEMORY, 'vcpus': vcpus, 'disk': 0}}).json()['flavor']
-        self.addCleanup(compute.delete, f'/flavors/{made["id"]}')
-        compute.post(f'/flavors/{made["id"]}/os-extra_specs', json={
-            'extra_specs': {f'hw:{spec}': value for spec, value in specs.items()}})
-        return name
 
     def domain_xml(self, server: drills.Server, host: str) -> ElementTree.Element:
         """Return the configuration of a server's domain on a host."""
@@ -69,7 +59,7 @@ class TestPinned(PinnedTestCase):
         super().setUp()
         # All of a host, so that there is room for one server.
         self.cpus = (os.cpu_count() or 1) - 1
-        self.pinned = self.flavor(self.cpus, cpu_policy='dedicated')
+        self.pinned = self.flavor({'hw:cpu_policy': 'dedicated'}, vcpus=self.cpus)
 
     def test_dropped_backup_gives_its_cpus_back(self) -> None:
         server = self.boot(flavor=self.pinned)
@@ -137,7 +127,7 @@ class TestHugePages(PinnedTestCase):
         return None if page is None else page.get('size')
 
     def test_adopted_server_keeps_the_pages_of_its_backup(self) -> None:
-        server = self.boot(flavor=self.flavor(mem_page_size='large'))
+        server = self.boot(flavor=self.flavor({'hw:mem_page_size': 'large'}))
         self.assertEqual(str(_PAGE_KIB), self.pages(server, base.PRIMARY))
         self.wait_room(server)
         dropped = self.begin(server)
