@@ -34,10 +34,13 @@ class TestRouters(base.Ipv6TestCase):
                             ip_version=6, gateway_ip=base.CLIENT, enable_dhcp=False)
         subnet = self.make('subnets', network_id=self.network, cidr=str(base.SUBNET), ip_version=6,
                            ipv6_ra_mode=mode, ipv6_address_mode=mode)
-        router = self.make('routers', distributed=False, external_gateway_info={
-            'network_id': self.outside, 'external_fixed_ips': [{'subnet_id': outside['id']}]})
-        port = self.port(self.add_interface(router['id'], subnet['id']))
+        router = self.make('routers', distributed=False)
+        # Before an agent has it: Neutron may leave the gateway's port to the host that lost it.
         self.place(router['id'])
+        router = self.drill.network.put(f'/v2.0/routers/{router["id"]}', json={'router': {
+            'external_gateway_info': {'network_id': self.outside, 'external_fixed_ips': [
+                {'subnet_id': outside['id']}]}}}).json()['router']
+        port = self.port(self.add_interface(router['id'], subnet['id']))
         [gateway] = router['external_gateway_info']['external_fixed_ips']
         self.wait('the router to answer', lambda: self.cloud.tenant.answers(
             gateway['ip_address']))
