@@ -4,6 +4,8 @@
 from collections.abc import Iterator
 import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -163,6 +165,30 @@ class LifeTestCase(base.NovaTestCase):
         self.operate(server.id, 'reboot', {'type': 'HARD'})
         self.wait_status(server.id, 'ACTIVE')
         self.wait_port(server, port)
+
+    @contextlib.contextmanager
+    def assert_replaced_unseen(self, server: drills.Server) -> Iterator[None]:
+        """Assert that the device of an adopted guest is replaced, and its port never removed.
+
+        Neutron's agent takes a port for removed with any interface that has its id.
+        """
+        [port] = self.drill.ports(server)
+        with self.host(base.BACKUP).popen(
+                ['ovsdb-client', 'monitor', 'Interface', 'name,external_ids', '--format=json'],
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                start_new_session=True) as monitor:
+            assert monitor.stdout
+            try:
+                # What is there already.
+                monitor.stdout.readline()
+                yield
+            finally:
+                # The program may be the child of one that entered the namespaces for it.
+                os.killpg(monitor.pid, signal.SIGTERM)
+                changes = [row for line in monitor.stdout for row in json.loads(line)['data']]
+        removed = [row for row in changes if row[1] == 'delete']
+        self.assertIn(port[:11], json.dumps(removed))
+        self.assertNotIn(port, json.dumps(removed))
 
     def assert_refused(self, server_id: str, action: str, why: str = 'is being merged') -> None:
         """Assert that the last action of a kind on a server was refused for a reason."""

@@ -59,7 +59,8 @@ class TestBeforeTheMerge(life.LifeTestCase):
         self.drill.compute.delete(f'/servers/{server.id}/os-volume_attachments/{volume}')
         self.wait('the volume to be detached', lambda: self._detached(volume))
 
-        self._reboot(server, 'HARD')
+        with self.assert_replaced_unseen(server):
+            self._reboot(server, 'HARD')
         self._reboot(server, 'SOFT')
         self.operate(server.id, 'os-stop')
         self.wait_status(server.id, 'SHUTOFF')

@@ -51,9 +51,8 @@ class TestHybrid(life.LifeTestCase):
         self.wait('the rules of the guest', lambda: before <= set(self.rules(base.BACKUP, tap)))
         self.drill.merged(recovery)
         # A reboot keeps the guest in its bridges.
-        self.drill.act(server.id, 'reboot', {'type': 'HARD'})
-        self.wait(f'{server.name} to be rebooted',
-                  lambda: self.drill.show(server.id)['status'] == 'ACTIVE'
-                  and self.drill.show(server.id)['OS-EXT-STS:task_state'] is None)
+        with self.assert_replaced_unseen(server):
+            self.operate(server.id, 'reboot', {'type': 'HARD'})
+            self.wait_status(server.id, 'ACTIVE')
         self.wait_answer(adopted)
         self.assertEqual({tap, f'qvb{port}'}, self.members(base.BACKUP, f'qbr{port}'))

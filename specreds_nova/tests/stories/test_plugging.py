@@ -45,8 +45,9 @@ class TestPlugging(life.LifeTestCase):
         self.assertNotEqual(name, self.guest_name(adopted))
         self.drill.merged(recovery)
         device = self._index()
-        self.operate(adopted.id, 'reboot', {'type': 'HARD'})
-        self.wait_status(adopted.id, 'ACTIVE')
+        with self.assert_replaced_unseen(adopted):
+            self.operate(adopted.id, 'reboot', {'type': 'HARD'})
+            self.wait_status(adopted.id, 'ACTIVE')
         self.wait_answer(adopted)
         self.assertNotEqual(device, self._index())
         self.assertEqual(self.mac, self._address())

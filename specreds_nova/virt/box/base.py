@@ -164,6 +164,10 @@ class Mechanism(abc.ABC):
         """Make an open box independent of this service. Idempotent."""
 
     @abc.abstractmethod
+    def conceal(self, plan: box_plan.Plan) -> None:
+        """Hide from the network service that the guest's device is removed. Idempotent."""
+
+    @abc.abstractmethod
     def release(self, plan: box_plan.Plan) -> None:
         """Remove the device of a guest that does not run. Idempotent."""
 

@@ -4,7 +4,7 @@
 The bridge is made in one transaction with ``fail_mode=secure``: without flows it passes nothing,
 and a restarted ovs-vswitchd has no flows. Its patch to the integration bridge has the external ids
 that the network service's agent looks for, so the agent wires that end like any port, security
-groups included, and does not see the guest's own device.
+groups included. The guest's own device is not on the agent's bridge.
 
 Where iptables implements security groups (``firewall_driver = iptables_hybrid``), os-vif connects
 the guest's device to a Linux bridge, and that to the box instead of the integration bridge. The
@@ -145,18 +145,29 @@ class Ovs(base.Mechanism):
         # After a restart the guest's device may have another port number.
         self._send(plan, flows.bundle(flows.settled()))
 
+    def conceal(self, plan: box_plan.Plan) -> None:
+        # os-vif gives the port's id to the guest's device, too. Neutron's agent takes a port for
+        # removed with any interface that has its id, whatever bridge that is in.
+        with self._switch.ovsdb.transaction(check_error=True) as txn:
+            txn.add(self._switch.ovsdb.db_remove('Interface', plan.device, 'external_ids',
+                                                 _IFACE_ID, if_exists=True))
+
     def release(self, plan: box_plan.Plan) -> None:
         # As in serve: a switch in user space would keep using the removed device. That of a Linux
         # bridge is there without a guest.
         if not plan.hybrid and not pathlib.Path(_DEVICES, plan.tap).exists():
+            self.conceal(plan)
             with self._switch.ovsdb.transaction(check_error=True) as txn:
                 txn.add(self._switch.ovsdb.del_port(plan.tap, plan.bridge, if_exists=True))
             if cfg.CONF.os_vif_ovs.isolate_vif:
                 # os-vif puts a port that it makes on the dead VLAN until the network service's
                 # agent has wired it, which never looks into a box. It leaves one that is there.
+                # It has the ids at once, as os-vif's has: an agent that has seen the device's end
+                # must see the new one.
                 with self._switch.ovsdb.transaction(check_error=True) as txn:
                     txn.add(self._switch.ovsdb.add_port(
-                        plan.bridge, plan.tap, ofport_request=flows.GUEST))
+                        plan.bridge, plan.tap, ofport_request=flows.GUEST,
+                        external_ids=_external_ids(plan)))
 
     def announce(self, plan: box_plan.Plan) -> None:
         # A guest that lost the withdrawal would keep a router that is gone for half an hour.
@@ -217,9 +228,6 @@ class Ovs(base.Mechanism):
 
     def _make_bridge(self, plan: box_plan.Plan, datapath: str) -> None:
         database = self._switch.ovsdb
-        ids = {'iface-status': 'active', 'attached-mac': plan.mac, 'vm-uuid': plan.instance}
-        if not plan.ovn:
-            ids[_IFACE_ID] = plan.port
         with database.transaction(check_error=True) as txn:
             txn.add(database.add_br(plan.bridge, may_exist=True, datapath_type=datapath or None))
             txn.add(database.db_set(
@@ -233,7 +241,7 @@ class Ovs(base.Mechanism):
             txn.add(database.add_port(plan.integration_bridge, plan.patch_peer))
             txn.add(database.db_set(
                 'Interface', plan.patch_peer, ('type', 'patch'),
-                ('options', {'peer': plan.patch}), ('external_ids', ids)))
+                ('options', {'peer': plan.patch}), ('external_ids', _external_ids(plan))))
             if plan.ovn:
                 # The patch of a box that was open has the id: db_set removes no key.
                 txn.add(database.db_remove('Interface', plan.patch_peer, 'external_ids',
@@ -287,6 +295,12 @@ def _unplug(port: str, device: str, bridge: str, instance: str, details: Mapping
         kind(id=port, plugin='ovs', vif_name=device, bridge_name=linux_bridge or bridge,
              network=network_objects.Network(id=port, bridge=bridge), port_profile=profile),
         instance_objects.InstanceInfo(uuid=instance, name=f'specreds-{instance}'))
+
+
+def _external_ids(plan: box_plan.Plan) -> dict[str, str]:
+    """Return the external ids by which Neutron's agent takes an interface for the port."""
+    ids = {'iface-status': 'active', 'attached-mac': plan.mac, 'vm-uuid': plan.instance}
+    return ids if plan.ovn else {_IFACE_ID: plan.port, **ids}
 
 
 def _master(device: str) -> str | None:

@@ -222,10 +222,13 @@ class Box:
 
     def prepare_plug(self, port: str) -> None:
         """Prepare an open box for the device of a guest that is about to be started."""
-        plan = self._plans.get(port)
-        if plan and any(box.port == port and box.state is base.State.OPEN
-                        for box in self._mechanism.existing()):
+        if plan := self._opened_plan(port):
             self._mechanism.release(plan)
+
+    def prepare_replug(self, port: str) -> None:
+        """Prepare an open box for the end of a device that will be replaced. Idempotent."""
+        if plan := self._opened_plan(port):
+            self._mechanism.conceal(plan)
 
     def unplugged(self, network_info: Any) -> bool:
         """Remove the open boxes of ports whose guest is gone. Idempotent.
@@ -285,6 +288,14 @@ class Box:
         if not box.intact or box.state is base.State.OPEN:
             self._mechanism.seal(plan)
         self._services.restore(plan)
+
+    def _opened_plan(self, port: str) -> box_plan.Plan | None:
+        """Return the plan of a port whose box is open; None if it has no such box."""
+        plan = self._plans.get(port)
+        if plan and any(box.port == port and box.state is base.State.OPEN
+                        for box in self._mechanism.existing()):
+            return plan
+        return None
 
     def _unplug(self, port: str) -> Exception | None:
         """Unplug the device of a port whose guest is gone; return the failure, if it failed.

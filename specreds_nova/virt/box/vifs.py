@@ -6,6 +6,12 @@ polling_interval``). If one look finds a port unplugged in one place and plugged
 agent wires the port and then takes it for removed. A server that is only restarted therefore keeps
 its boxes, and a port whose box was removed is plugged only after the agent has noticed.
 
+A restarted server has a new device in its box, which concerns the agent as little as the old one.
+If the agent noticed both, it could take the port for removed, and not notice its return: it reads
+what happened from one connection to the switch's database, and what exists from another one, which
+may lag behind. So it is told only of the new device, unless Nova has been told to wait for the
+port's return.
+
 The start or the removal of a backup changes the profile of the server's port on the primary's
 host, and Neutron binds the port anew: for a moment it is bound to nothing. If Nova has read the
 port then, to plug it, the port is read again until it is bound.
@@ -21,6 +27,7 @@ from nova import context as nova_context
 from nova.network import model as network_model
 from nova.network import neutron
 from nova.virt.libvirt import vif as libvirt_vif
+from oslo_config import cfg
 from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
@@ -74,6 +81,8 @@ class VIFDriver(libvirt_vif.LibvirtGenericVIFDriver):
 
     def unplug(self, instance: Any, vif: Any) -> None:
         """Unplug the port, and remove its box if that is open. Idempotent."""
+        if _restarting.get() and not _return_is_awaited(vif):
+            self._box.prepare_replug(vif['id'])
         super().unplug(instance, self._through(vif))
         if not _restarting.get() and self._box.unplugged([vif]):
             self._unboxed[vif['id']] = time.monotonic()
@@ -81,6 +90,12 @@ class VIFDriver(libvirt_vif.LibvirtGenericVIFDriver):
     def _through(self, vif: Any) -> Any:
         [through] = self._box.through([vif])
         return through
+
+
+def _return_is_awaited(vif: Any) -> bool:
+    """Return whether a hard reboot waits for the network service to have plugged a port again."""
+    types: list[str] = cfg.CONF.workarounds.wait_for_vif_plugged_event_during_hard_reboot
+    return vif.get('vnic_type') in types
 
 
 def _await_binding(instance: Any, vif: Any) -> None:

@@ -43,3 +43,12 @@ class TestAdopted(sealing_base.SealingTestCase):
         self.opened()
         self.box.prepare_plug(fakes.PORT)
         self.assertEqual(1, self.mechanism.done.count('release'))
+
+    def test_restart_is_hidden_from_the_network_service(self) -> None:
+        self.box.prepare_replug(fakes.PORT)
+        self.sealed()
+        self.box.prepare_replug(fakes.PORT)
+        self.assertNotIn('conceal', self.mechanism.done)
+        self.opened()
+        self.box.prepare_replug(fakes.PORT)
+        self.assertEqual(1, self.mechanism.done.count('conceal'))

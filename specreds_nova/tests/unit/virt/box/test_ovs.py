@@ -249,20 +249,34 @@ class TestOpen(_TestCase):
 
     def test_device_of_a_stopped_guest_is_replaced(self) -> None:
         self.ovs.release(self.plan)
-        [commands] = self.database.transactions
-        self.assertEqual([('del_port', self.plan.tap, self.plan.bridge)],
-                         [command[:3] for command in commands])
+        # The network service's agent would take the port for removed by the device's id.
+        self.assertEqual([('db_remove', 'Interface', self.plan.tap, 'external_ids', 'iface-id',
+                           ('if_exists', True)),
+                          ('del_port', self.plan.tap, self.plan.bridge, ('if_exists', True))],
+                         [command for [command] in self.database.transactions])
         # A running guest keeps its device.
         self.ovs.release(dataclasses.replace(self.plan, tap='lo'))
-        self.assertEqual(1, len(self.database.transactions))
+        self.assertEqual(2, len(self.database.transactions))
+
+    def test_end_of_a_device_is_hidden_from_the_agent(self) -> None:
+        for plan in (self.plan, dataclasses.replace(self.plan, hybrid=True)):
+            self.database.transactions.clear()
+            self.ovs.conceal(plan)
+            [[command]] = self.database.transactions
+            self.assertEqual(('db_remove', 'Interface', plan.device, 'external_ids', 'iface-id',
+                              ('if_exists', True)), command)
 
     def test_device_is_there_before_os_vif_would_isolate_it(self) -> None:
         cfg.CONF.os_vif_ovs.isolate_vif = True
         self.ovs.release(self.plan)
         # Two transactions, or else a switch in user space would keep the removed device.
-        self.assertEqual([('del_port', self.plan.tap, self.plan.bridge),
-                          ('add_port', self.plan.bridge, self.plan.tap)],
-                         [commands[0][:3] for commands in self.database.transactions])
+        _, [deletion], [addition] = self.database.transactions
+        self.assertEqual(('del_port', self.plan.tap, self.plan.bridge), deletion[:3])
+        self.assertEqual(('add_port', self.plan.bridge, self.plan.tap), addition[:3])
+        # An agent that has noticed the end of the old device notices the new one.
+        self.assertEqual({'iface-id': fakes.PORT, 'attached-mac': self.plan.mac,
+                          'iface-status': 'active', 'vm-uuid': fakes.SERVER},
+                         dict(addition[3:])['external_ids'])
 
 
 class TestFound(_TestCase):

@@ -4,6 +4,8 @@ from unittest import mock
 import fixtures
 from nova.network import neutron
 from nova.virt.libvirt import vif as libvirt_vif
+from oslo_config import cfg
+from oslo_config import fixture as config_fixture
 import testtools
 
 from specreds_nova.virt.box import vifs
@@ -33,6 +35,27 @@ class TestVIFDriver(testtools.TestCase):
             driver.plug(mock.sentinel.instance, _VIF)
         driver.unplug(mock.sentinel.instance, _VIF)
         box.unplugged.assert_called_once_with([_VIF])
+
+    def test_restart_is_hidden_from_the_network_service_before_the_device_goes(self) -> None:
+        box, driver = self._nova()
+        box.attach_mock(self.unplug, 'nova_unplugs')
+        driver.unplug(mock.sentinel.instance, _VIF)
+        box.prepare_replug.assert_not_called()
+        box.reset_mock()
+        with vifs.restarting():
+            driver.unplug(mock.sentinel.instance, _VIF)
+        self.assertEqual(['prepare_replug', 'through', 'nova_unplugs'],
+                         [call[0] for call in box.method_calls])
+
+    def test_restart_for_which_nova_awaits_the_agent_is_not_hidden(self) -> None:
+        box, driver = self._nova()
+        self.useFixture(config_fixture.Config(cfg.CONF)).config(
+            group='workarounds', wait_for_vif_plugged_event_during_hard_reboot=['normal'])
+        with vifs.restarting():
+            driver.unplug(mock.sentinel.instance, {**_VIF, 'vnic_type': 'normal'})
+            box.prepare_replug.assert_not_called()
+            driver.unplug(mock.sentinel.instance, {**_VIF, 'vnic_type': 'direct'})
+        box.prepare_replug.assert_called_once_with(_VIF['id'])
 
     def test_port_that_lost_its_box_is_plugged_by_nova(self) -> None:
         box, driver = self._nova()
@@ -93,8 +116,9 @@ class TestVIFDriver(testtools.TestCase):
 
     def _nova(self) -> tuple[mock.Mock, vifs.VIFDriver]:
         """A driver without Nova's own part."""
-        for name in ('plug', 'unplug'):
-            self.useFixture(fixtures.MockPatchObject(libvirt_vif.LibvirtGenericVIFDriver, name))
+        self.plug, self.unplug = (
+            self.useFixture(fixtures.MockPatchObject(
+                libvirt_vif.LibvirtGenericVIFDriver, name)).mock for name in ('plug', 'unplug'))
         box = mock.Mock()
         box.through.return_value = [_VIF]
         return box, vifs.VIFDriver(mock.sentinel.host, box)
