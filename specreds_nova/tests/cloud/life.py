@@ -4,8 +4,6 @@
 from collections.abc import Iterator
 import contextlib
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -175,16 +173,14 @@ class LifeTestCase(base.NovaTestCase):
         [port] = self.drill.ports(server)
         with self.host(base.BACKUP).popen(
                 ['ovsdb-client', 'monitor', 'Interface', 'name,external_ids', '--format=json'],
-                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                start_new_session=True) as monitor:
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as monitor:
             assert monitor.stdout
             try:
                 # What is there already.
                 monitor.stdout.readline()
                 yield
             finally:
-                # The program may be the child of one that entered the namespaces for it.
-                os.killpg(monitor.pid, signal.SIGTERM)
+                monitor.terminate()
                 changes = [row for line in monitor.stdout for row in json.loads(line)['data']]
         removed = [row for row in changes if row[1] == 'delete']
         self.assertIn(port[:11], json.dumps(removed))

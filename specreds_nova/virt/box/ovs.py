@@ -148,26 +148,25 @@ class Ovs(base.Mechanism):
     def conceal(self, plan: box_plan.Plan) -> None:
         # os-vif gives the port's id to the guest's device, too. Neutron's agent takes a port for
         # removed with any interface that has its id, whatever bridge that is in.
-        with self._switch.ovsdb.transaction(check_error=True) as txn:
-            txn.add(self._switch.ovsdb.db_remove('Interface', plan.device, 'external_ids',
-                                                 _IFACE_ID, if_exists=True))
+        self._transact(plan, self._switch.ovsdb.db_remove(
+            'Interface', plan.device, 'external_ids', _IFACE_ID, if_exists=True))
 
     def release(self, plan: box_plan.Plan) -> None:
-        # As in serve: a switch in user space would keep using the removed device. That of a Linux
-        # bridge is there without a guest.
-        if not plan.hybrid and not pathlib.Path(_DEVICES, plan.tap).exists():
-            self.conceal(plan)
-            with self._switch.ovsdb.transaction(check_error=True) as txn:
-                txn.add(self._switch.ovsdb.del_port(plan.tap, plan.bridge, if_exists=True))
-            if cfg.CONF.os_vif_ovs.isolate_vif:
-                # os-vif puts a port that it makes on the dead VLAN until the network service's
-                # agent has wired it, which never looks into a box. It leaves one that is there.
-                # It has the ids at once, as os-vif's has: an agent that has seen the device's end
-                # must see the new one.
-                with self._switch.ovsdb.transaction(check_error=True) as txn:
-                    txn.add(self._switch.ovsdb.add_port(
-                        plan.bridge, plan.tap, ofport_request=flows.GUEST,
-                        external_ids=_external_ids(plan)))
+        # The device of a Linux bridge is there without a guest.
+        if plan.hybrid or pathlib.Path(_DEVICES, plan.tap).exists():
+            return
+        self.conceal(plan)
+        # As in serve: a switch in user space would keep using the removed device.
+        database = self._switch.ovsdb
+        self._transact(plan, database.del_port(plan.tap, plan.bridge, if_exists=True))
+        if cfg.CONF.os_vif_ovs.isolate_vif:
+            # os-vif puts a port that it makes on the dead VLAN until the network service's agent
+            # has wired it, which never looks into a box. It leaves one that is there. This one has
+            # the ids at once, as os-vif's has: an agent that has seen the end of the old device
+            # must see the new one.
+            self._transact(plan, database.add_port(
+                plan.bridge, plan.tap, ofport_request=flows.GUEST,
+                external_ids=_external_ids(plan)))
 
     def announce(self, plan: box_plan.Plan) -> None:
         # A guest that lost the withdrawal would keep a router that is gone for half an hour.

@@ -237,9 +237,7 @@ class Box:
 
         :returns: whether there were any
         """
-        boxed = [vif['id'] for vif in network_info if self._plans.get(vif['id'])]
-        ended = [box.port for box in (self._mechanism.existing() if boxed else ())
-                 if box.port in boxed and box.state is base.State.OPEN]
+        ended = [vif['id'] for vif in network_info if self._opened_plan(vif['id'])]
         for port in ended:
             self._remove_local(port)
             self._plans.forget(port)

@@ -6,11 +6,10 @@ polling_interval``). If one look finds a port unplugged in one place and plugged
 agent wires the port and then takes it for removed. A server that is only restarted therefore keeps
 its boxes, and a port whose box was removed is plugged only after the agent has noticed.
 
-A restarted server has a new device in its box, which concerns the agent as little as the old one.
-If the agent noticed both, it could take the port for removed, and not notice its return: it reads
-what happened from one connection to the switch's database, and what exists from another one, which
-may lag behind. So it is told only of the new device, unless Nova has been told to wait for the
-port's return.
+A restarted server gets a new device in its box. The agent must not notice that the old one is
+gone: it could take the port for removed, and overlook its return, because it reads what happened
+from one connection to the switch's database, and what exists from another, possibly older one. The
+end of the old device is therefore hidden from the agent, unless Nova waits for the port's return.
 
 The start or the removal of a backup changes the profile of the server's port on the primary's
 host, and Neutron binds the port anew: for a moment it is bound to nothing. If Nova has read the
@@ -81,10 +80,11 @@ class VIFDriver(libvirt_vif.LibvirtGenericVIFDriver):
 
     def unplug(self, instance: Any, vif: Any) -> None:
         """Unplug the port, and remove its box if that is open. Idempotent."""
-        if _restarting.get() and not _return_is_awaited(vif):
+        restarts = _restarting.get()
+        if restarts and not _return_is_awaited(vif):
             self._box.prepare_replug(vif['id'])
         super().unplug(instance, self._through(vif))
-        if not _restarting.get() and self._box.unplugged([vif]):
+        if not restarts and self._box.unplugged([vif]):
             self._unboxed[vif['id']] = time.monotonic()
 
     def _through(self, vif: Any) -> Any:

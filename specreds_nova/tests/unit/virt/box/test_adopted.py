@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The box of a server that was adopted."""
 
+from collections.abc import Callable
+
 from specreds_nova.tests.unit.virt.box import fakes
 from specreds_nova.tests.unit.virt.box import sealing_base
 from specreds_nova.virt.box import base
@@ -36,19 +38,17 @@ class TestAdopted(sealing_base.SealingTestCase):
         self.assertEqual(base.State.SHUT, self.mechanism.boxes[fakes.PORT].state)
 
     def test_restarted_guest_is_plugged_again(self) -> None:
-        self.box.prepare_plug(fakes.PORT)
-        self.sealed()
-        self.box.prepare_plug(fakes.PORT)
-        self.assertNotIn('release', self.mechanism.done)
-        self.opened()
-        self.box.prepare_plug(fakes.PORT)
-        self.assertEqual(1, self.mechanism.done.count('release'))
+        self._assert_of_open_boxes('release', self.box.prepare_plug)
 
     def test_restart_is_hidden_from_the_network_service(self) -> None:
-        self.box.prepare_replug(fakes.PORT)
+        self._assert_of_open_boxes('conceal', self.box.prepare_replug)
+
+    def _assert_of_open_boxes(self, step: str, prepare: Callable[[str], None]) -> None:
+        """Assert that a preparation takes a step for a port whose box is open, and only then."""
+        prepare(fakes.PORT)
         self.sealed()
-        self.box.prepare_replug(fakes.PORT)
-        self.assertNotIn('conceal', self.mechanism.done)
+        prepare(fakes.PORT)
+        self.assertNotIn(step, self.mechanism.done)
         self.opened()
-        self.box.prepare_replug(fakes.PORT)
-        self.assertEqual(1, self.mechanism.done.count('conceal'))
+        prepare(fakes.PORT)
+        self.assertEqual(1, self.mechanism.done.count(step))

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-import contextlib
 import dataclasses
-import pathlib
 from typing import Any
 from unittest import mock
 
@@ -10,78 +8,17 @@ from os_vif import objects as os_vif_objects
 from os_vif.objects import vif as vif_objects
 from oslo_concurrency import processutils
 from oslo_config import cfg
-import testtools
 from vif_plug_ovs import ovs as vif_ovs
 from vif_plug_ovs import privsep as vif_privsep
-from vif_plug_ovs.ovsdb import ovsdb_lib
 
 from specreds_nova.tests.unit.virt.box import fakes
+from specreds_nova.tests.unit.virt.box import ovs_base
 from specreds_nova.virt.box import base
 from specreds_nova.virt.box import errors
 from specreds_nova.virt.box import flows
-from specreds_nova.virt.box import ovs
-from specreds_nova.virt.box import privileged
 
 
-class FakeDatabase:
-    """A fake database of Open vSwitch that records the commands of each transaction."""
-
-    def __init__(self) -> None:
-        self.transactions: list[list[tuple[Any, ...]]] = []
-        self.rows: dict[tuple[str, str], dict[str, Any]] = {
-            ('Bridge', 'br-int'): {'name': 'br-int', 'external_ids': {}, 'fail_mode': 'secure',
-                                   'datapath_type': 'netdev'}}
-        self.bridges: dict[str, str] = {}
-        self.up = True
-
-    @contextlib.contextmanager
-    def transaction(self, check_error: bool) -> Any:
-        txn = mock.Mock()
-        commands: list[tuple[Any, ...]] = []
-        txn.add.side_effect = commands.append
-        yield txn
-        self.transactions.append(commands)
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *arguments, **more: (name, *arguments, *more.items())
-
-    def db_list(self, table: str, records: Any = None, columns: Any = None,
-                if_exists: bool = False) -> Any:
-        rows = [row for (kind, name), row in self.rows.items()
-                if kind == table and (records is None or name in records)]
-        return mock.Mock(execute=mock.Mock(return_value=rows))
-
-    def iface_to_br(self, name: str) -> Any:
-        return mock.Mock(execute=mock.Mock(return_value=self.bridges.get(name)))
-
-    port_to_br = iface_to_br
-
-    def list_br(self) -> Any:
-        if not self.up:
-            raise OSError('there is no switch')
-        return mock.Mock()
-
-
-class _TestCase(testtools.TestCase):
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.database = FakeDatabase()
-        self.useFixture(fixtures.MockPatchObject(
-            ovsdb_lib, 'BaseOVS', return_value=mock.Mock(ovsdb=self.database)))
-        self.useFixture(fixtures.MockPatch('os_vif.initialize'))
-        self.useFixture(fixtures.MockPatchObject(cfg, 'CONF'))
-        cfg.CONF.os_vif_ovs.isolate_vif = False
-        self.sent = self.useFixture(fixtures.MockPatchObject(privileged, 'send_flows')).mock
-        self.up = self.useFixture(fixtures.MockPatchObject(privileged, 'bring_up')).mock
-        self.flows = self.useFixture(fixtures.MockPatchObject(
-            privileged, 'flows', return_value=['actions=drop'])).mock
-        self.useFixture(fixtures.MockPatchObject(ovs, '_TIMEOUT', 0))
-        self.plan = fakes.plan()
-        self.ovs = ovs.Ovs('h2')
-
-
-class WarmUpTest(_TestCase):
+class WarmUpTest(ovs_base.OvsTestCase):
 
     def setUp(self) -> None:
         super().setUp()
@@ -148,7 +85,7 @@ class WarmUpTest(_TestCase):
         self.unplug.assert_not_called()
 
 
-class TestRefusal(_TestCase):
+class TestRefusal(ovs_base.OvsTestCase):
 
     def _refusal(self, vif_type: str = 'ovs', vnic_type: str = 'normal', **details: Any) -> Any:
         return self.ovs.refusal(vif_type, vnic_type, details)
@@ -166,7 +103,7 @@ class TestRefusal(_TestCase):
         self.assertIn('trunk', self._refusal(bridge_name='tbr-12345678-9'))
 
 
-class TestSeal(_TestCase):
+class TestSeal(ovs_base.OvsTestCase):
 
     def test_box_is_sealed_before_the_port_is_connected(self) -> None:
         self.ovs.seal(self.plan)
@@ -195,7 +132,7 @@ class TestSeal(_TestCase):
         self.assertRaises(errors.BoxFailed, self.ovs.seal, self.plan)
 
 
-class TestAttached(_TestCase):
+class TestAttached(ovs_base.OvsTestCase):
 
     def setUp(self) -> None:
         super().setUp()
@@ -217,7 +154,7 @@ class TestAttached(_TestCase):
         self.up.assert_not_called()
 
 
-class TestOpen(_TestCase):
+class TestOpen(ovs_base.OvsTestCase):
 
     def test_box_is_opened_by_one_transaction(self) -> None:
         self.ovs.open(self.plan)
@@ -279,7 +216,7 @@ class TestOpen(_TestCase):
                          dict(addition[3:])['external_ids'])
 
 
-class TestFound(_TestCase):
+class TestFound(ovs_base.OvsTestCase):
 
     def setUp(self) -> None:
         super().setUp()
@@ -310,98 +247,3 @@ class TestFound(_TestCase):
         self.assertEqual([('del_port', self.plan.patch_peer, 'br-int'),
                           ('del_br', self.plan.bridge)],
                          [command[:len(command) - 1] for command in commands])
-
-
-class OvnTest(_TestCase):
-    """Where OVN wires ports, ovn-controller takes an interface with a port's id for the port."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.plan = dataclasses.replace(self.plan, ovn=True)
-
-    def test_no_interface_has_the_id_of_the_port_while_the_box_is_shut(self) -> None:
-        self.ovs.seal(self.plan)
-        [commands] = self.database.transactions
-        self.assertIn(('db_remove', 'Interface', self.plan.patch_peer, 'external_ids',
-                       'iface-id'), commands)
-        self.assertFalse([command for command in commands if command[0] == 'db_set'
-                          and "'iface-id'" in str(command)])
-
-    def test_patch_has_the_id_of_the_port_before_the_box_passes_frames(self) -> None:
-        done = []
-        self.sent.side_effect = lambda *_: done.append('flows')
-        command = mock.Mock()
-        command.execute.side_effect = lambda check_error: done.append('id')
-        with mock.patch.object(FakeDatabase, 'db_set', create=True,
-                               return_value=command) as db_set:
-            self.ovs.open(self.plan)
-        db_set.assert_called_once_with('Interface', self.plan.patch_peer, (
-            'external_ids', {'iface-id': self.plan.port}))
-        self.assertEqual(['id', 'flows'], done)
-
-    def test_box_stays_shut_if_the_patch_cannot_have_the_id(self) -> None:
-        command = mock.Mock()
-        command.execute.side_effect = RuntimeError('no switch')
-        with mock.patch.object(FakeDatabase, 'db_set', create=True, return_value=command):
-            self.assertRaises(errors.BoxFailed, self.ovs.open, self.plan)
-        self.sent.assert_not_called()
-
-
-class HybridTest(_TestCase):
-    """A Linux bridge is between the guest's device and the box."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.plan = fakes.plan(hybrid=True)
-        self.database.bridges[self.plan.device] = self.plan.bridge
-        self.database.rows['Interface', self.plan.device] = {'ofport': flows.GUEST}
-        self.master = self.useFixture(fixtures.MockPatchObject(
-            ovs, '_master', return_value='qbraaaaaaaa-11')).mock
-        self.removed = self.useFixture(fixtures.MockPatchObject(ovs, 'linux_net')).mock
-        devices = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        self.useFixture(fixtures.MockPatchObject(ovs, '_DEVICES', devices))
-        self.veth = devices / self.plan.device
-        self.veth.touch()
-
-    def test_veth_pair_is_the_guest_s_end_of_the_box(self) -> None:
-        self.ovs.seal(self.plan)
-        [commands] = self.database.transactions
-        added = {command[2]: command[1] for command in commands if command[0] == 'add_port'}
-        self.assertEqual(self.plan.bridge, added[self.plan.device])
-        self.assertNotIn(self.plan.tap, added)
-
-    def test_guest_is_attached_through_its_linux_bridge(self) -> None:
-        self.ovs.attached(self.plan)
-        self.up.assert_called_once_with(self.plan.tap)
-
-    def test_linux_bridge_elsewhere_is_not_attached(self) -> None:
-        self.database.bridges[self.plan.device] = 'br-int'
-        error = self.assertRaises(errors.BoxFailed, self.ovs.attached, self.plan)
-        self.assertIn('br-int', str(error))
-
-    def test_device_outside_of_the_linux_bridge_is_not_attached(self) -> None:
-        self.master.return_value = None
-        error = self.assertRaises(errors.BoxFailed, self.ovs.attached, self.plan)
-        self.assertIn('no bridge', str(error))
-
-    def test_veth_pair_stays_when_the_guest_is_stopped(self) -> None:
-        self.ovs.release(self.plan)
-        self.assertEqual([], self.database.transactions)
-
-    def test_linux_bridge_is_removed_with_its_box(self) -> None:
-        self.ovs.remove(fakes.PORT)
-        self.removed.delete_bridge.assert_called_once_with('qbraaaaaaaa-11', None)
-        self.removed.delete_net_dev.assert_called_once_with(self.plan.device)
-
-    def test_database_is_not_asked_for_a_missing_veth_pair(self) -> None:
-        self.veth.unlink()
-        with mock.patch.object(self.database, 'port_to_br', wraps=self.database.port_to_br) as ask:
-            self.ovs.remove(fakes.PORT)
-        ask.assert_called_once_with(self.plan.patch_peer)
-        self.removed.delete_bridge.assert_not_called()
-
-    def test_linux_bridge_of_a_port_outside_of_a_box_stays(self) -> None:
-        self.database.bridges[self.plan.device] = 'br-int'
-        self.ovs.remove(fakes.PORT)
-        self.removed.delete_bridge.assert_not_called()
-        self.removed.delete_net_dev.assert_not_called()
