@@ -51,9 +51,9 @@ class Suspects:
         return not host.storage and self._hub.now() - host.deaf > _STORAGE
 
     def answerable(self) -> list[tuple[str, str, int]]:
-        """Return the hosts whose heartbeats may be answered, with the number of the latest."""
+        """Return the hosts that are heard, with the number of the latest heartbeat."""
         return [(name, '', int(self._hub.now() / _BEAT)) for name, host in
-                self._cloud.hosts.items() if host.beats and not self.suspected(name)]
+                self._cloud.hosts.items() if host.beats]
 
     def heard(self, name: str) -> float | None:
         """Return the time of a host's last heartbeat, None if there was none."""

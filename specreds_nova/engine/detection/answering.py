@@ -2,10 +2,12 @@
 """Answers to the heartbeats of trusted hosts: each renews a host's lease on the network.
 
 An answer names the latest beat that was heard, and the host counts its lease from when it sent
-that beat, so neither clocks nor messages under way matter. No engine answers a host that it
-suspects itself, or that is not trusted in the database. A reading of the database is used for
-``FRESH`` seconds only, so no answer is sent to a host later than ``FRESH`` seconds after any
-engine has recorded its suspicion.
+that beat, so neither clocks nor messages under way matter. Engines answer each host that is
+trusted in the database, and no other one. A suspicion that an engine has not recorded, such as one
+that gates hold back, changes nothing: it begins no recovery, and a host that lives shows its
+servers meanwhile. A reading of the database is used for ``FRESH`` seconds only, so no engine
+answers a beat that was sent later than ``FRESH`` seconds after any engine has recorded the
+suspicion, and the step ``unseen`` waits from that record on.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,7 +44,7 @@ class Heard(Protocol):
     """The part of the monitor that the answers need."""
 
     def answerable(self) -> Iterable[tuple[str, str, int]]:
-        """Return host, boot and number of the latest beat of each host that is not suspected."""
+        """Return host, boot and number of the latest beat of each host, suspected or not."""
 
 
 class Answers(pulse.Pulse):

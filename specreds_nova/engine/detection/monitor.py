@@ -252,11 +252,10 @@ class Monitor:
                     and host not in doubtful]
 
     def answerable(self) -> list[tuple[str, str, int]]:
-        """Return host, boot and number of the latest beat of each host that is not suspected."""
+        """Return host, boot and number of the latest beat of each host, suspected or not."""
         with self._lock:
             return [(host.name, host.beat.boot, host.beat.number)
-                    for host in self._hosts.values() if host.beat is not None
-                    and not host.suspected]
+                    for host in self._hosts.values() if host.beat is not None]
 
     def vote(self, engine: str, ballot: str, contested: Collection[str]) -> model.Vote:
         """Return what this engine hears, for the other engines.

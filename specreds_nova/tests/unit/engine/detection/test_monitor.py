@@ -44,12 +44,22 @@ class SilenceTest(base.CloudTestCase):
         self.run_for(1)
         self.assertEqual({'cn1': 'k1'}, self.monitor.kernels())
 
-    def test_suspected_host_is_not_answerable(self) -> None:
+    def test_host_is_answerable_with_its_latest_beat_while_it_is_suspected(self) -> None:
+        last = self.nodes['cn2'].number - 1
         self.nodes['cn2'].alive = False
         self.run_for(1)
+        self.assertEqual(['cn2'], self.monitor.all_suspected())
         hosts = {host: (boot, number) for host, boot, number in self.monitor.answerable()}
-        self.assertEqual(sorted({*self.nodes} - {'cn2'}), sorted(hosts))
         self.assertEqual(('b1', self.nodes['cn1'].number - 1), hosts['cn1'])
+        self.assertEqual(('b1', last), hosts['cn2'])
+
+    def test_hosts_that_lose_storage_together_are_answerable(self) -> None:
+        for node in self.nodes.values():
+            node.more['storage_age'] = 6.0
+        self.run_for(1)
+        self.assertEqual(sorted(self.nodes), sorted(self.monitor.all_suspected()))
+        self.assertEqual(sorted(self.nodes), sorted(
+            host for host, _, _ in self.monitor.answerable()))
 
     def test_late_host_is_doubted_before_it_is_suspected(self) -> None:
         node = self.nodes['cn2']
