@@ -43,7 +43,6 @@ from specreds_nova.engine.detection import votes
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import crashes
 from specreds_nova.engine.recovery import dispatch
-from specreds_nova.engine.recovery import forecast
 from specreds_nova.engine.recovery import lost_servers
 from specreds_nova.engine.recovery import nova_prefetch
 
@@ -60,8 +59,6 @@ _BOOTS = 5.0
 _WARM = 120.0
 # Hosts that the janitor looks at together.
 _ASKERS = 2
-# Seconds from the start to the first forecast of destinations: hosts are heard by then.
-_FIRST_FORECAST = 10.0
 # Seconds that each part has to stop.
 _PATIENCE = 5.0
 
@@ -135,9 +132,6 @@ class Engine:
             context, self._dispatcher, self._board.known, self._conductor.post,
             self._monitor.word, options.keep_recoveries, self._together)
         self._askers = futures.ThreadPoolExecutor(_ASKERS, 'janitor')
-        self._forecast = forecast.Forecast(
-            self._clients.compute, detection_conf.server_gates(options),
-            context.suspects.healthy, self._stopping.is_set)
         self._power_off = (power.PowerOff(context, power.Redfish(options), options.name)
                            if options.redfish_systems else None)
         self._boots = boots.Boots(self._monitor.kernels, self._clients.backups,
@@ -172,9 +166,6 @@ class Engine:
                              ('words', self._heed)):
             self._threads.begin(name, target, _HANGS_ASKING)
         self._threads.begin('warmer', self._keep_warm)
-        if self._options.scheduler_timeout:
-            # Without the scheduler, Placement is asked only when a recovery needs a host.
-            self._threads.begin('forecast', self._look_ahead)
         if self._power_off is not None:
             self._threads.begin('power-off', self._look_for_power, _HANGS_ASKING)
         if self._options.release_interval:
@@ -246,13 +237,6 @@ class Engine:
         """Keep the token of this engine in the caches of other services."""
         while not self._stopping.wait(_WARM):
             self._clients.warm_up()
-
-    def _look_ahead(self) -> None:
-        """Find the destinations of protected servers before a host fails."""
-        wait = _FIRST_FORECAST
-        while not self._stopping.wait(wait):
-            self._forecast.look()
-            wait = self._options.forecast_interval
 
     def _look_for_power(self) -> None:
         """Power off fenced hosts, which may wait for Nova without harm."""

@@ -6,7 +6,6 @@ import dataclasses
 from typing import Any, TypeVar
 
 from specreds_nova.engine import exception
-from specreds_nova.engine import model
 from testing.simulation import clients
 from testing.simulation import cloud as clouds
 from testing.simulation import hub as hubs
@@ -177,10 +176,6 @@ class Compute(clients.Compute):
     def places(self, host: str) -> tuple[str, ...]:
         """Return what a host has in common with others, in words."""
         return self._places.get(host, ())
-
-    def forecast(self, server: model.Server) -> None:
-        """Find nothing beforehand."""
-        del server
 
 
 @dataclasses.dataclass(frozen=True)

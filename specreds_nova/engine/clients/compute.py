@@ -38,8 +38,6 @@ _CONFLICT = 409
 _READERS = 2
 # Extra spec of flavors whose servers have a virtual TPM, which Nova's API does not evacuate.
 _VTPM = 'hw:tpm_version'
-# Intervals of forecasts for which a forecast is valid.
-_FORECASTS = 2
 # Prefix of the reason with which Nova itself disables a service.
 _BY_NOVA = 'AUTO:'
 
@@ -65,8 +63,7 @@ class Compute:
             self._facts)
         self._groups = groups.Groups(self._facts.hosts_of)
         self._destinations = destinations.Destinations(
-            scheduler, self._candidates, self._facts, self._groups,
-            forecast_seconds=_FORECASTS * conf.engine.forecast_interval, beside=beside)
+            scheduler, self._candidates, self._facts, self._groups, beside)
 
     def warm_up(self) -> None:
         """Get a token, find the services, and read the facts that all recoveries need."""
@@ -112,10 +109,6 @@ class Compute:
                    avoid: Collection[str] = ()) -> list[str]:
         """Return the hosts that have room for a server and are allowed for it, the best first."""
         return self._destinations.hosts(server, placed or {}, avoid)
-
-    def forecast(self, server: model.Server) -> None:
-        """Find the candidates of a server before its host fails."""
-        self._destinations.forecast(server)
 
     def suits_group(self, server: model.Server, host: str, placed: Mapping[str, str]) -> bool:
         """Return whether the anti-affinity of a server's group allows a host."""

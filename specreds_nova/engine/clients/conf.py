@@ -36,10 +36,6 @@ RPC: list[cfg.Opt] = [
                       'those of the next 30 s. 0 uses Placement alone, which does not know of all '
                       "filters of Nova's scheduler, and calls all hosts through [DEFAULT] "
                       'transport_url, whatever their cells.'),
-    cfg.FloatOpt('forecast_interval', default=300.0, min=10.0,
-                 help="Seconds between two requests to Nova's scheduler for the destinations of "
-                      'protected servers whose hosts are well. Recoveries use the last answers, '
-                      'and ask the scheduler only if a host refuses.'),
 ]
 
 

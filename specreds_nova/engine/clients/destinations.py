@@ -41,21 +41,18 @@ class Destinations:
     """The hosts for backups.
 
     :param scheduler: None to choose by Placement alone
-    :param forecast_seconds: validity of an answer that was requested by :meth:`forecast`
     :param beside: returns those of several hosts that are in the cell of a host; Placement knows
         nothing of cells
     """
 
     def __init__(self, scheduler: Scheduler | None, candidates: placement.Candidates,
                  facts: cloud_facts.Facts, server_groups: groups.Groups,
-                 forecast_seconds: float,
                  beside: Callable[[str, list[str]], list[str]] = lambda host, hosts: hosts
                  ) -> None:
         self._scheduler = scheduler
         self._candidates = candidates
         self._facts = facts
         self._groups = server_groups
-        self._forecast_seconds = forecast_seconds
         self._beside = beside
         self._lock = threading.Lock()
         # By request: its spec, and the hosts. The key has the id of the spec, which stays unique
@@ -69,7 +66,7 @@ class Destinations:
         """Return the hosts for a server, the best first.
 
         :param placed: hosts of the backups of which Nova does not know yet, by server
-        :param avoid: hosts to leave out; unless it is empty, no forecast is used
+        :param avoid: hosts to leave out
         """
         others = self._groups.others(server, placed)
         try:
@@ -78,14 +75,6 @@ class Destinations:
             hosts = self._beside(server.host, self._candidates.hosts(server))
         hosts = [host for host in self._serving(server, hosts) if host not in avoid]
         return groups.ordered(server, hosts, others)
-
-    def forecast(self, server: model.Server) -> None:
-        """Ask Nova's scheduler for the hosts of a server before its host fails.
-
-        :raises exception.Unreachable: the scheduler does not answer
-        """
-        if self._scheduler is not None:
-            self._scheduled(server, self._groups.others(server, {}), (), ahead=True)
 
     def permits(self, server: model.Server, host: str) -> bool:
         """Return whether Nova's policies allow a server on a host, its group aside.
@@ -99,8 +88,8 @@ class Destinations:
             pass
         return self._candidates.allowed(server, host)
 
-    def _scheduled(self, server: model.Server, others: list[str], avoid: Collection[str], *,
-                   ahead: bool = False) -> list[str]:
+    def _scheduled(self, server: model.Server, others: list[str],
+                   avoid: Collection[str]) -> list[str]:
         if self._scheduler is None:
             raise exception.Unreachable('no scheduler')
         # Other members are not bound to a member that is still on the failed host.
@@ -112,12 +101,11 @@ class Destinations:
         now = time.monotonic()
         with self._lock:
             kept = self._kept.get(key, now)
-        if kept is not None and (not ahead or kept[0] - now > self._forecast_seconds / 2):
-            return kept[1][1]
+        if kept is not None:
+            return kept[1]
         hosts = self._ask(server, ignore, bound)
-        valid = self._forecast_seconds if ahead else _VALID
         with self._lock:
-            self._kept.put(key, (spec, hosts), now + valid, now)
+            self._kept.put(key, (spec, hosts), now + _VALID, now)
         return hosts
 
     def _ask(self, server: model.Server, ignore: Collection[str], bound: list[str]) -> list[str]:

@@ -25,10 +25,10 @@ class Expiring(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def get(self, key: K, now: float) -> tuple[float, V] | None:
-        """Return the end of the validity of a value, and the value; None without a valid one."""
-        entry = self._values.get(key)
-        return entry if entry is not None and now < entry[0] else None
+    def get(self, key: K, now: float) -> V | None:
+        """Return a value; None if it is not valid."""
+        until, value = self._values.get(key, (now, None))
+        return value if now < until else None
 
     def put(self, key: K, value: V, until: float, now: float) -> None:
         """Keep a value until a time."""

@@ -74,8 +74,8 @@ class NovaScheduler:
         now = time.monotonic()
         with self._lock:
             known = self._specs.get(server.id, now)
-        if known is not None and known[1][0] == flavor:
-            return known[1][1]
+        if known is not None and known[0] == flavor:
+            return known[1]
         spec = self._call(self._read, server)
         primitive = spec.obj_to_primitive()
         for field in _OWN:

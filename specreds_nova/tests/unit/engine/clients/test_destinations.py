@@ -67,7 +67,7 @@ class DestinationsTest(testtools.TestCase):
         self.useFixture(fixtures.MockPatch('time.monotonic', lambda: self.now))
         self.destinations = destinations.Destinations(
             self.scheduler, self.candidates, self.facts, groups.Groups(lambda _: self.where),
-            600.0, lambda host, hosts: [other for other in hosts if other not in self.elsewhere])
+            lambda host, hosts: [other for other in hosts if other not in self.elsewhere])
         self.server = base.make_server('a')
 
     def hosts(self, server: model.Server | None = None, **placed: str) -> list[str]:
@@ -98,27 +98,17 @@ class DestinationsTest(testtools.TestCase):
         self.facts.services.return_value['h2']['state'] = 'down'
         self.assertEqual(['h3', 'h4', 'h5'], self.hosts())
 
-    def test_forecast_serves_recoveries_without_a_question(self) -> None:
-        self.destinations.forecast(self.server)
+    def test_equal_servers_share_an_answer_while_it_is_new(self) -> None:
+        self.hosts()
         questions = len(self.scheduler.asked)
-        self.now += 500.0
         self.assertEqual(['h2', 'h3', 'h4', 'h5'], self.hosts(base.make_server('b')))
         self.assertEqual(questions, len(self.scheduler.asked))
-        self.now += 200.0
+        self.now += 2.0
         self.hosts()
-        self.assertLess(questions, len(self.scheduler.asked))
-
-    def test_forecast_of_equal_servers_asks_once_per_interval(self) -> None:
-        self.destinations.forecast(self.server)
-        questions = len(self.scheduler.asked)
-        self.destinations.forecast(base.make_server('b'))
-        self.assertEqual(questions, len(self.scheduler.asked))
-        self.now += 301.0
-        self.destinations.forecast(self.server)
         self.assertEqual(2 * questions, len(self.scheduler.asked))
 
-    def test_forecast_is_not_used_once_a_host_has_refused(self) -> None:
-        self.destinations.forecast(self.server)
+    def test_shared_answer_is_not_used_once_a_host_has_refused(self) -> None:
+        self.hosts()
         self.scheduler.hosts = ['h5']
         self.assertEqual(['h5'], self.destinations.hosts(self.server, {}, {'h2'}))
 
