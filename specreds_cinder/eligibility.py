@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether Cinder lets volumes be superposed, and whether it is working on any of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from cinder import context
 from cinder import exception as cinder_exception
@@ -31,45 +32,69 @@ def volumes(volume_ids: Sequence[str]) -> list[objects.Volume]:
     return [by_id[volume_id] for volume_id in volume_ids]
 
 
-def reasons(volume: objects.Volume) -> list[str]:
-    """Return the reasons why Cinder does not let a volume be superposed; none if it does."""
-    against = []
-    if volume.multiattach:
-        against.append('it can be attached several times: there must be one primary')
+class Objection(NamedTuple):
+    """A reason why a volume cannot be superposed at the moment.
+
+    :ivar reason: the reason, in which the volume is "it"
+    :ivar error: the error of a request to superpose the volume
+    """
+
+    volume_id: str
+    reason: str
+    error: exception.SuperpositionConflict
+
+
+def objections(candidates: Sequence[objects.Volume], *, again: bool = False) -> list[Objection]:
+    """Return all reasons why Cinder does not let volumes be superposed; none if it does.
+
+    The storage may have further reasons. Without the locks of the volumes, the answer may be old.
+
+    :param again: they may be in a superposition, of which the storage says whether there can be
+        another one over it
+    """
+    against = [Objection(volume.id, *objection) for volume in candidates
+               for objection in _own(volume, again=again)]
+    for volume_id, busy in _under_way([volume.id for volume in candidates]):
+        reason = f'{busy}: wait until that is over'
+        against.append(Objection(volume_id, f'its {reason}', exception.SuperpositionConflict(
+            f'volume {volume_id}: its {reason}')))
     return against
 
 
 def check(candidates: Sequence[objects.Volume], *, again: bool = False) -> None:
     """Make sure that volumes, whose locks the caller holds, can be superposed.
 
-    :param again: they may be in a superposition, of which the storage says whether there can be
-        another one over it
+    :param again: as for :func:`objections`
     :raises SuperpositionConflict: Cinder is working on a volume
     :raises VolumeSuperposed: a volume is in a superposition
     :raises VolumesNotEligible: a volume can never be superposed
     """
-    for volume in candidates:
-        if against := reasons(volume):
-            raise exception.VolumesNotEligible(
-                f'volume {volume.id} cannot be superposed: {"; ".join(against)}',
-                reasons=tuple(against))
-        holder = volume.admin_metadata.get(hints.AGAIN) or (
-            None if again else volume.admin_metadata.get(hints.KEY))
-        if holder is not None:
-            raise exception.VolumeSuperposed(
-                f'volume {volume.id} is in superposition {holder} already: collapse that one '
-                f'first')
-        if volume.status not in _STATUSES or volume.migration_status not in _MIGRATED:
-            migration = (f', migration {volume.migration_status}' if volume.migration_status
-                         else '')
-            raise exception.SuperpositionConflict(
-                f'volume {volume.id} is {volume.status}{migration}: it can be superposed when it '
-                f'is {" or ".join(_STATUSES)}', state=volume.status)
-    if busy := _under_way([volume.id for volume in candidates]):
-        raise exception.SuperpositionConflict(f'wait until this is over: {"; ".join(busy)}')
+    for objection in objections(candidates, again=again):
+        raise objection.error
 
 
-def _under_way(volume_ids: Sequence[str]) -> list[str]:
+def _own(volume: objects.Volume, *, again: bool
+         ) -> Iterator[tuple[str, exception.SuperpositionConflict]]:
+    """Yield the reasons that a volume's own fields are against a superposition, and the errors."""
+    if volume.multiattach:
+        reason = 'it can be attached several times: there must be one primary'
+        yield reason, exception.VolumesNotEligible(
+            f'volume {volume.id} cannot be superposed: {reason}', reasons=(reason,))
+    holder = volume.admin_metadata.get(hints.AGAIN) or (
+        None if again else volume.admin_metadata.get(hints.KEY))
+    if holder is not None:
+        reason = f'is in superposition {holder} already'
+        yield f'it {reason}', exception.VolumeSuperposed(
+            f'volume {volume.id} {reason}: collapse that one first')
+    if volume.status not in _STATUSES or volume.migration_status not in _MIGRATED:
+        migration = f', migration {volume.migration_status}' if volume.migration_status else ''
+        reason = (f'is {volume.status}{migration}: it can be superposed when it is '
+                  f'{" or ".join(_STATUSES)}')
+        yield f'it {reason}', exception.SuperpositionConflict(
+            f'volume {volume.id} {reason}', state=volume.status)
+
+
+def _under_way(volume_ids: Sequence[str]) -> list[tuple[str, str]]:
     """Return the operations on volumes that do not show in the volumes' own status."""
     snapshot, clone = releases.models.Snapshot, releases.models.Volume
     with releases.main_context_manager.reader.using(context.get_admin_context()) as session:
@@ -79,7 +104,7 @@ def _under_way(volume_ids: Sequence[str]) -> list[str]:
         clones = session.query(clone.id, clone.source_volid).filter(
             clone.source_volid.in_(volume_ids), clone.deleted.is_(False),
             clone.status == 'creating').all()
-    return [*(f'snapshot {snapshot_id} of volume {volume_id} is {status}'
+    return [*((volume_id, f'snapshot {snapshot_id} is {status}')
               for snapshot_id, status, volume_id in snapshots),
-            *(f'volume {clone_id} is being cloned from volume {volume_id}'
+            *((volume_id, f'clone {clone_id} is being made')
               for clone_id, volume_id in clones)]

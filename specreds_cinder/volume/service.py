@@ -52,10 +52,13 @@ class BackendSuperpositions(housekeeping.Housekeeping, disk_fence.DiskFence):
         volumes = eligibility.volumes(volume_ids)
         stored = self._worker(ctxt, 'eligibility', images=[volume.name for volume in volumes],
                               encrypted=encryption.images(volumes))
-        reasons = [eligibility.reasons(volume) + more
-                   for volume, more in zip(volumes, stored, strict=True)]
-        return [{'volume_id': volume.id, 'eligible': not against, 'reasons': against}
-                for volume, against in zip(volumes, reasons, strict=True)]
+        objections = eligibility.objections(volumes)
+        reasons = {volume.id: [each.reason for each in objections if each.volume_id == volume.id]
+                   + more for volume, more in zip(volumes, stored, strict=True)}
+        # The note of a superposition and its record say the same.
+        return [{'volume_id': volume_id, 'eligible': not against,
+                 'reasons': builtins.list(dict.fromkeys(against))}
+                for volume_id, against in reasons.items()]
 
     def connection(self, ctxt: Any, superposition_id: str, connector: Mapping[str, Any],
                    disks: bool = False) -> builtins.list[dict[str, Any]]:

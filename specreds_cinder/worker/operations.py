@@ -138,21 +138,8 @@ class Operations:
 
         :param encrypted: those of the images that servers open with a key
         """
-        pools = self._protocol.cluster.pools()
-        return [self._reasons(image, pools, image in encrypted) for image in images]
-
-    def _reasons(self, image: str, pools: Mapping[int, Any],
-                 encrypted: bool) -> builtins.list[str]:
-        try:
-            holder = self.find(image)
-            if holder is not None:
-                return [f'it is in superposition {holder["id"]} already']
-            return volumes.inspect(self._protocol.cluster, self._ref(image)).reasons(
-                pools, encrypted=encrypted)
-        except sp.NotEligible as exc:
-            return list(exc.reasons)
-        except sp.VolumeGone as exc:
-            return [str(exc)]
+        return [self._protocol.objections(self._ref(image), encrypted=image in encrypted)
+                for image in images]
 
     # Deciding
 

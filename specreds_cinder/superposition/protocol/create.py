@@ -109,9 +109,8 @@ class Creation(end.Ending):
         if below is not None:
             inspected = [dataclasses.replace(image, clients=image.clients - set(below.fenced))
                          for image in inspected]
-        ended = [self._ended(image) for image in inspected]
-        facts = [dataclasses.replace(image, clients=image.clients - dead.keys())
-                 for image, dead in zip(inspected, ended, strict=True)]
+        without = [self._without_ended(image) for image in inspected]
+        facts, ended = [image for image, _ in without], [dead for _, dead in without]
         for image in facts:
             if reasons := image.reasons(pools, encrypted=image.ref in encrypted):
                 raise errors.NotEligible(str(image.ref), reasons)
@@ -123,6 +122,26 @@ class Creation(end.Ending):
             eligible = tuple(volume for volume, _dead in over)
             ended = [{**dead, **more} for dead, (_volume, more) in zip(ended, over, strict=True)]
         return eligible, tuple(ended)
+
+    def objections(self, ref: records.VolumeRef, *, encrypted: bool = False) -> list[str]:
+        """Return the reasons why :meth:`super` refuses a volume at the moment. Changes nothing.
+
+        :param encrypted: servers open it with a key
+        :returns: the reasons; none if the volume is accepted
+        """
+        try:
+            holder = self.find(ref)
+        except errors.NotSuperposed:
+            pass
+        else:
+            return [f'it is in superposition {holder.id} already']
+        try:
+            image, _ended = self._without_ended(volumes.inspect(self.cluster, ref))
+            return image.reasons(self.cluster.pools(), encrypted=encrypted)
+        except errors.NotEligible as exc:
+            return list(exc.reasons)
+        except errors.VolumeGone as exc:
+            return [str(exc)]
 
     def _promoted(self, refs: Sequence[records.VolumeRef], *, joint: bool
                   ) -> records.Record | None:
@@ -161,8 +180,7 @@ class Creation(end.Ending):
         facts = volumes.inspect(self.cluster, promoted.overlay_ref)
         fenced = set(below.fenced)
         facts = dataclasses.replace(facts, clients=facts.clients - fenced)
-        ended = self._ended(facts)
-        facts = dataclasses.replace(facts, clients=facts.clients - ended.keys())
+        facts, ended = self._without_ended(facts)
         if reasons := facts.overlay_reasons(pools):
             raise errors.NotEligible(str(volume.ref), reasons)
         objects = overlay.Objects.of(self.cluster, promoted.overlay_ref)
@@ -172,6 +190,11 @@ class Creation(end.Ending):
             volume, clients=tuple(sorted(clients - fenced - ended.keys())), layers=(
                 records.Layer(promoted.overlay, facts.image_id, facts.data_prefix, objects.count),
                 *promoted.layers)), ended
+
+    def _without_ended(self, image: volumes.Facts) -> tuple[volumes.Facts, ledgers.Entries]:
+        """Return an image without its watchers that have ended, and these."""
+        ended = self._ended(image)
+        return dataclasses.replace(image, clients=image.clients - ended.keys()), ended
 
     def _ended(self, image: volumes.Facts) -> ledgers.Entries:
         """Return the watchers of an image that are fenced for good, if it has several hosts.

@@ -207,7 +207,8 @@ class Backends(fixtures.Fixture):
                 (base, 'read_volume', lambda volume_id: self.volumes[volume_id]),
                 (coordination.COORDINATOR, 'get_lock', self.locks.__getitem__),
                 (eligibility, 'volumes', self._read),
-                (eligibility, '_under_way', lambda _: self.under_way),
+                (eligibility, '_under_way',
+                 lambda ids: [(ids[0], what) for what in self.under_way]),
                 (rpcapi, 'SuperAPI', lambda: self),
                 (notifications, 'emit', self._emit)):
             self.useFixture(fixtures.MockPatchObject(target, name, value))

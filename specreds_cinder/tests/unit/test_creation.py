@@ -90,6 +90,7 @@ class EndedTestCase(testtools.TestCase):
             test_volume.GOOD, clients=frozenset({_PRIMARY, _ENDED}), owners=frozenset({_PRIMARY}))
         self.patch(volumes, 'inspect', lambda _cluster, _ref: self.image)
         self.patch(self.step, '_take', lambda record: record)
+        self.patch(self.step, 'find', mock.Mock(side_effect=errors.NotSuperposed('in none')))
 
     def read(self, home: records.Home) -> fences.Listing:
         """Return the clients that superpositions of a home have fenced for good."""
@@ -98,8 +99,14 @@ class EndedTestCase(testtools.TestCase):
                                for client, superposition in self.listed.items()}, 1)
 
     def superposed(self) -> records.Record:
-        """Put the image into superposition."""
-        record: records.Record = self.step.super([self.image.ref])
+        """Put the image into superposition, of which all objections are known beforehand."""
+        objections = self.step.objections(self.image.ref)
+        try:
+            record: records.Record = self.step.super([self.image.ref])
+        except errors.NotEligible as exc:
+            self.assertEqual(list(exc.reasons), objections)
+            raise
+        self.assertEqual([], objections)
         return record
 
 

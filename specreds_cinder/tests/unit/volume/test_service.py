@@ -237,6 +237,20 @@ class ReadTest(base.ServiceTestCase):
         self.assertEqual(('vol-2', False, 1),
                          (bad['volume_id'], bad['eligible'], len(bad['reasons'])))
 
+    @ddt.data({'status': 'backing-up'}, {'status': 'detaching'}, {'status': 'error_extending'},
+              {'migration_status': 'migrating'}, {'multiattach': True}, 'superposed', 'snapshot')
+    def test_every_reason_of_a_refusal_is_known_beforehand(self, obstacle: Any) -> None:
+        wanted = self.back.add_volume(base.HOST, **obstacle if isinstance(obstacle, dict) else {})
+        if obstacle == 'superposed':
+            self.back.notes['vol-1'] = 's0'
+        elif obstacle == 'snapshot':
+            self.back.under_way.append('snapshot 7 is creating')
+        [answer] = self.service.eligibility(self.context, ['vol-1'])
+        error = self.assertRaises(exception.SuperpositionConflict, self.create, wanted)
+        self.assertEqual((False, 1), (answer['eligible'], len(answer['reasons'])))
+        # The error has the volume in place of the pronoun.
+        self.assertIn(answer['reasons'][0].partition(' ')[2], error.msg)
+
     def test_connection_of_each_volume_is_returned(self) -> None:
         self.create()
         self.back.drivers[base.HOST].child_connection.return_value = {'driver_volume_type': 'x'}
