@@ -12,9 +12,9 @@ _LINES = 60
 
 # Arguments of ./run.
 COMMANDS = {
-    'functional': ('test', r'^specreds_cinder\.tests\.functional'),
-    'cloud': ('test', r'^specreds_cinder\.tests\.cloud'),
-    'nova-cloud': ('test', r'^specreds_nova\.tests\.cloud'),
+    'functional': ('test', 'functional'),
+    'cloud': ('test', 'cloud'),
+    'nova-cloud': ('test', 'nova-cloud'),
     'demo': ('demo',),
 }
 # First of the ports of the tests' Ceph, and how far from there their cloud's ports begin: see

@@ -31,7 +31,8 @@ def main() -> int:
             print(f'{mutation.name:28} {mutation.path}\n{"":28} {mutation.test}')
         return 0
     chosen = [mutation for mutation in table.MUTATIONS
-              if not args.mutation or mutation.name in args.mutation]
+              if (not args.mutation or mutation.name in args.mutation)
+              and args.ceph in (None, mutation.needs_ceph)]
     began = time.monotonic()
 
     def tell(text: str) -> None:
@@ -70,6 +71,11 @@ def _parser() -> argparse.ArgumentParser:
         mutation.name for mutation in table.MUTATIONS)], metavar='MUTATION',
         help='name of a mutation (default: all of them)')
     parser.add_argument('--list', action='store_true', help='list the mutations and their tests')
+    ceph_or_not = parser.add_mutually_exclusive_group()
+    ceph_or_not.add_argument('--with-ceph', dest='ceph', action='store_true', default=None,
+                             help='only the mutations whose test needs a Ceph')
+    ceph_or_not.add_argument('--without-ceph', dest='ceph', action='store_false', default=None,
+                             help='only the mutations whose test needs no Ceph')
     parser.add_argument('--data', type=pathlib.Path, metavar='DIR', default=data,
                         help="directory of the tests' own Ceph (default: %(default)s)")
     parser.add_argument('--port', type=int, default=_PORT,

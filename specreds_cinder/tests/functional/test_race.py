@@ -20,7 +20,7 @@ from testing.race import mutations
 from testing.race import outcomes
 from testing.race import site as sites
 
-_ROUNDS = 25
+_ROUNDS = int(os.environ.get('SPECREDS_RACE_ROUNDS', '25'))
 _STEPS = 14
 _SEED = 'SPECREDS_RACE_SEED'
 # In two rounds of three the monitor tells another OSD of the fence than the one of the race: all

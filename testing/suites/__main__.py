@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command lines of ``./run check`` and ``./run test``."""
+
+import argparse
+import os
+import pathlib
+import shutil
+import sys
+import time
+
+from cloud import commands as cloud_commands
+from testing.suites import declared
+
+_TOP = pathlib.Path(__file__).parents[2]
+
+_CHECK = """\
+Run all checks that need no Ceph: linters, types, unit tests, stories and generated simulations of
+the engine, documents, and the mutations that unit tests notice. Five minutes on two processors.
+"""
+_TEST = """\
+Without arguments: what ./run check runs, and beside it the tests on a Ceph, on a cloud of volumes,
+and on a cloud with compute hosts, one of which dies. Half an hour on two processors.
+
+"all" adds everything else, which takes hours: crashes at every step, long stories, older releases
+of OpenStack, Debian 13, Tempest's own tests, models and all mutations.
+
+Other arguments choose tests: the name of a suite, a file or directory of tests, or a regular
+expression that matches the names of tests. Unknown options are passed to "stestr run".
+
+  ./run test test_journal
+  ./run test functional
+  ./run test specreds_nova/tests/engine/test_deaths.py
+  ./run test stories
+
+The logs are in .data/test-logs. A test that fails is not repeated. A suite also fails if a test is
+skipped that its suite.toml does not expect to be, or if fewer tests pass than that file says.
+
+The suites:
+
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Return the exit status: 1 if something failed, 2 for wrong arguments."""
+    suites = declared.load(_TOP)
+    args, options = _parser(suites).parse_known_args(argv)
+    if args.command == 'check' and options:
+        _parser(suites).error(f'unknown argument: {options[0]}')
+    # Help is printed where none of the packages is installed that these import.
+    from testing.suites import report
+    from testing.suites import search
+    from testing.suites import tiers
+
+    tests = getattr(args, 'tests', [])
+    tier = declared.CHECK if args.command == 'check' else \
+        declared.ALL if tests == ['all'] else declared.TEST
+    data = pathlib.Path(os.environ.get('SPECREDS_DATA') or _TOP / '.data').absolute()
+    logs = data / 'test-logs'
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir(parents=True)
+    began = time.monotonic()
+
+    def say(line: str) -> None:
+        print(f'[{time.monotonic() - began:4.0f} s] {line}', file=sys.stderr, flush=True)
+
+    run = tiers.Tier(_TOP, data, tier, tuple(options), say)
+    if tests and tier != declared.ALL:
+        choices = search.find(_TOP, suites, tests)
+        ended = run.chosen(choices)
+        if not any(each.tests for each in ended):
+            print(f'error: no test matches: {" ".join(tests)}', file=sys.stderr)
+            return 1
+    else:
+        ended = run.all(suites)
+    report.keep(data, ended)
+    # Last, so that it is not lost where only the end of the output is kept.
+    failures = report.failures(ended)
+    (logs / 'failed').write_text(''.join(f'{line}\n' for line in failures))
+    for line in [*report.table(ended), f'{time.monotonic() - began:.0f} s in all', *failures,
+                 report.totals(ended)]:
+        print(line)
+    return 1 if failures else 0
+
+
+def _parser(suites: list[declared.Suite]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog='./run')
+    modes = parser.add_subparsers(dest='command', required=True)
+    modes.add_parser('check', description=_CHECK,
+                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = ''.join(f'  {suite.name:22}{suite.tier:7}{suite.path}\n' for suite in suites)
+    test = modes.add_parser('test', description=_TEST + names,
+                            formatter_class=argparse.RawDescriptionHelpFormatter)
+    test.add_argument('tests', nargs='*', metavar='TEST',
+                      help='"all", a suite, a path or a regular expression')
+    return parser
+
+
+if __name__ == '__main__':
+    sys.exit(cloud_commands.status(lambda: main(sys.argv[1:]),
+                                   (cloud_commands.CloudError, declared.Invalid)))

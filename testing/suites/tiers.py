@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run tests in their order: quick checks, what needs processors, what needs clusters."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import concurrent.futures
+import contextlib
+import itertools
+import os
+import pathlib
+import subprocess
+import time
+
+from cloud import commands as cloud_commands
+from testing.suites import commands
+from testing.suites import declared
+from testing.suites import outcome
+from testing.suites import places
+from testing.suites import report
+from testing.suites import running
+from testing.suites import search
+
+# Our own tests for Tempest: those of the APIs, and one in which a host dies.
+_TEMPEST = (r'^tempest_plugin\.((api|rbac)\.|scenario\.test_killed\.KilledTest\.'
+            r'test_one_volume\b)')
+_TEMPEST_SUITE = 'engine'
+# Behind the ports of the tests' clouds.
+_PORTS = 200
+_LAST_LINES = 40
+
+
+class Tier:
+    """One run of ``./run check`` or ``./run test``.
+
+    :param top: directory of the checkout
+    :param data: directory for clusters, logs and stestr's repositories
+    :param tier: of declared.TIERS
+    :param options: further options of ``stestr run``
+    :param say: shows a line of progress
+    """
+
+    def __init__(self, top: pathlib.Path, data: pathlib.Path, tier: str,
+                 options: tuple[str, ...], say: Callable[[str], None]) -> None:
+        self._top = top
+        self._data = data
+        self._tier = tier
+        self._say = say
+        self._runner = running.Runner(top, data, tier, options, show=print)
+        self._places = places.Places(top, data, self._failed, say)
+        self._ended: list[outcome.Outcome] = []
+
+    def all(self, suites: Sequence[declared.Suite]) -> list[outcome.Outcome]:
+        """Run everything of the tier, and return what came of it."""
+        mine = [search.Choice(suite) for suite in declared.of_tier(suites, self._tier)]
+        checks = [check for check in commands.COMMANDS
+                  if declared.TIERS.index(check.tier) <= declared.TIERS.index(self._tier)]
+        for check in checks:
+            if check.fast:
+                self._command(check)
+        if self._failed():
+            return self._ended
+        quiet = [choice for choice in mine if choice.suite.needs == declared.PROCESSORS]
+        clusters = [choice for choice in mine if choice not in quiet]
+        slow = [check for check in checks if not check.fast and not check.alone]
+        # Tests on clusters mostly wait; one process beside them uses what they leave.
+        jobs = 1 if clusters else running.processors()
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            beside = [pool.submit(self._quiet, job, bool(clusters))
+                      for job in self._longest_first(quiet, slow)]
+            self._on_clusters(clusters)
+            for future in beside:
+                future.result()
+        for check in checks:
+            if check.alone:
+                self._command(check)
+        return self._ended
+
+    def chosen(self, choices: Sequence[search.Choice]) -> list[outcome.Outcome]:
+        """Run chosen tests, and return what came of them."""
+        for choice in choices:
+            if choice.suite.needs == declared.PROCESSORS:
+                self._suite(choice, running.processors())
+        self._on_clusters([choice for choice in choices
+                           if choice.suite.needs != declared.PROCESSORS])
+        return self._ended
+
+    def _failed(self) -> bool:
+        return any(each.wrong for each in self._ended)
+
+    def _longest_first(self, choices: Iterable[search.Choice],
+                       checks: Iterable[commands.Command]
+                       ) -> 'list[search.Choice | commands.Command]':
+        """Return jobs in the order of what they took at the last run; new ones come first."""
+        last = report.durations(self._data)
+        jobs: list[search.Choice | commands.Command] = [*choices, *checks]
+        return sorted(jobs, key=lambda job: -last.get(_name(job), float('inf')))
+
+    def _quiet(self, job: 'search.Choice | commands.Command', nice: bool) -> None:
+        """Run a job that needs only processors, beside others."""
+        if isinstance(job, commands.Command):
+            self._command(job, nice=nice)
+        else:
+            self._suite(job, 1, quiet=True, nice=nice)
+
+    def _on_clusters(self, choices: Sequence[search.Choice]) -> None:
+        """Run the tests that need a Ceph or a cloud."""
+        ceph = [choice for choice in choices if choice.suite.needs == declared.CEPH]
+        volumes = [choice for choice in choices if choice.suite.needs == declared.CLOUD]
+        hosts = [choice for choice in choices if choice.suite.needs == declared.HOSTS]
+        if ceph or volumes:
+            # A few tests need fewer Cephs than all of a suite.
+            number = max((1 if choice.regex else choice.suite.processes for choice in ceph),
+                         default=1)
+            with self._up('Ceph'), self._places.cephs(number) as cephs:
+                for choice in ceph:
+                    self._suite(choice, number, variables={
+                        'SPECREDS_TEST_DATA': os.pathsep.join(map(str, cephs))})
+                if volumes:
+                    with self._up('cloud of volumes'), self._places.volumes(cephs[0]) as cloud:
+                        for choice in volumes:
+                            self._on_cloud(choice, cloud)
+        # Suites with the same options share a cloud; those without engines come first.
+        for options, group in itertools.groupby(hosts, lambda choice: choice.suite.options):
+            with self._up(' '.join(['cloud of hosts', *options])), \
+                    self._places.hosts(options) as cloud:
+                for choice in sorted(group, key=lambda choice: choice.suite.engines):
+                    if choice.suite.engines:
+                        self._places.engines(cloud, choice.suite.engines)
+                    self._on_cloud(choice, cloud)
+                    if choice.suite.name == _TEMPEST_SUITE and not choice.regex:
+                        self._command(commands.Command('tempest-plugin', (
+                            *commands.PYTHON, 'cloud', 'tempest', '--cloud', str(cloud),
+                            '--data', '{data}/test-tempest', _TEMPEST)))
+
+    @contextlib.contextmanager
+    def _up(self, what: str) -> Iterator[None]:
+        """Turn the failure to bring a cluster up into a failure of the run."""
+        began = time.monotonic()
+        try:
+            yield
+        except cloud_commands.CloudError as exc:
+            self._say(f'error: {exc}')
+            self._ended.append(outcome.Outcome(what, [outcome.Test(
+                'did not come up', outcome.FAILED, words=str(exc))], time.monotonic() - began))
+
+    def _on_cloud(self, choice: search.Choice, cloud: pathlib.Path) -> None:
+        self._suite(choice, 1, variables={'SPECREDS_TEST_CLOUD': str(cloud)})
+
+    def _suite(self, choice: search.Choice, processes: int, *, quiet: bool = False,
+               nice: bool = False, variables: Mapping[str, str] | None = None) -> None:
+        """Run a suite, and keep what came of it."""
+        name = choice.suite.name
+        self._say(f'{name}: begins')
+        ended = self._runner.run(
+            choice, processes, quiet=quiet, nice=nice,
+            variables={**choice.suite.variables(self._tier), **(variables or {})})
+        self._end(ended)
+
+    def _command(self, check: commands.Command, *, nice: bool = False) -> None:
+        """Run a command, and keep whether it succeeded."""
+        self._say(f'{check.name}: begins')
+        began = time.monotonic()
+        log = self._runner.log(check.name)
+        with log.open('w') as output:
+            status = subprocess.run(
+                [*running.NICE[nice], *check.words(self._data, self._places.cloud_port + _PORTS)],
+                cwd=self._top, stdin=subprocess.DEVNULL, stdout=output,
+                stderr=subprocess.STDOUT).returncode
+        words = '\n'.join(log.read_text(errors='replace').splitlines()[-_LAST_LINES:])
+        tests = [outcome.Test(check.name, outcome.FAILED, words=words)] if status else []
+        self._end(outcome.Outcome(check.name, tests, time.monotonic() - began, status))
+
+    def _end(self, ended: outcome.Outcome) -> None:
+        self._ended.append(ended)
+        wrong = f', {len(ended.wrong)} WRONG' if ended.wrong else ''
+        self._say(f'{ended.name}: {ended.seconds:.0f} s, {ended.count(outcome.PASSED)} passed, '
+                  f'{ended.count(outcome.FAILED)} failed, {ended.count(outcome.SKIPPED)} skipped'
+                  + wrong)
+
+
+def _name(job: 'search.Choice | commands.Command') -> str:
+    return job.name if isinstance(job, commands.Command) else job.suite.name

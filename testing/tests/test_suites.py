@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``./run check`` and ``./run test``: which suites run, and what makes a run a failure."""
+
+import os
+import pathlib
+import subprocess
+import textwrap
+
+import ddt
+import fixtures
+import testtools
+
+from testing.suites import commands
+from testing.suites import declared
+from testing.suites import outcome
+from testing.suites import report
+from testing.suites import running
+from testing.suites import search
+from testing.suites import tiers
+
+_TOP = pathlib.Path(__file__).parents[2]
+_SUITE = """\
+name = "guests"
+needs = "processors"
+tier = "check"
+tests = {least}
+skips = ["expected_skip"]
+"""
+_TESTS = """\
+import unittest
+{extra}
+
+class Guests(unittest.TestCase):
+    def test_one(self):
+        pass
+
+    def test_two(self):
+        {two}
+"""
+
+
+class CheckoutTest(testtools.TestCase):
+    """A test with a checkout that has one suite."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.top = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.path = self.top / 'bench/guests'
+        self.path.mkdir(parents=True)
+        (self.top / 'bench/__init__.py').touch()
+        (self.path / '__init__.py').touch()
+        self.data = self.top / 'data'
+        (self.data / 'test-logs').mkdir(parents=True)
+
+    def write(self, two: str = 'pass', extra: str = '', least: int = 2) -> declared.Suite:
+        (self.path / 'suite.toml').write_text(_SUITE.format(least=least))
+        (self.path / 'test_guests.py').write_text(_TESTS.format(two=two, extra=extra))
+        [suite] = declared.load(self.top)
+        return suite
+
+
+@ddt.ddt
+class DeclaredTest(CheckoutTest):
+    """Declarations of suites."""
+
+    def test_each_directory_of_tests_is_one_suite(self) -> None:
+        suites = declared.load(_TOP)
+        for file in _TOP.rglob('test_*.py'):
+            path = str(file.relative_to(_TOP))
+            # Tempest runs those of the plug-in.
+            if path.startswith(('.', 'tempest_plugin/')) and '/tests/' not in path:
+                continue
+            self.assertEqual(1, len([suite for suite in suites if not suite.release
+                                     and path.startswith(f'{suite.path}/')]), path)
+
+    def test_tiers_contain_each_other(self) -> None:
+        suites = declared.load(_TOP)
+        check, test, everything = (declared.of_tier(suites, tier) for tier in declared.TIERS)
+        self.assertEqual(suites, everything)
+        self.assertEqual(test, everything[:len(test)])
+        self.assertEqual(check, test[:len(check)])
+        self.assertEqual({declared.PROCESSORS}, {suite.needs for suite in check})
+
+    def test_modules_that_only_the_last_tier_runs_exist(self) -> None:
+        for suite in declared.load(_TOP):
+            for module in suite.later:
+                self.assertTrue((_TOP / suite.path / f'{module}.py').exists(), module)
+            self.assertEqual('', suite.excluded(declared.ALL))
+
+    @ddt.data('tier = "never"', 'needs = "luck"', 'color = "red"', 'tests = 0', 'name')
+    def test_wrong_declaration_is_an_error_that_names_the_file(self, line: str) -> None:
+        self.write()
+        file = self.path / 'suite.toml'
+        kept = [each for each in file.read_text().splitlines()
+                if each.split()[0] != line.split()[0]]
+        file.write_text('\n'.join([*kept, line]))
+        error = self.assertRaises(declared.Invalid, declared.load, self.top)
+        self.assertIn(str(file), str(error))
+
+    def test_two_suites_of_one_name_are_an_error(self) -> None:
+        self.write()
+        (self.top / 'cloud').mkdir()
+        (self.top / 'cloud/suite.toml').write_text((self.path / 'suite.toml').read_text())
+        error = self.assertRaises(declared.Invalid, declared.load, self.top)
+        self.assertIn('guests', str(error))
+
+
+@ddt.ddt
+class SearchTest(testtools.TestCase):
+    """Words of the command line that choose tests."""
+
+    def find(self, *words: str) -> dict[str, tuple[str, ...]]:
+        return {choice.suite.name: choice.modules
+                for choice in search.find(_TOP, declared.load(_TOP), words)}
+
+    def test_name_of_a_suite_is_the_whole_suite(self) -> None:
+        self.assertEqual({'functional': (), 'engine': ()}, self.find('functional', 'engine'))
+
+    @ddt.data('specreds_cinder/tests/functional/test_cli.py', 'functional.test_cli',
+              r'^specreds_cinder\.tests\.functional\.test_cli\.CliTestCase')
+    def test_part_of_a_suite_is_found_without_an_import(self, word: str) -> None:
+        if word.endswith('CliTestCase'):
+            word = word.removesuffix('CliTestCase')
+        self.assertEqual({'functional': ('specreds_cinder.tests.functional.test_cli',)},
+                         self.find(word))
+
+    def test_name_of_a_test_is_found(self) -> None:
+        name = 'test_name_of_a_test_is_found'
+        self.assertEqual({'testing-unit': (__name__,)}, self.find(name))
+
+    def test_name_with_what_a_decorator_adds_is_found(self) -> None:
+        self.assertEqual({'testing-unit': (__name__,)}, self.find(
+            'test_part_of_a_suite_is_found_without_an_import_2_functional'))
+
+    def test_stories_are_all_long_suites(self) -> None:
+        self.assertLessEqual({'nova-stories', 'engine-stories', 'ovn-stories'},
+                             set(self.find('stories')))
+
+    def test_nothing_is_found(self) -> None:
+        self.assertEqual({}, self.find('no' + '_such_name'))
+
+
+class RunTest(CheckoutTest):
+    """Runs of a suite, by the real stestr."""
+
+    def run_suite(self, suite: declared.Suite, regex: str = '') -> outcome.Outcome:
+        self.useFixture(fixtures.EnvironmentVariable(
+            'PYTHONPATH', os.pathsep.join([str(self.top), str(_TOP)])))
+        runner = running.Runner(self.top, self.data, declared.CHECK)
+        [choice] = search.find(self.top, [suite], [regex or suite.name])
+        return runner.run(choice, 1, quiet=True)
+
+    def test_all_pass(self) -> None:
+        ended = self.run_suite(self.write())
+        self.assertEqual((2, []), (ended.count(outcome.PASSED), ended.wrong))
+
+    def test_failure_is_wrong_and_has_its_words(self) -> None:
+        ended = self.run_suite(self.write('self.assertEqual("red", "blue")'))
+        self.assertEqual(1, ended.count(outcome.FAILED))
+        self.assertIn('guests: bench.guests.test_guests.Guests.test_two: failed', ended.wrong)
+        self.assertIn('blue', '\n'.join(report.failures([ended])))
+
+    def test_test_that_passes_every_second_time_is_wrong(self) -> None:
+        counter = self.top / 'attempts'
+        ended = self.run_suite(self.write(
+            f'import pathlib; counter = pathlib.Path("{counter}"); first = not counter.exists(); '
+            'counter.touch(); self.assertFalse(first)'))
+        self.assertNotEqual([], ended.wrong)
+
+    def test_import_that_fails_is_wrong(self) -> None:
+        ended = self.run_suite(self.write(extra='import no_such_module'))
+        self.assertNotEqual([], ended.wrong)
+
+    def test_module_that_skips_itself_is_wrong(self) -> None:
+        ended = self.run_suite(self.write(extra='raise unittest.SkipTest("not installed")'))
+        self.assertIn('not installed', '\n'.join(ended.wrong))
+
+    def test_skip_that_is_not_expected_is_wrong(self) -> None:
+        ended = self.run_suite(self.write('self.skipTest("no cluster")', least=1))
+        self.assertEqual(1, len(ended.wrong))
+        self.assertIn('no cluster', ended.wrong[0])
+
+    def test_expected_skip_is_right(self) -> None:
+        suite = self.write('self.skipTest("no cluster")', least=1)
+        file = self.path / 'test_guests.py'
+        file.write_text(file.read_text().replace('test_two', 'test_expected_skip'))
+        self.assertEqual([], self.run_suite(suite).wrong)
+
+    def test_too_few_tests_are_wrong(self) -> None:
+        ended = self.run_suite(self.write(least=3))
+        self.assertEqual(['guests: 2 tests passed, and suite.toml says at least 3'], ended.wrong)
+
+    def test_chosen_test_runs_alone(self) -> None:
+        ended = self.run_suite(self.write('self.fail()'), 'test_one')
+        self.assertEqual((1, []), (len(ended.tests), ended.wrong))
+
+    def test_chosen_module_that_cannot_be_imported_is_wrong(self) -> None:
+        ended = self.run_suite(self.write(extra='import no_such_module'), 'test_one')
+        self.assertNotEqual([], ended.wrong)
+
+    def test_time_of_each_test_is_kept(self) -> None:
+        ended = self.run_suite(self.write())
+        report.keep(self.data, [ended])
+        self.assertEqual(['guests'], list(report.durations(self.data)))
+
+
+class OrderTest(CheckoutTest):
+    """A run of a whole tier."""
+
+    def test_fast_check_that_fails_ends_the_run(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch('testing.suites.commands.COMMANDS', (
+            commands.Command('fast', ('false',), fast=True),
+            commands.Command('slow', ('true',)))))
+        run = tiers.Tier(self.top, self.data, declared.CHECK, (), lambda line: None)
+        ended = run.all([])
+        self.assertEqual(['fast'], [each.name for each in ended])
+        self.assertEqual('0 passed, 1 failed, 0 skipped', report.totals(ended))
+
+    def test_cluster_that_does_not_come_up_is_a_failure(self) -> None:
+        suite = declared.Suite('functional', 'bench/guests', declared.CEPH, declared.TEST, 1)
+        self.useFixture(fixtures.EnvironmentVariable('SPECREDS_TEST_PORT', '1'))
+        self.useFixture(fixtures.EnvironmentVariable('PYTHONPATH', str(_TOP)))
+        run = tiers.Tier(self.top, self.data, declared.TEST, (), lambda line: None)
+        ended = run.chosen([search.Choice(suite)])
+        self.assertEqual(1, len(ended))
+        self.assertIn('Ceph: did not come up: failed', ended[0].wrong)
+
+
+class HelpTest(testtools.TestCase):
+    """``--help`` installs nothing."""
+
+    def test_suites_are_listed_on_a_bare_machine(self) -> None:
+        environment = {'PATH': os.environ['PATH'], 'SPECREDS_DATA': '/nowhere'}
+        ran = subprocess.run(
+            ['/usr/bin/python3', '-I', '-c', textwrap.dedent(f"""\
+                import sys
+                sys.path.insert(0, {str(_TOP)!r})
+                from testing.suites import __main__ as program
+                program.main(['test', '--help'])
+                """)], env=environment, capture_output=True, text=True, check=True)
+        self.assertIn('specreds_cinder/tests/functional\n', ran.stdout)
