@@ -12,6 +12,7 @@ import prometheus_client
 from prometheus_client import registry
 
 from specreds_nova.engine import model
+from specreds_nova.engine.detection import rejections
 
 _RECOVERY_STATES = (model.QUEUED, model.RACING, model.COMMITTED, model.MERGING)
 _HOLDS = ('begun', 'ended')
@@ -50,6 +51,9 @@ class Metrics:
         self._beats = prometheus_client.Counter(
             'specreds_heartbeats', 'Heartbeats of hosts that were heard.',
             registry=self._registry)
+        self._rejected = prometheus_client.Counter(
+            'specreds_rejected_messages', 'Messages of hosts and engines that did not count, by '
+            'reason.', ['reason'], registry=self._registry)
         self._hosts = prometheus_client.Gauge(
             'specreds_hosts', 'Hosts by their state.', ['state'], registry=self._registry)
         self._suspicions = prometheus_client.Counter(
@@ -77,12 +81,18 @@ class Metrics:
             self._ended.labels(outcome)
         for phase in _HOLDS:
             self._holds.labels(phase)
+        for reason in rejections.REASONS:
+            self._rejected.labels(reason)
         self.hosts({})
         self.active({})
 
     def heard(self, count: int = 1) -> None:
         """Count heartbeats."""
         self._beats.inc(count)
+
+    def rejected(self, reason: str, count: int) -> None:
+        """Count messages that did not count."""
+        self._rejected.labels(reason).inc(count)
 
     def hosts(self, states: Mapping[str, int]) -> None:
         """Note how many hosts there are in each state."""

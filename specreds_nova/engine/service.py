@@ -38,6 +38,7 @@ from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import listener
 from specreds_nova.engine.detection import masakari
 from specreds_nova.engine.detection import monitor as monitors
+from specreds_nova.engine.detection import rejections
 from specreds_nova.engine.detection import suspects
 from specreds_nova.engine.detection import votes
 from specreds_nova.engine.recovery import context as contexts
@@ -91,14 +92,16 @@ class Engine:
         self._metrics = counted.Metrics()
         self._watcher = events.Watcher(self._metrics)
         self._observer = events.Observer(self._metrics, notify.from_conf(conf, options.name))
+        self._rejections, echoed = rejections.Rejections(), echo.Echoed()
         self._monitor = monitors.Monitor(
             self._clock, self._watcher, detection_conf.monitor_settings(options),
-            lambda: self._listener.broker)
+            lambda: self._listener.broker, self._rejections)
         self._colleagues = colleagues.Colleagues(
             self._clock, options.echo_interval, self._monitor.trouble)
-        self._listener = listener.of(conf, options.name, self._monitor, self._colleagues.heard)
+        self._listener = listener.of(conf, options.name, self._monitor, self._colleagues.heard,
+                                     echoed.take, self._rejections)
         self._masakari = masakari.Listener(conf, options.name, self._monitor, self._clock)
-        self._echo = echo.Echo(conf, options.name, self._clock, self._monitor.due_in)
+        self._echo = echo.Echo(conf, options.name, self._clock, self._monitor.due_in, echoed)
         self._clients = connect.Clients(conf)
         self._store = stores.from_conf(conf)
         self._board = jobs.from_conf(conf)
@@ -232,6 +235,8 @@ class Engine:
             self._monitor.tick()
             self._threads.progress('detector')
             self._metrics.heard(self._monitor.counted())
+            for reason, count in self._rejections.taken().items():
+                self._metrics.rejected(reason, count)
 
     def _keep_warm(self) -> None:
         """Keep the token of this engine in the caches of other services."""

@@ -9,7 +9,8 @@ import re
 
 from specreds_nova.heartbeat import message
 
-_WORD = rb'([ !#-\[\]-~]+)'
+_WORD = rb'([ !#-\[\]-~]{1,255})'
+_HOST = rb'([ !#-\[\]-~]{1,%d})' % message.NAME
 _COUNT = rb'(0|[1-9]\d{0,17})'
 _SECONDS = rb'((?:0|[1-9]\d{0,8})\.\d{1,9})'
 
@@ -19,7 +20,7 @@ def _pattern() -> re.Pattern[bytes]:
     beat = message.Beat('HOST', 'BOOT', 1111, 22.25, 33.25, 44.25, kernel='KERNEL',
                         running='DIGEST')
     text = re.escape(message.wrap('beat', {'beat': message.encode(beat)}))
-    for value, pattern in ((b'HOST', _WORD), (b'BOOT', _WORD), (b'1111', _COUNT),
+    for value, pattern in ((b'HOST', _HOST), (b'BOOT', _WORD), (b'1111', _COUNT),
                            (b'22.25', _SECONDS), (b'33.25', _SECONDS), (b'44.25', _SECONDS),
                            (b'KERNEL', _WORD), (b'DIGEST', _WORD)):
         text = text.replace(re.escape(value), pattern)
@@ -37,7 +38,7 @@ def read(body: bytes) -> message.Beat | None:
         return None
     host, boot, number, interval, libvirt_age, storage_age, kernel, running = match.groups()
     seconds = float(interval)
-    if not 0 < seconds < message.LONGEST:
+    if not message.SHORTEST <= seconds < message.LONGEST:
         return None
     beat = _new(message.Beat)
     # The constructor of a frozen class takes half of the time of a message. What is not sent is

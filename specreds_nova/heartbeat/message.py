@@ -5,11 +5,12 @@ Method ``beat`` with the beat as a dictionary; ``echo``, by which an engine hear
 ``answer``, by which an engine names the latest beat of a host to that host alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import functools
 import hashlib
 import json
+import typing
 from typing import Any
 
 import oslo_messaging as messaging
@@ -20,8 +21,13 @@ NAMESPACE = 'specreds'
 VERSION = '1.0'
 # Names what engines answer to a host, with the host's name behind it.
 ANSWERS = 'specreds-answers.'
-# Seconds between two beats that nobody would call that any more.
-LONGEST = 3600
+# Seconds between two beats: hosts do not beat more often, nor as seldom as that.
+SHORTEST, LONGEST = 0.001, 3600
+# Limits of what a message may contain: characters of a text, texts of a list, the number of a
+# beat, and seconds, since the epoch as well.
+_TEXT, _LIST, _NUMBER, _SECONDS = 255, 20_000, 10 ** 18, 1e12
+# Bytes of a host's name: answers are routed by a key of 255 bytes.
+NAME = 255 - len(ANSWERS)
 # Seconds for which beats repeat an event: several beats may be lost.
 REPEATED = 10.0
 # Boots of hosts whose answers are kept half encoded.
@@ -31,6 +37,7 @@ _ANSWERED = 20_000
 # going down, and the guests with it.
 SERVICE = 'service'
 SYSTEM = 'system'
+_GOODBYES = ('', SERVICE, SYSTEM)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +79,34 @@ class Beat:
     broker: str = ''
 
 
+def is_text(value: object, longest: int = _TEXT) -> bool:
+    """Return whether a value is a text of limited length that can be logged and encoded."""
+    return isinstance(value, str) and len(value) <= longest and value.isprintable()
+
+
+def is_seconds(value: object) -> bool:
+    """Return whether a value is a duration or a time: a finite number that is not negative."""
+    # Comparisons with NaN are false, and those of long integers do not overflow.
+    return (isinstance(value, (int, float)) and not isinstance(value, bool)
+            and 0.0 <= value <= _SECONDS)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _NUMBER
+
+
+def _is_list(value: object) -> bool:
+    return (isinstance(value, (list, tuple)) and len(value) <= _LIST
+            and all(is_text(text) for text in value))
+
+
+# By type of a field: returns whether a received value is of that type, and within limits.
+_CHECKS: Mapping[Any, Callable[[object], bool]] = {
+    str: is_text, int: _is_number, bool: lambda value: isinstance(value, bool),
+    float: is_seconds, float | None: lambda value: value is None or is_seconds(value),
+    tuple[str, ...]: _is_list,
+    tuple[str, ...] | None: lambda value: value is None or _is_list(value)}
+_FIELD_CHECKS = {name: _CHECKS[hint] for name, hint in typing.get_type_hints(Beat).items()}
 _NO = object()
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Beat)}
 _FIELDS = frozenset(_DEFAULTS)
@@ -99,12 +134,16 @@ def decode(body: Mapping[str, Any]) -> Beat:
 
     :raises ValueError, TypeError, KeyError: it is none
     """
-    if not body.keys() <= _FIELDS:
-        body = {name: value for name, value in body.items() if name in _FIELDS}
-    beat = Beat(**body)
-    if not (isinstance(beat.host, str) and isinstance(beat.boot, str)
-            and isinstance(beat.number, int) and 0 < beat.interval < LONGEST):
-        raise ValueError(f'{beat} is no beat')
+    if not isinstance(body, Mapping):
+        raise TypeError(f'a beat is no {type(body).__name__}')
+    fields = {name: value for name, value in body.items() if name in _FIELDS}
+    wrong = [name for name, value in fields.items() if not _FIELD_CHECKS[name](value)]
+    if wrong:
+        raise ValueError(f'it is no beat: {", ".join(sorted(wrong))} is malformed')
+    beat = Beat(**fields)
+    if not (0 < len(beat.host.encode()) <= NAME and SHORTEST <= beat.interval < LONGEST
+            and beat.goodbye in _GOODBYES):
+        raise ValueError('it is no beat: host, interval or goodbye is out of range')
     if beat.ended or beat.ready or beat.domains is not None:
         domains = None if beat.domains is None else tuple(beat.domains)
         return dataclasses.replace(beat, ended=tuple(beat.ended), ready=tuple(beat.ready),
@@ -143,7 +182,10 @@ def unwrap(body: bytes) -> tuple[str, Mapping[str, Any]]:
 
     :raises ValueError, TypeError, KeyError: it is none
     """
-    call = json.loads(json.loads(body)['oslo.message'])
+    try:
+        call = json.loads(json.loads(body)['oslo.message'])
+    except RecursionError as exc:
+        raise ValueError('the message is nested too deeply') from exc
     return call['method'], call['args']
 
 

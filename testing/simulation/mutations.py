@@ -65,7 +65,7 @@ _conductor_forget = conductor.Conductor._forget
 
 
 def _kernel_ignored(self: watched.Watched, beat: message.Beat, at: float, now: float,
-                    learn: bool) -> bool:
+                    learn: bool) -> str | None:
     """Take a beat as if it named neither the kernel nor the domains that run."""
     return _take(self, dataclasses.replace(beat, kernel='', running='', domains=None), at, now,
                  learn)

@@ -95,7 +95,7 @@ class Listener(_Nothing):
     """Connects the monitor of an engine to the broker."""
 
     def __init__(self, conf: Any, engine: str, monitor: Any,
-                 colleague: Callable[[str], None]) -> None:
+                 colleague: Callable[[str], None], *_more: Any) -> None:
         super().__init__()
         self._colleague = colleague
         self._conf = conf
@@ -157,7 +157,7 @@ _FACTORIES: dict[str, Any] = {
     'jobs': types.SimpleNamespace(from_conf=lambda conf: conf.process.board),
     'masakari': types.SimpleNamespace(Listener=_Nothing),
     'listener': types.SimpleNamespace(of=Listener),
-    'echo': types.SimpleNamespace(Echo=_Nothing),
+    'echo': types.SimpleNamespace(Echo=_Nothing, Echoed=_Nothing),
     'counted': types.SimpleNamespace(Metrics=_Nothing),
     'notify': types.SimpleNamespace(from_conf=_Nothing),
     'answering': types.SimpleNamespace(of=_answers),

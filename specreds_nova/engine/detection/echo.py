@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 import math
+import threading
 from typing import Any
 
 from oslo_log import log as logging
@@ -17,18 +18,48 @@ LOG = logging.getLogger(__name__)
 _AFTER = 0.001
 
 
+# Echoes that may be on their way: those of minutes.
+_UNDER_WAY = 5000
+
+
+class Echoed:
+    """The echoes that this process has sent and not received. May be used by several threads.
+
+    Whoever can send to the broker can send an echo: only those of this process count, each once.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sent: dict[float, None] = {}
+
+    def add(self, sent: float) -> None:
+        """Note an echo that is about to be sent."""
+        with self._lock:
+            self._sent[sent] = None
+            if len(self._sent) > _UNDER_WAY:
+                del self._sent[next(iter(self._sent))]
+
+    def take(self, sent: float) -> bool:
+        """Return whether an echo is one of this process that was not received before."""
+        with self._lock:
+            return self._sent.pop(sent, self) is None
+
+
 class Echo(pulse.Pulse):
     """The thread that sends the engine's own beats.
 
     :param conf: the global configuration
     :param engine: unique name of this engine
     :param left: returns the seconds until the next late host is to be suspected; infinity for none
+    :param echoed: receives the echoes that are sent
     """
 
     def __init__(self, conf: Any, engine: str, clock: interfaces.Clock,
-                 left: Callable[[], float] = lambda: math.inf) -> None:
+                 left: Callable[[], float] = lambda: math.inf,
+                 echoed: Echoed | None = None) -> None:
         super().__init__('specreds-echo', conf.engine.echo_interval)
         self._left = left
+        self._echoed = echoed or Echoed()
         self._early = False
         self._engine = engine
         self._clock = clock
@@ -42,7 +73,9 @@ class Echo(pulse.Pulse):
 
     def beat(self) -> None:
         """Send one."""
-        error = self._sender.send('echo', engine=self._engine, sent=self._clock.now())
+        sent = self._clock.now()
+        self._echoed.add(sent)
+        error = self._sender.send('echo', engine=self._engine, sent=sent)
         if error is not None and not self._failing:
             LOG.warning('the engine cannot send to itself: %s', error)
         self._failing = error is not None

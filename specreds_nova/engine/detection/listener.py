@@ -22,6 +22,7 @@ from oslo_utils import uuidutils
 from specreds_nova import progress
 from specreds_nova.engine.detection import frames
 from specreds_nova.engine.detection import monitor as monitors
+from specreds_nova.engine.detection import rejections
 from specreds_nova.heartbeat import fast_decode
 from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import rabbit
@@ -66,34 +67,44 @@ class Ears:
 
     :param engine: the name of this engine
     :param colleague: receives the name of another engine whose echo is heard
+    :param echoed: takes the time of an echo, and returns whether this process has sent it
+    :param rejected: receives the messages that do not count
     """
 
     target = messaging.Target(namespace=message.NAMESPACE, version=message.VERSION)
 
     def __init__(self, engine: str, monitor: monitors.Monitor,
-                 colleague: Callable[[str], None] = lambda engine: None) -> None:
+                 colleague: Callable[[str], None] = lambda engine: None,
+                 echoed: Callable[[float], bool] = lambda sent: True,
+                 rejected: rejections.Rejections | None = None) -> None:
         self._engine = engine
         self._monitor = monitor
         self._colleague = colleague
-        self._complained = False
+        self._echoed = echoed
+        self._rejected = rejected or rejections.Rejections()
 
-    def beat(self, ctxt: Any, beat: Mapping[str, Any]) -> None:
+    def beat(self, ctxt: Any, beat: Any) -> None:
         """Take a host's beat."""
         del ctxt
         try:
             decoded_beat = message.decode(beat)
-        except (ValueError, TypeError, KeyError, AttributeError) as exc:
-            self.complain(exc)
+        except (ValueError, TypeError, KeyError) as exc:
+            self._reject(beat.get('host') if isinstance(beat, Mapping) else None, exc)
         else:
             self._monitor.heard(decoded_beat)
 
-    def echo(self, ctxt: Any, engine: str, sent: float) -> None:
+    def echo(self, ctxt: Any, engine: Any, sent: Any) -> None:
         """Take the echo of this engine, or of another one."""
         del ctxt
-        if engine == self._engine:
+        if not (message.is_text(engine) and message.is_seconds(sent)):
+            self._reject(engine, ValueError('it is no echo'))
+        elif engine != self._engine:
+            self._colleague(engine)
+        elif self._echoed(float(sent)):
             self._monitor.echo(float(sent))
         else:
-            self._colleague(str(engine))
+            self._rejected.note(rejections.ECHO, engine,
+                                'this process has not sent this echo, or has heard it before')
 
     def hear(self, bodies: Iterable[bytes]) -> None:
         """Take messages in oslo.messaging's envelope that were read together, in their order."""
@@ -124,15 +135,17 @@ class Ears:
             else:
                 return
         except (ValueError, TypeError, KeyError) as exc:
-            self.complain(exc)
+            self._reject(None, exc)
         else:
             self.beat(None, encoded_beat)
 
-    def complain(self, error: Exception) -> None:
-        """Log an unknown message, once, as many may follow."""
-        if not self._complained:
-            LOG.warning('something on the bus is no beat: %r', error)
-        self._complained = True
+    def _reject(self, sender: object, error: Exception) -> None:
+        """Count a malformed message.
+
+        :param sender: what the message gives as the name of its sender
+        """
+        name = sender if isinstance(sender, str) and message.is_text(sender) else 'nobody'
+        self._rejected.note(rejections.MALFORMED, name, repr(error))
 
 
 class _Rpc:
@@ -237,14 +250,14 @@ class _Rabbit:
 
 
 def of(conf: Any, engine: str, monitor: monitors.Monitor,
-       colleague: Callable[[str], None] = lambda engine: None) -> Listener:
-    """Return the listener for the configured broker.
+       colleague: Callable[[str], None] = lambda engine: None,
+       echoed: Callable[[float], bool] = lambda sent: True,
+       rejected: rejections.Rejections | None = None) -> Listener:
+    """Return the listener for the configured broker. Other parameters: :class:`Ears`.
 
     :param conf: the global configuration, the only one with all options of oslo.messaging
     :param engine: unique name of this engine
-    :param colleague: receives the name of another engine whose echo is heard
     """
-    ears = Ears(engine, monitor, colleague)
+    ears = Ears(engine, monitor, colleague, echoed, rejected)
     url = message.rabbit_url(conf)
     return _Rpc(conf, engine, ears) if url is None else _Rabbit(conf, url, ears)
-

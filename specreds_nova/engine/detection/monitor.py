@@ -23,6 +23,7 @@ from specreds_nova.engine.detection import due
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import listening
+from specreds_nova.engine.detection import rejections
 from specreds_nova.engine.detection import restless
 from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.engine.detection import watched
@@ -37,15 +38,18 @@ class Monitor:
     :param clock: the source of time
     :param watcher: receiver of changes
     :param own_broker: returns the broker node through which beats are heard; empty if unknown
+    :param rejected: receives the messages that do not count
     :raises ValueError: a weight in the settings is of an unknown kind
     """
 
     def __init__(self, clock: interfaces.Clock, watcher: watchers.Watcher,
                  settings: monitoring.Settings | None = None,
-                 own_broker: Callable[[], str] = lambda: '') -> None:
+                 own_broker: Callable[[], str] = lambda: '',
+                 rejected: rejections.Rejections | None = None) -> None:
         self._clock = clock
         self._watcher = watcher
         self._own_broker = own_broker
+        self._rejections = rejected or rejections.Rejections()
         self._settings = settings or monitoring.Settings()
         self._weighing = weighing.Weighing(self._settings)
         self._listening = listening.Listening(self._settings.link, clock.now())
@@ -82,7 +86,10 @@ class Monitor:
                 if host.beat is None:
                     self._news.append(('appeared', (beat.host, beat.kernel)))
                 before, interval = host.goodbye, host.interval
-                if not host.hear(beat, at, now, learn):
+                refusal = host.hear(beat, at, now, learn)
+                if refusal is not None:
+                    if refusal:
+                        self._reject(refusal, beat)
                     continue
                 host.sent_after = echoed
                 if beat.interval != interval:
@@ -101,8 +108,11 @@ class Monitor:
     def echo(self, sent: float) -> None:
         """Take an echo.
 
-        :param sent: when it was sent
+        :param sent: when it was sent; one that is not over yet does not count
         """
+        if not sent <= self._clock.now():
+            self._rejections.note(rejections.ECHO, 'this engine', f'an echo is dated {sent}')
+            return
         with self._lock:
             self._resume(self._listening.echo(sent))
             self._due.move(self._listening.horizon())
@@ -340,6 +350,11 @@ class Monitor:
                 silence=max(0.0, horizon - watched_host.accrual.last) if watched_host else 0.0)
 
     # Methods that hold the lock
+
+    def _reject(self, reason: str, beat: message.Beat) -> None:
+        what = (f'its beat number {beat.number} is far ahead' if reason == rejections.JUMP else
+                f'its nova-compute still beats, and another sender has its name: {beat.boot}')
+        self._rejections.note(reason, beat.host, what)
 
     def _overview(self, horizon: float, now: float) -> correlation.Overview:
         """Return all hosts as of the newest echo: thousands, for each host of a failed rack."""

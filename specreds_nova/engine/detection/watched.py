@@ -9,6 +9,7 @@ from typing import Any
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import accrual
 from specreds_nova.engine.detection import evidence
+from specreds_nova.engine.detection import senders
 from specreds_nova.heartbeat import message
 
 # Beats closer together than this share of the interval were delayed, and may be those of a host
@@ -63,15 +64,16 @@ class Watched:
     __slots__ = ('accrual', 'beat', 'boot', 'booted', 'broker', 'calm', 'crashed', 'domains',
                  'doubted', 'flaps', 'gone', 'goodbye', 'goodbye_at', 'heard', 'interval',
                  'kernel', 'leaving', 'listing_kernel', 'lost', 'name', 'notable', 'noted',
-                 'number', 'places', 'rebooted', 'reported', 'restarted', 'sent_after', 'since',
-                 'started', 'suspected', 'suspected_boot', 'suspected_kernel', 'times', 'well',
-                 'why', 'word', 'word_reason')
+                 'number', 'places', 'rebooted', 'reported', 'restarted', 'senders', 'sent_after',
+                 'since', 'started', 'suspected', 'suspected_boot', 'suspected_kernel', 'times',
+                 'well', 'why', 'word', 'word_reason')
 
     def __init__(self, name: str, settings: accrual.Settings, at: float, interval: float) -> None:
         self.name = name
         self.interval = interval
         self.accrual = accrual.Accrual(settings, at, interval)
         self.beat: message.Beat | None = None
+        self.senders = senders.Senders()
         self.boot: str | None = None
         self.number = -1
         self.heard: float | None = None
@@ -123,13 +125,25 @@ class Watched:
         self.broker = ''
         self.places: tuple[str, ...] = ()
 
-    def hear(self, beat: message.Beat, at: float, now: float, learn: bool) -> bool:
-        """Take a beat, and return False if it is an old one.
+    def hear(self, beat: message.Beat, at: float, now: float, learn: bool) -> str | None:
+        """Take a beat, and return why it does not count; None if it does.
 
         :param learn: whether the gap before this beat is meaningful
+        :returns: a reason of :mod:`.rejections`; empty for a beat that is only old
         """
+        # Without a call for a usual beat.
+        latest = self.beat
+        if latest is not None and (beat.number - self.number != 1 or beat.boot != self.boot
+                                   or beat.interval != self.interval):
+            refusal = self.senders.refusal(beat, latest, now - (self.heard or 0.0), now)
+            if refusal is not None:
+                return refusal
         if beat.boot != self.boot:
-            self._booted(beat)
+            if latest is not None and self.senders.replace(latest.boot, beat.boot):
+                # Another sender has had the host's name meanwhile.
+                self.lost, self.rebooted = frozenset(), False
+            else:
+                self._booted(beat)
             self.boot = beat.boot
             self.accrual.begin(at, beat.interval)
             self.crashed, self.times, self.reported = frozenset(), {}, {}
@@ -137,8 +151,6 @@ class Watched:
             self.started = now
             # Evidence about the previous nova-compute does not concern this one.
             self.noted.pop(evidence.NOVA, None)
-        elif beat.number <= self.number:
-            return False
         else:
             if at >= self.accrual.deadline:
                 self.calm = 0
@@ -164,7 +176,7 @@ class Watched:
         if not self.suspected:
             self.well = now
         self.doubted = False
-        return True
+        return None
 
     def _booted(self, beat: message.Beat) -> None:
         """Note the domains that a host has lost by a boot.

@@ -8,6 +8,7 @@ import testtools
 
 from specreds_nova.engine import metrics
 from specreds_nova.engine import service
+from specreds_nova.engine.detection import rejections
 
 _WATCHED = ('_threads', '_fibers', '_conductor', '_listener', '_votes', '_echo', '_answers',
             '_crashes')
@@ -22,6 +23,7 @@ class ThreadsTest(testtools.TestCase):
         self.engine._stopping = mock.Mock()
         self.engine._metrics = metrics.Metrics()
         self.engine._monitor = mock.Mock()
+        self.engine._rejections = rejections.Rejections()
         self.engine._threads = mock.Mock()
         for part in _WATCHED:
             setattr(self.engine, part, mock.Mock(**{'problems.return_value': []}))
@@ -42,8 +44,11 @@ class ThreadsTest(testtools.TestCase):
     def test_received_beats_are_counted(self) -> None:
         self.engine._stopping.is_set.side_effect = [False, False, True]
         self.engine._monitor.counted.side_effect = [5, 7]
+        self.engine._rejections.note(rejections.ECHO, 'e1', 'forged')
         self.engine._tick()
         self.assertIn('specreds_heartbeats_total 12.0', self.engine._metrics.text())
+        self.assertIn('specreds_rejected_messages_total{reason="echo"} 1.0',
+                      self.engine._metrics.text())
 
     def test_each_part_with_threads_is_watched(self) -> None:
         self.engine._stopping.is_set.return_value = False

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The encoding of heartbeats on the bus."""
 
+import dataclasses
 import json
+import math
+from typing import Any
 
 import hypothesis
 from hypothesis import strategies as st
@@ -10,11 +13,14 @@ import testtools
 from specreds_nova.heartbeat import message
 
 _ages = st.none() | st.floats(0.0, 1e6)
+_texts = st.text(st.characters(categories=('L', 'N', 'P', 'S')), max_size=50)
+_names = _texts.filter(bool)
 _beats = st.builds(
-    message.Beat, host=st.text(min_size=1), boot=st.text(min_size=1), number=st.integers(0),
+    message.Beat, host=_names, boot=_names, number=st.integers(0, 10 ** 18 - 1),
     interval=st.floats(0.01, 3599), libvirt_age=_ages, storage_age=_ages,
-    ended=st.lists(st.text()).map(tuple), leaving=st.booleans(), kernel=st.text(),
-    running=st.text(), domains=st.none() | st.lists(st.text()).map(tuple))
+    ended=st.lists(_texts).map(tuple), leaving=st.booleans(), kernel=_texts,
+    running=_texts, domains=st.none() | st.lists(_texts).map(tuple))
+_BEAT = {'host': 'cn1', 'boot': 'b', 'number': 0, 'interval': 0.2}
 
 
 class BeatsTest(testtools.TestCase):
@@ -31,6 +37,30 @@ class BeatsTest(testtools.TestCase):
     def test_beat_without_running_domains_is_decoded(self) -> None:
         beat = message.decode({'host': 'cn1', 'boot': 'b', 'number': 0, 'interval': 0.2})
         self.assertEqual(('', '', None), (beat.kernel, beat.running, beat.domains))
+
+    def test_malformed_field_makes_no_beat(self) -> None:
+        wrong: dict[str, tuple[Any, ...]] = {
+            'host': ('', 3, None, 'x' * 300, 'a\nb', '\ud800'), 'boot': (None, ['b'], 'x' * 300),
+            'number': (True, 1.5, -1, 10 ** 18, 'x', None),
+            'interval': (None, True, 0, 1e-9, -1.0, 3600, math.nan, math.inf, 10 ** 400, 'x'),
+            'libvirt_age': ('boom', -1.0, math.nan, math.inf, 10 ** 400, True),
+            'storage_age': ([1], {}), 'uptime': ('x', math.nan),
+            'ended': (None, 5, 's', [1], [None], ['x' * 300]), 'ready': ({}, [['r']]),
+            'domains': ([1, 2], 's', 7), 'leaving': (1, 'yes', None), 'kernel': (['a'], None),
+            'running': ({}, 5), 'broker': (5, None), 'goodbye': ({}, 'other', None)}
+        fields = {field.name for field in dataclasses.fields(message.Beat)}
+        self.assertEqual(set(), {*wrong} - fields)
+        for name, values in wrong.items():
+            for value in values:
+                self.assertRaises((ValueError, TypeError), message.decode, {**_BEAT, name: value})
+        bodies: tuple[Any, ...] = (None, [], 'x', 5, {}, {'host': 'cn1'})
+        for body in bodies:
+            self.assertRaises((ValueError, TypeError), message.decode, body)
+
+    def test_each_field_is_checked(self) -> None:
+        for field in dataclasses.fields(message.Beat):
+            self.assertRaises((ValueError, TypeError), message.decode,
+                              {**_BEAT, field.name: object()})
 
     def test_digest_does_not_depend_on_the_order(self) -> None:
         self.assertEqual(message.digest(['b', 'a']), message.digest(['a', 'b']))

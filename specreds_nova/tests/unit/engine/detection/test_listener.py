@@ -12,6 +12,7 @@ import time
 from typing import Any, cast
 from unittest import mock
 
+import fixtures
 from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 from oslo_messaging import conffixture
@@ -21,6 +22,7 @@ from specreds_nova.engine.detection import conf
 from specreds_nova.engine.detection import echo
 from specreds_nova.engine.detection import frames
 from specreds_nova.engine.detection import listener
+from specreds_nova.engine.detection import rejections
 from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import rabbit
 from specreds_nova.heartbeat import sender as senders
@@ -94,6 +96,30 @@ class EarsTest(testtools.TestCase):
                         _on_bus('echo', engine='e2', sent=13.5)])
         self.assertEqual([12.5], self.monitor.echoes)
 
+    def test_echo_of_another_process_with_this_name_does_not_count(self) -> None:
+        sent, rejected = echo.Echoed(), rejections.Rejections()
+        ears = listener.Ears('e1', cast(Any, self.monitor), echoed=sent.take, rejected=rejected)
+        sent.add(12.5)
+        for moment in (13.5, 12.5, 12.5):
+            ears.hear([_on_bus('echo', engine='e1', sent=moment)])
+        self.assertEqual([12.5], self.monitor.echoes)
+        self.assertEqual({rejections.ECHO: 2}, rejected.taken())
+
+    def test_malformed_message_is_counted_and_logged_once_per_sender(self) -> None:
+        rejected = rejections.Rejections()
+        ears = listener.Ears('e1', cast(Any, self.monitor), rejected=rejected)
+        log = self.useFixture(fixtures.FakeLogger())
+        for host in ('cn1', 'cn2', 'cn1'):
+            ears.hear([_on_bus('beat', beat={**message.encode(_BEAT), 'host': host,
+                                             'libvirt_age': 'boom'})])
+        self.assertEqual({rejections.MALFORMED: 3}, rejected.taken())
+        self.assertEqual({}, rejected.taken())
+        self.assertEqual(2, log.output.count('libvirt_age is malformed'))
+        for number in range(5000):
+            ears.hear([_on_bus('beat', beat={'host': f'forged{number}'})])
+        self.assertEqual({rejections.MALFORMED: 5000}, rejected.taken())
+        self.assertLess(len(log.output.splitlines()), 1100)
+
     def test_messages_keep_their_order(self) -> None:
         usual = dataclasses.replace(_BEAT, libvirt_age=0.5, storage_age=0.5, kernel='k',
                                     running='r')
@@ -127,7 +153,11 @@ class EarsTest(testtools.TestCase):
         for body in (b'', b'\xff\xfe', b'[]', b'{}', b'null', _on_bus('beat'), _on_bus('other'),
                      _on_bus('beat', beat=None), _on_bus('beat', beat=[]),
                      _on_bus('beat', beat={}), _on_bus('echo', engine='e1'),
-                     _on_bus('echo', engine='e1', sent='x'),
+                     b'[' * 100_000, b'{"oslo.message": "' + b'[' * 100_000 + b'"}',
+                     _on_bus('echo', engine='e1', sent='x'), _on_bus('echo', engine=5, sent=1.0),
+                     _on_bus('echo', engine='e1', sent=math.nan),
+                     _on_bus('echo', engine='e1', sent=10 ** 400),
+                     _on_bus('echo', engine='e1', sent=True),
                      *(_on_bus('beat', beat={**fields, **wrong}) for wrong in (
                          {'interval': 0}, {'interval': 'x'}, {'host': 3}, {'number': 'x'},
                          {'boot': None}, {'ended': 5}))):

@@ -91,10 +91,12 @@ class SilenceTest(base.CloudTestCase):
         self.run_for(0.5)
         pause = threading.Thread(target=self.monitor.pause, args=(_PATIENCE,))
         pause.start()
-        self.monitor.echo(self.clock.time + self.monitor.due_in() - 0.01)
+        due = self.clock.time + self.monitor.due_in()
+        self.clock.time = due + 0.01
+        self.monitor.echo(due - 0.01)
         pause.join(0.01)
         self.assertTrue(pause.is_alive())
-        self.monitor.echo(self.clock.time + self.monitor.due_in() + 0.01)
+        self.monitor.echo(due + 0.01)
         pause.join(_PATIENCE)
         self.assertFalse(pause.is_alive())
         self.monitor.tick()
@@ -183,9 +185,15 @@ class SilenceTest(base.CloudTestCase):
         self.assertEqual('b1', self.monitor.boot('cn2'))
         self.assertIsNone(self.monitor.boot('cn99'))
         node = self.nodes['cn2']
-        node.boot, node.number = 'b2', 0
+        self.restart(node, 'b2')
         self.monitor.heard(node.beat())
         self.assertEqual('b2', self.monitor.boot('cn2'))
+
+    def restart(self, node: base.Node, boot: str) -> None:
+        """Let nova-compute be killed, and start again after a moment."""
+        node.alive = False
+        self.run_for(0.5)
+        node.alive, node.boot, node.number = True, boot, 0
 
     def test_rebooted_host_runs_no_domain(self) -> None:
         node = self.nodes['cn2']
@@ -206,7 +214,7 @@ class SilenceTest(base.CloudTestCase):
     def test_restarted_compute_of_a_rebooted_host_may_have_started_a_domain(self) -> None:
         self.test_rebooted_host_runs_no_domain()
         node = self.nodes['cn2']
-        node.boot, node.number = 'b3', 0
+        self.restart(node, 'b3')
         node.more['running'] = ''
         self.monitor.heard(node.beat())
         self.assertIsNone(self.monitor.runs('cn2', 's3'), 'before libvirt has answered')

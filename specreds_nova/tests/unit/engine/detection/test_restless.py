@@ -106,11 +106,14 @@ class RestlessTest(testtools.TestCase):
             thorough.play(step)
             self.assertEqual(thorough.seen(), engine.seen())
 
-    def test_host_that_beats_more_often_from_now_on_is_soon_late(self) -> None:
+    def test_host_that_beats_more_often_after_a_restart_is_soon_late(self) -> None:
         engine = _Engine()
         for interval in (1.0, 1.0, 0.2):
             engine.play(('beat', 'cn1', {'interval': interval}))
             engine.play(('pass', 0.1))
+            if interval == 1.0:
+                engine.play(('beat', 'cn1', {'interval': interval, 'leaving': True}))
+                engine.play(('boot', 'cn1'))
         engine.play(('pass', 0.5))
         self.assertEqual(['cn1'], engine.witness.names('doubted'))
 
