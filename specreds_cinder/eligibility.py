@@ -14,7 +14,8 @@ from specreds_cinder import releases
 
 _STATUSES = ('available', 'in-use')
 _MIGRATED = (None, 'success', 'error', 'none', 'deleting')
-_SNAPSHOT_STATUSES = ('available', 'error', 'in-use')
+# In the last two, nothing is being done.
+_SNAPSHOT_STATUSES = ('available', 'in-use', 'error', 'error_deleting')
 
 
 def volumes(volume_ids: Sequence[str]) -> list[objects.Volume]:

@@ -53,7 +53,8 @@ class SuperVolumeManager(manager.VolumeManager):
         super().init_host_with_rpc()
         if not isinstance(self.driver, drivers.SuperRBDDriver) or not self.driver.initialized:
             return
-        self._superpositions = service.BackendSuperpositions(self.driver, self.service_topic_queue)
+        self._superpositions = service.BackendSuperpositions(
+            self.driver, self.service_topic_queue, self._parse_connection_options)
         # No other service works on this back end, unless a cluster of services shares it.
         self._add_to_threadpool(self._superpositions.look_after, cut_off=not self.cluster)
         loopingcall.FixedIntervalLoopingCall(self._superpositions.look_after).start(

@@ -17,6 +17,7 @@ import re
 import struct
 import subprocess
 import tempfile
+from typing import Any
 
 import rbd
 
@@ -69,7 +70,33 @@ def _encoded(entries: dict[str, str]) -> bytes:
     return b''.join(parts)
 
 
-_CACHE_METADATA = _encoded(CACHE)
+# Limits of the volume in Ceph, as its metadata name them: Cinder sets those of a volume type for
+# the back end.
+_LIMIT = b'conf_rbd_qos_'
+# Ceph has fewer of them; the metadata that follow may be of any kind.
+_MOST_LIMITS, _MOST_BYTES = 32, 1 << 20
+
+
+def _limits(io: Any, volume: records.Volume) -> dict[str, str]:
+    """Return the limits of requests and bytes that are set on a volume's image, by option."""
+    # By the header: an open image costs several requests more.
+    request = struct.pack(f'<I{len(_LIMIT)}sQ', len(_LIMIT), _LIMIT, _MOST_LIMITS)
+    _length, answer = io.execute(f'rbd_header.{volume.image_id}', 'rbd', 'metadata_list', request,
+                                 _MOST_BYTES)
+    return {name.decode().removeprefix('conf_'): value.decode()
+            for name, value in _decoded(answer) if name.startswith(_LIMIT)}
+
+
+def _decoded(answer: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the entries of a ``map<string, bufferlist>``, in their order."""
+    [count], at = struct.unpack_from('<I', answer), 4
+    for _ in range(count):
+        entry = []
+        for _ in range(2):
+            [length] = struct.unpack_from('<I', answer, at)
+            entry.append(answer[at + 4:at + 4 + length])
+            at += 4 + length
+        yield entry[0], entry[1]
 
 
 def name(image: str, superposition: str) -> str:
@@ -107,7 +134,8 @@ def create(cluster: ceph.Cluster, volume: records.Volume) -> None:
             cluster.ioctx(volume.data_pool, ref.namespace) as data, \
             ceph.answering(f'write overlay {ref}'), \
             trace.change('overlay.write', str(ref)):
-        io.execute(objects.header, 'rbd', 'metadata_set', _CACHE_METADATA)
+        io.execute(objects.header, 'rbd', 'metadata_set',
+                   _encoded({**CACHE, **_limits(io, volume)}))
         for offset, block in header:
             # The header lies within the first set of objects.
             unit, within = divmod(offset, CLUSTER_SIZE)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every part of a volume service's superpositions needs: the worker, views, events."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import contextlib
 import functools
 import threading
@@ -38,11 +38,16 @@ class Base:
     """The superpositions of one back end.
 
     :param host: the back end's ``host@backend``, or its cluster's name
+    :param complete: takes a context, a volume and the driver's connection to it, and returns the
+        connection with what Cinder adds for an attachment: limits, access mode and the like
     """
 
-    def __init__(self, driver: drivers.SuperRBDDriver, host: str) -> None:
+    def __init__(self, driver: drivers.SuperRBDDriver, host: str,
+                 complete: Callable[[Any, objects.Volume, dict[str, Any]], dict[str, Any]]
+                 ) -> None:
         self._driver = driver
         self._host = host
+        self._complete = complete
         self._peers = rpcapi.SuperAPI()
         self._merging: set[str] = set()
         self._deciding: set[str] = set()

@@ -75,8 +75,8 @@ class BackendSuperpositions(housekeeping.Housekeeping, disk_fence.DiskFence):
             raise base.conflict(shown, 'its second version can be opened only while it is '
                                        'superposed')
         volumes = eligibility.volumes(builtins.list(shown['labels']['volumes'].values()))
-        return [{'volume_id': volume.id,
-                 **self._driver.child_connection(volume, connector, shown)}
+        return [{'volume_id': volume.id, **self._complete(
+                    ctxt, volume, self._driver.child_connection(volume, connector, shown))}
                 for volume in volumes] + self._disk_connections(ctxt, connector, shown)
 
     def _disk_connections(self, ctxt: Any, connector: Mapping[str, Any],

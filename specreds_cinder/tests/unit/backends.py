@@ -217,7 +217,8 @@ class Backends(fixtures.Fixture):
         # All in one Ceph cluster, each with a pool of its own.
         self.drivers = {host: mock.Mock(worker=worker, location=('fsid', host))
                         for host, worker in self.workers.items()}
-        self.services = {host: service.BackendSuperpositions(driver, host)
+        self.services = {host: service.BackendSuperpositions(
+            driver, host, lambda _ctxt, _volume, info: info)
                          for host, driver in self.drivers.items()}
         for each in self.services.values():
             each._notices = mock.Mock(run=lambda send: send())

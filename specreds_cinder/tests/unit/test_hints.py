@@ -244,7 +244,7 @@ class RestTest(DatabaseTestCase):
         objects.Snapshot.get_by_id(self.admin, snapshot).destroy()
         self.check(volume_id)
 
-    @ddt.data('available', 'error')
+    @ddt.data('available', 'error', 'error_deleting')
     def test_finished_snapshot_is_accepted(self, status: str) -> None:
         volume_id = self.make()
         self.snapshot(volume_id, status)

@@ -12,11 +12,13 @@ from unittest import mock
 
 import ddt
 import fixtures
+import rbd
 import testtools
 
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
+from specreds_cinder.tests.unit import fakes
 
 GIB = 1 << 30
 _DISK = 64 << 20
@@ -165,10 +167,34 @@ class NameTest(testtools.TestCase):
                          overlay.name(image, superposition))
 
 
-class CacheMetadataTest(testtools.TestCase):
+class MetadataTest(testtools.TestCase):
+    """The options that an overlay's image sets for its clients."""
 
-    def test_metadata_is_encoded_as_a_map_of_ceph(self) -> None:
-        data = overlay._CACHE_METADATA
+    def metadata(self, **base: str) -> dict[str, str]:
+        """Return the metadata of a new overlay.
+
+        :param base: those of the image of the volume
+        """
+        cluster = mock.MagicMock()
+        io = cluster.ioctx.return_value.__enter__.return_value
+        encoded = b''.join([struct.pack('<I', len(base)), *(
+            struct.pack(f'<I{len(text)}s', len(text), text.encode())
+            for pair in sorted(base.items()) for text in pair)])
+        requests = {}
+
+        def execute(header: str, _class: str, method: str, data: bytes, *_length: int
+                    ) -> tuple[int, bytes]:
+            requests[header, method] = data
+            return (len(encoded), encoded) if method == 'metadata_list' else (0, b'')
+        io.execute.side_effect = execute
+        with mock.patch.object(rbd, 'RBD'), mock.patch.object(rbd, 'Image') as image:
+            opened = image.return_value.__enter__.return_value
+            opened.id.return_value = '2b'
+            opened.block_name_prefix.return_value = 'rbd_data.2b'
+            overlay.create(cluster, fakes.volume())
+        self.assertEqual({('rbd_header.1a', 'metadata_list'), ('rbd_header.2b', 'metadata_set')},
+                         requests.keys())
+        data = requests['rbd_header.2b', 'metadata_set']
         count, = struct.unpack_from('<I', data)
         texts, place = [], 4
         while place < len(data):
@@ -177,5 +203,15 @@ class CacheMetadataTest(testtools.TestCase):
             place += 4 + length
         self.assertEqual(count * 2, len(texts))
         self.assertEqual(sorted(texts[::2]), texts[::2])
+        return dict(zip(texts[::2], texts[1::2], strict=True))
+
+    def test_overlay_is_cached(self) -> None:
         self.assertEqual({f'conf_{key}': value for key, value in overlay.CACHE.items()},
-                         dict(zip(texts[::2], texts[1::2], strict=True)))
+                         self.metadata())
+
+    def test_overlay_has_the_limits_of_its_volume(self) -> None:
+        limits = {'conf_rbd_qos_iops_limit': '400', 'conf_rbd_qos_bps_burst': '5000000'}
+        metadata = self.metadata(**limits, conf_rbd_readahead_max_bytes='0', zone='3')
+        self.assertLessEqual(limits.items(), metadata.items())
+        self.assertNotIn('conf_rbd_readahead_max_bytes', metadata)
+        self.assertNotIn('zone', metadata)
