@@ -127,9 +127,10 @@ def _honour_flushes(domain: qmp.Domain, disks: list[disk_nodes.Disk]) -> None:
     _reopen(domain, options)
     # A reopen flushes each node before it changes the node. The first flush is therefore still
     # ignored, after which QEMU takes the node for clean until something is written to it. The
-    # header, written again unchanged, makes the flush of the second reopen a real one.
+    # header, written again unchanged, makes the flush of the second reopen a real one. Nothing was
+    # written to a disk that is read-only.
     for disk in disks:
-        if disk.chained:
+        if disk.chained and not disk.read_only:
             top = disk.layers[0].format_node
             qmp.run(domain, 'change-backing-file', device=top, image_node_name=top,
                     backing_file='')

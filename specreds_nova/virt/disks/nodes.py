@@ -48,6 +48,7 @@ class Disk:
     :param serial: the volume's id
     :param discard: libvirt's setting for the guest's discards, None if there is none
     :param layers: the images, the topmost first
+    :param read_only: the guest cannot write to it
     :param job: libvirt's type of the job that copies from the disk; None if there is no job
     :param ready: the job has copied everything once, and mirrors every write
     """
@@ -56,6 +57,7 @@ class Disk:
     serial: str
     discard: str | None
     layers: tuple[ChainLayer, ...]
+    read_only: bool
     job: str | None
     ready: bool
 
@@ -89,15 +91,18 @@ def parse(xml: str) -> Iterator[Disk]:
         source = disk.find('source')
         if source is None or source.get('protocol') != 'rbd':
             continue
-        if disk.get('device') == 'cdrom':
-            # A config drive: its guest writes nothing, and QEMU has it open read-only.
-            continue
         driver, mirror = disk.find('driver'), disk.find('mirror')
         layers = [ChainLayer(source.get('name'), int(source.get('index', 0)), driver.get('type'))]
         layers += _backing(disk)
+        is_cdrom = disk.get('device') == 'cdrom'
+        if is_cdrom and len(layers) == 1:
+            # A config drive, or a volume without an overlay: the guest writes nothing, and QEMU
+            # has it open read-only.
+            continue
         yield Disk(
             target=disk.find('target').get('dev'), serial=disk.findtext('serial', ''),
             discard=driver.get('discard'), layers=tuple(layers),
+            read_only=is_cdrom or disk.find('readonly') is not None,
             job=None if mirror is None else mirror.get('job', 'copy'),
             ready=mirror is not None and mirror.get('ready') == 'yes')
 

@@ -39,6 +39,26 @@ class HardenTest(DurableTestCase):
                           'blockdev-reopen'], self.commands)
         self.assertEqual([], durable.ignoring_flushes(self.domain))
 
+    def test_header_of_a_read_only_disk_is_not_written(self) -> None:
+        self.domain.disks[1].read_only = True
+        for device in ('disk', 'cdrom'):
+            self.domain.disks[1].device = device
+            self.domain.durable.clear()
+            del self.domain.requests[:]
+            self.assertEqual(NODES, durable.harden(self.domain).nodes)
+            self.assertEqual(['blockdev-reopen', 'change-backing-file', 'blockdev-reopen'],
+                             self.commands)
+            options = {node['node-name']: node for _command, arguments in self.domain.requests
+                       for node in arguments.get('options', ())}
+            self.assertEqual([False, True], [options[f'libvirt-{index}-format']['read-only']
+                                             for index in (3, 1)])
+
+    def test_cdrom_without_an_overlay_is_not_touched(self) -> None:
+        for disk in self.domain.disks:
+            disk.overlay, disk.device, disk.read_only = None, 'cdrom', True
+        self.assertEqual((), durable.harden(self.domain).nodes)
+        self.assertEqual([], self.commands)
+
     def test_harden_may_be_repeated(self) -> None:
         durable.harden(self.domain)
         del self.domain.requests[:]

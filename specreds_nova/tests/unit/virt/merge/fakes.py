@@ -26,6 +26,8 @@ class Failure(libvirt.libvirtError):
 class Disk:
     """One disk: an overlay over a volume, until it is switched over.
 
+    :ivar device: disk or cdrom
+    :ivar read_only: the guest cannot write to it
     :ivar lower: indexes and names of overlays of earlier superpositions, the topmost first
     :ivar job: the copy, as QEMU's bytes done and to do
     :ivar unseen: bytes that the guest has written, and the job has not come to yet
@@ -34,6 +36,8 @@ class Disk:
     def __init__(self, target: str, volume: str, indexes: tuple[int, int]) -> None:
         self.target = target
         self.volume = volume
+        self.device = 'disk'
+        self.read_only = False
         self.overlay: str | None = f'{volume}.super'
         self.top, self.base = indexes
         self.lower: list[tuple[int, str]] = []
@@ -56,11 +60,13 @@ class Disk:
         name, index, kind = self.volume, self.base, 'raw'
         if self.overlay is not None:
             name, index, kind = self.overlay, self.top, 'qcow2'
-        return f"""<disk type='network' device='disk'>
+        read_only = '<readonly/>' if self.read_only else ''
+        return f"""<disk type='network' device='{self.device}'>
             <driver name='qemu' type='{kind}' cache='unsafe' discard='unmap'/>
             <source protocol='rbd' name='volumes/{name}' index='{index}'/>
             {below if self.overlay else '<backingStore/>'}{mirror}
-            <target dev='{self.target}' bus='virtio'/><serial>id-{self.volume}</serial></disk>"""
+            <target dev='{self.target}' bus='virtio'/>{read_only}
+            <serial>id-{self.volume}</serial></disk>"""
 
     def nodes(self) -> list[dict[str, Any]]:
         """Return the disk's nodes in QEMU."""
@@ -75,7 +81,7 @@ class Disk:
             cache = {'direct': False, 'no-flush': True, 'writeback': True}
             nodes += [
                 {'node-name': f'libvirt-{index}-format', 'drv': kind,
-                 'ro': self.overlay is not None and index != self.top,
+                 'ro': self.read_only or (self.overlay is not None and index != self.top),
                  'file': f'json:{json.dumps({"driver": kind, "file": place})}', 'cache': cache},
                 {'node-name': f'libvirt-{index}-storage', 'drv': 'rbd', 'ro': False,
                  'file': f'json:{json.dumps(place)}', 'cache': dict(cache)}]

@@ -32,6 +32,18 @@ class WholeTest(base.MergingTestCase):
         self.assertEqual(base.ALL, self.domain.log)
         self.assert_merged()
 
+    def test_read_only_disk_is_merged(self) -> None:
+        self.domain.disks[1].read_only = True
+        self.merge()
+        self.assertEqual(base.ALL, self.domain.log)
+        self.assert_merged()
+
+    def test_cdrom_is_merged(self) -> None:
+        self.domain.disks[1].device, self.domain.disks[1].read_only = 'cdrom', True
+        self.merge()
+        self.assertEqual(base.ALL, self.domain.log)
+        self.assert_merged()
+
     def test_merge_may_be_repeated(self) -> None:
         self.merge()
         del self.domain.log[:]
