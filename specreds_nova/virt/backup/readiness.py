@@ -2,6 +2,7 @@
 """Which backups of this host are ready: their own signs, watched for as their owners ask."""
 
 from collections.abc import Callable
+import dataclasses
 import threading
 from typing import Any
 
@@ -11,6 +12,7 @@ from specreds_nova.virt import ready
 from specreds_nova.virt.backup import domain as backup_domain
 from specreds_nova.virt.backup import host as backup_host
 from specreds_nova.virt.backup import journal as journals
+from specreds_nova.virt.ready import conditions
 
 LOG = logging.getLogger(__name__)
 
@@ -69,6 +71,11 @@ class Watches:
             if instance is None or guest is None:
                 return
             condition = condition_of(instance)
+            if (condition.kind is conditions.Kind.TCP
+                    and self._box.namespace(record.backup_id) is None):
+                condition = dataclasses.replace(
+                    ready.default(instance, refused='the backup has no port'),
+                    timeout=condition.timeout, owned=condition.owned)
             if condition.owned:
                 record.ready_timeout = condition.timeout
             watch = ready.watch(condition, guest, self._box, record.backup_id,

@@ -63,10 +63,8 @@ class Bindings(base.Bindings):
         ports = _client(context).list_ports(device_id=instance_uuid)['ports']
         return {port['id']: port for port in ports}
 
-    def refusal(self, port: Mapping[str, Any] | None) -> str | None:
+    def refusal(self, port: Mapping[str, Any]) -> str | None:
         """Return why a port of the server cannot have a second binding here, or None."""
-        if port is None:
-            return 'the network service does not know one of its ports'
         if port.get('trunk_details'):
             return f'port {port["id"]} is the parent of a trunk'
         if port.get('resource_request'):
@@ -78,11 +76,13 @@ class Bindings(base.Bindings):
                  wanted: Iterable[str]) -> list[str]:
         """Return why ports of the server cannot be in a box here.
 
+        A backup is started without those that are not the server's any more.
+
         :param ports: the server's ports by id, from :meth:`ports`
         """
         client = _client(context)
-        reasons = (self.refusal(ports.get(port)) or _limit(client, ports[port])
-                   for port in wanted)
+        reasons = (self.refusal(ports[port]) or _limit(client, ports[port])
+                   for port in wanted if port in ports)
         return [reason for reason in reasons if reason]
 
     def bind(self, context: Any, ports: Iterable[Mapping[str, Any]]) -> dict[str, base.Binding]:
@@ -154,8 +154,10 @@ class Bindings(base.Bindings):
                 client.activate_port_binding(port, self._host)
             except client_exceptions.NeutronClientException as exc:
                 if exc.status_code == _NOT_FOUND:
-                    # The binding was removed; ordinary evacuation moves a port in this way.
-                    client.update_port(port, {'port': {constants.BINDING_HOST_ID: self._host}})
+                    # The binding was removed; ordinary evacuation moves a port in this way. A
+                    # port that was deleted is not missed.
+                    _ignore_missing(client.update_port, port,
+                                    {'port': {constants.BINDING_HOST_ID: self._host}})
                 elif exc.status_code != _CONFLICT:
                     raise errors.BoxFailed(port=port, reason=(
                         f'its binding on {self._host} could not be activated: {exc}')) from exc
@@ -341,7 +343,7 @@ def _notify(client: Any, port_id: str) -> None:
     _update(client, port_id, same)
 
 
-def _ignore_missing(call: Any, *args: str) -> None:
+def _ignore_missing(call: Any, *args: Any) -> None:
     try:
         call(*args)
     except client_exceptions.NeutronClientException as exc:

@@ -79,24 +79,32 @@ class Box:
         Port bindings, DHCP and metadata are set up in the background; :meth:`attached` waits for
         them.
 
-        :returns: the server's network as it is inside the box
+        :returns: the server's network as it is inside the box, without ports that Nova still
+            knows, and the network service does not
         :raises errors.BoxRefused: this host cannot make a box for the server
         :raises errors.BoxFailed: the box could not be made; :meth:`remove` its parts
         """
-        vifs = [copy.deepcopy(vif) for vif in instance.get_network_info()]
+        vifs = {vif['id']: copy.deepcopy(vif) for vif in instance.get_network_info()}
         self._admission.check(instance)
         plans = [box_plan.from_vif(vif, instance.uuid, backup_id, ipv6_served=self._ipv6_served)
-                 for vif in vifs]
+                 for vif in vifs.values()]
+        looking = self._admission.begin(context, instance, backup_id, plans)
         for plan in plans:
             self._plans.save(plan)
             self._mechanism.seal(plan)
-        looking = self._admission.begin(context, instance, backup_id, plans)
+        for plan in self._admission.gone(looking, plans):
+            LOG.warning('port %s was deleted or detached: backup %s begins without it', plan.port,
+                        backup_id, instance=instance)
+            self._remove_local(plan.port)
+            self._plans.forget(plan.port)
+            plans.remove(plan)
+            del vifs[plan.port]
         self._background.start(backup_id, self._bind_ports, context, instance, plans, looking)
-        for vif, plan in zip(vifs, plans, strict=True):
+        for vif, plan in zip(vifs.values(), plans, strict=True):
             self._background.start(backup_id, self._services.start, context,
                                    vif['network']['id'], plan, instance)
             box_plan.plug_into_box(vif, plan)
-        return network_model.NetworkInfo(vifs)
+        return network_model.NetworkInfo(vifs.values())
 
     def admitted(self, backup_id: str) -> None:
         """Wait until the network service has shown the ports, before the guest is started.
@@ -124,7 +132,8 @@ class Box:
         :raises errors.BoxFailed: a step failed; open the box again
         """
         plans = self._plans.of(backup_id)
-        if not plans and instance is not None and instance.get_network_info():
+        if (not plans and instance is not None and instance.get_network_info()
+                and self._bindings.ports(context, instance.uuid)):
             raise errors.BoxNotFound(backup_id=backup_id)
         begun = time.monotonic()
         ports = [plan.port for plan in plans]

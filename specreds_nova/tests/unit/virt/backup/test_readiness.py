@@ -25,7 +25,8 @@ class WatchesTest(testtools.TestCase):
         self._patch('specreds_nova.virt.backup.host.find_instance')
         self._patch('specreds_nova.virt.backup.host.admin_context')
         self.record = journals.Record('recovery-1', 'server-1', 'superposition-1', 'node2')
-        self.watches = readiness.Watches(mock.Mock(), mock.Mock())
+        self.box = mock.Mock()
+        self.watches = readiness.Watches(mock.Mock(), self.box)
 
     def _patch(self, name: str) -> Any:
         return self.useFixture(fixtures.MockPatch(name)).mock
@@ -45,6 +46,17 @@ class WatchesTest(testtools.TestCase):
         self.condition = conditions.Condition(conditions.Kind.TCP, '80', 9.0, owned=True)
         self.watches.begin(self.record)
         self.assertEqual(9.0, self.record.ready_timeout)
+
+    def test_backup_without_a_port_is_not_probed_by_its_network(self) -> None:
+        specreds_conf.register(cfg.CONF)
+        self.box.namespace.return_value = None
+        self.condition = conditions.Condition(conditions.Kind.TCP, '80', 9.0, owned=True)
+        instance = mock.Mock(system_metadata={})
+        with mock.patch('specreds_nova.virt.backup.host.find_instance', return_value=instance):
+            self.watches.begin(self.record)
+        condition = self.watch.call_args.args[0]
+        self.assertEqual((conditions.Kind.BOOT, 9.0, 9.0),
+                         (condition.kind, condition.timeout, self.record.ready_timeout))
 
     def test_marker_is_expected_and_learned(self) -> None:
         self.record.expected_marker = 'web server is up'

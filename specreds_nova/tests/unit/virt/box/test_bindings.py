@@ -176,11 +176,20 @@ class TestBindings(testtools.TestCase):
 
     def test_unsuitable_port_is_refused(self) -> None:
         self.assertIsNone(self.bindings.refusal(self.neutron.port))
-        self.assertIn('not know', str(self.bindings.refusal(None)))
         self.assertIn('trunk', str(self.bindings.refusal({
             **self.neutron.port, 'trunk_details': {'trunk_id': 'x'}})))
         self.assertIn('guaranteed', str(self.bindings.refusal({
             **self.neutron.port, 'resource_request': {'request_groups': []}})))
+
+    def test_port_that_is_not_the_servers_any_more_is_no_reason(self) -> None:
+        self.assertEqual([], self.bindings.refusals(self.context, {}, [fakes.PORT]))
+
+    def test_deleted_port_is_not_missed_when_the_ports_are_moved(self) -> None:
+        def delete() -> None:
+            raise client_exceptions.PortNotFoundClient()
+        self.neutron.before_update = [delete]
+        self.bindings.activate(self.context, [fakes.PORT])
+        self.assertEqual([], self.neutron.updates)
 
     def assert_moved_unchanged(self, **values: Any) -> None:
         """Assert that a port with some values is moved here, and keeps the values."""
@@ -214,10 +223,6 @@ class TestBindings(testtools.TestCase):
             [reason] = refusals(**{key: 'q'})
             self.assertIn('limit of bandwidth (QoS policy q)', reason)
         self.assertEqual([], refusals(qos_policy_id='deleted'))
-
-    def test_unknown_port_is_refused(self) -> None:
-        [reason] = self.bindings.refusals(self.context, {}, [fakes.PORT])
-        self.assertIn('not know', reason)
 
     def test_binding_of_a_lost_backup_elsewhere_is_removed(self) -> None:
         self.neutron.port['binding:profile'] = {'owner': 'x', 'migrating_to': 'node3'}

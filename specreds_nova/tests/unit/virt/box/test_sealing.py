@@ -5,6 +5,7 @@ import threading
 from unittest import mock
 
 import fixtures
+from nova.network import model as network_model
 
 from specreds_nova.tests.unit.virt.box import fakes
 from specreds_nova.tests.unit.virt.box import sealing_base
@@ -52,6 +53,37 @@ class TestSeal(sealing_base.SealingTestCase):
         [through] = self.box.through(self.instance.get_network_info())
         self.assertEqual(plans.foreign_id(fakes.PORT), through['ovs_interfaceid'])
         self.assertNotEqual(fakes.PORT, plans.foreign_id(fakes.PORT))
+
+
+class TestGone(sealing_base.SealingTestCase):
+    """A port that Nova still knows, and the network service does not."""
+
+    other = 'eeeeeeee-1111-4111-8111-111111111111'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.instance.get_network_info.return_value = network_model.NetworkInfo(
+            [fakes.vif(id=self.other, devname='tapeeeeeeee-11'), fakes.vif()])
+
+    def test_backup_has_the_ports_that_are_left(self) -> None:
+        [vif] = self.sealed()
+        self.assertEqual(fakes.PORT, vif['id'])
+        self.assertEqual([fakes.PORT], list(self.mechanism.boxes))
+        [bound] = self.bindings.bind.call_args.args[1]
+        self.assertEqual(fakes.PORT, bound['id'])
+        self.privileged['start_services'].assert_called_once()
+        self.box.admitted(fakes.BACKUP_ID)
+        self.opened()
+        self.bindings.activate.assert_called_once_with(mock.sentinel.context, [fakes.PORT])
+
+    def test_backup_without_a_port_is_opened(self) -> None:
+        self.bindings.ports.return_value = {}
+        self.bindings.bind.return_value = {}
+        self.assertEqual([], list(self.sealed()))
+        self.assertEqual({}, self.mechanism.boxes)
+        self.assertIsNone(self.box.namespace(fakes.BACKUP_ID))
+        self.box.open(mock.sentinel.context, self.instance, fakes.BACKUP_ID)
+        self.assertEqual([], self.mechanism.done)
 
 
 class TestOpen(sealing_base.SealingTestCase):
