@@ -56,6 +56,9 @@ class Metrics:
             'reason.', ['reason'], registry=self._registry)
         self._hosts = prometheus_client.Gauge(
             'specreds_hosts', 'Hosts by their state.', ['state'], registry=self._registry)
+        self._sentinels = prometheus_client.Gauge(
+            'specreds_sentinels', 'Hosts by the state of their sentinels, as the hosts report it.',
+            ['state'], registry=self._registry)
         self._suspicions = prometheus_client.Counter(
             'specreds_suspicions', 'Suspicions of hosts.', registry=self._registry)
         self._false = prometheus_client.Counter(
@@ -84,6 +87,7 @@ class Metrics:
         for reason in rejections.REASONS:
             self._rejected.labels(reason)
         self.hosts({})
+        self.sentinels({})
         self.active({})
 
     def heard(self, count: int = 1) -> None:
@@ -98,6 +102,12 @@ class Metrics:
         """Note how many hosts there are in each state."""
         for state in model.HOST_STATES:
             self._hosts.labels(state).set(states.get(state, 0))
+
+    def sentinels(self, states: Mapping[str | None, int]) -> None:
+        """Note how many hosts have a sentinel in each state; None for unknown."""
+        for state in model.SENTINEL_STATES:
+            self._sentinels.labels(state).set(states.get(state, 0))
+        self._sentinels.labels('unknown').set(states.get(None, 0))
 
     def suspected(self) -> None:
         """Count a suspicion."""

@@ -20,6 +20,15 @@ _DELETING = 'deleting'
 
 HOST_STATES = (TRUSTED, HELD, SUSPECTED, FENCED)
 
+# States of the sentinel of a host, by the host's report.
+LIVE = 'live'
+# It has not looked at the servers lately: none is ended or hidden.
+SILENT = 'silent'
+# It has never heard an engine: none is hidden.
+UNLEASED = 'unleased'
+
+SENTINEL_STATES = (LIVE, SILENT, UNLEASED)
+
 # The words that an operator may say of a host.
 SUSPECT = 'suspect'
 CLEAR = 'clear'
@@ -67,6 +76,7 @@ class Host:
     :ivar held: the reasons that hold the recoveries of a host back that seems to have failed
     :ivar kernel: the latest boot of the host up to which all servers are known that boots have
         ended; None if the host was never heard
+    :ivar sentinel: the state of its sentinel; None until the host has reported that
     """
 
     name: str
@@ -82,6 +92,7 @@ class Host:
     maintenance: str | None = None
     held: tuple[str, ...] = ()
     kernel: str | None = None
+    sentinel: str | None = None
 
     @property
     def notable(self) -> bool:

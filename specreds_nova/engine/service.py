@@ -39,6 +39,7 @@ from specreds_nova.engine.detection import listener
 from specreds_nova.engine.detection import masakari
 from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.engine.detection import rejections
+from specreds_nova.engine.detection import sentinels
 from specreds_nova.engine.detection import suspects
 from specreds_nova.engine.detection import votes
 from specreds_nova.engine.recovery import context as contexts
@@ -105,6 +106,7 @@ class Engine:
         self._clients = connect.Clients(conf)
         self._store = stores.from_conf(conf)
         self._board = jobs.from_conf(conf)
+        self._sentinels = sentinels.Sentinels(self._monitor.sentinels, self._store)
         self._votes = votes.Votes(options.name, self._monitor, self._store, self._clock)
         context = contexts.in_fibers(
             self._fibers, self._clock, self._clients, self._store, options,
@@ -149,6 +151,7 @@ class Engine:
         self._clients.warm_up()
         hosts = self._store.hosts()
         self._monitor.expect(host.name for host in hosts)
+        self._sentinels.know(hosts)
         for host in hosts:
             if host.goodbye is not None:
                 self._monitor.left(host.name, host.goodbye, host.goodbye_at or 0.0)
@@ -270,6 +273,7 @@ class Engine:
         while not self._stopping.wait(self._options.janitor_interval):
             self._threads.progress('janitor')
             self._janitor.look()
+            self._sentinels.look()
             self._count()
             if self._clock.now() - last_query >= timing.ASK_NOVA:
                 last_query = self._clock.now()
@@ -312,9 +316,11 @@ class Engine:
             count = self._store.host_count()
             hosts = [host.shown for host in self._store.notable_hosts()]
             active = self._store.active_states()
+            known_sentinels = self._store.sentinels()
         except exception.EngineError:
             return
         hosts += [model.TRUSTED] * (count - len(hosts))
         self._metrics.hosts({state: hosts.count(state) for state in set(hosts)})
+        self._metrics.sentinels(known_sentinels)
         self._metrics.active(active)
         self._metrics.backups(active.get(model.RACING, 0))

@@ -39,6 +39,10 @@ SERVICE = 'service'
 SYSTEM = 'system'
 _GOODBYES = ('', SERVICE, SYSTEM)
 
+# Whether the sentinel of a host has ever heard an engine: only then does it hide servers.
+LEASED = 'leased'
+UNLEASED = 'unleased'
+
 
 @dataclasses.dataclass(frozen=True)
 class Beat:
@@ -60,6 +64,10 @@ class Beat:
     :ivar uptime: seconds since the boot of the host, in a beat now and then; None in the others
     :ivar broker: address of the broker node that the host is connected to, in the same beats;
         empty if unknown
+    :ivar lease: ``LEASED`` or ``UNLEASED``, in the same beats; empty from a host that does not say
+        it
+    :ivar sentinel_age: seconds since the host's sentinel has looked at the servers, in the same
+        beats; None if it has not looked since the boot
     """
 
     host: str
@@ -77,6 +85,8 @@ class Beat:
     goodbye: str = ''
     uptime: float | None = None
     broker: str = ''
+    lease: str = ''
+    sentinel_age: float | None = None
 
 
 def is_text(value: object, longest: int = _TEXT) -> bool:

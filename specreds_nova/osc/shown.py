@@ -14,7 +14,7 @@ _RECOVERY = ('id', 'server_id', 'server_name', 'project_id', 'state', 'outcome',
              'abort_requested', 'merged_bytes', 'engine', 'epoch', 'suspected_at', 'created_at',
              'updated_at', 'ended_at', 'steps')
 _HOST = ('name', 'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'goodbye',
-         'goodbye_at', 'maintenance', 'maintenance_reason', 'held',
+         'goodbye_at', 'maintenance', 'maintenance_reason', 'held', 'sentinel',
          'recoveries')
 _PROTECTION = ('server_id', 'project_id', 'protected', 'recovery', 'reasons', 'volumes',
                'host', 'destinations')
@@ -45,6 +45,7 @@ HOSTS = {
     'word': "Operator's Word",
     'flaps': 'Flaps',
     'maintenance': 'Maintenance',
+    'sentinel': 'Sentinel',
 }
 
 

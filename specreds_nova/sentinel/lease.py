@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lease on the network: a host that hears nobody hides its servers from tenants.
+"""The lease on the network: a host that hears nobody any more hides its servers from tenants.
 
 A host that has lost its control and storage networks may still have that of the tenants. Then a
 backup is promoted elsewhere, and the fenced server answers under the same address, out of its
 memory, for as long as its sentinel cannot read the record. So a sentinel that has heard neither
 Ceph nor an engine for the length of the lease sets the taps of its servers down. Their disks hang
 anyway. Engines open no backup before that time is over (``engine/recovery/steps/unseen.py``).
+
+A sentinel that has never heard an engine hides nothing, as there may be none: an outage of Ceph
+would take living servers off the network that nobody moves. That it has heard one is written down
+for good. Heartbeats tell it to engines, which promote no server of a host without a lease
+(``engine/detection/gates.py``).
 
 The taps of a server are set up again once the sentinel has read its records, in a look that began
 after they were set down: a server that was overtaken ends instead. An answer by an engine is not
@@ -45,7 +50,9 @@ class Lease:
     """Sets taps down and up.
 
     :param length_s: of the lease; 0 for none: then taps that were left down are set up
-    :param path: file with the taps that are down, which outlives the sentinel
+    :param path: file with the taps that are down, and with whether an engine was ever heard; it
+        outlives the sentinel
+    :ivar leased: an engine was ever heard: before that there is no lease
     """
 
     def __init__(self, length_s: float, path: pathlib.Path, links: all_links.Links) -> None:
@@ -57,8 +64,9 @@ class Lease:
         self._engine: float | None = None
         self._boot = pathlib.Path('/proc/sys/kernel/random/boot_id').read_text().strip()
         # The index of each tap that is down, and since when.
+        self.leased, taps = self._load()
         self._down: dict[str, tuple[int, float]] = {
-            tap: (index, self._began) for tap, index in self._load().items()}
+            tap: (index, self._began) for tap, index in taps.items()}
         if self._down:
             LOG.warning('the network of %s is down since before the start of this sentinel',
                         ', '.join(sorted(self._down)))
@@ -71,12 +79,16 @@ class Lease:
     def renewed(self, at: float) -> None:
         """Take a renewal by an engine."""
         self._engine = max(at, self._engine or 0.0)
+        if not self.leased:
+            # Engines count on the lease as soon as they know of it.
+            self._save(leased=True)
+            self.leased = True
 
     def look(self, guests: Iterable[Guest]) -> None:
         """Hide guests whose lease is over, and show those whose records were read since."""
         now = renewals.now()
         for guest in guests:
-            if self._length and now - self._heard(guest) >= self._length:
+            if self._length and self.leased and now - self._heard(guest) >= self._length:
                 self._hide(guest, now)
             elif self._down:
                 self._show([tap for tap in guest.taps if tap in self._down
@@ -127,19 +139,23 @@ class Lease:
         if gone:
             self._save()
 
-    def _load(self) -> dict[str, int]:
+    def _load(self) -> tuple[bool, dict[str, int]]:
         try:
             contents = json.loads(self._path.read_text())
             # After a boot of the host there are other taps.
-            return dict(contents['taps']) if contents['boot'] == self._boot else {}
+            taps = dict(contents['taps']) if contents['boot'] == self._boot else {}
+            # Without the entry, an older sentinel has written the file.
+            return bool(contents.get('leased', True)), taps
         except FileNotFoundError:
-            return {}
+            return False, {}
         except (OSError, ValueError, KeyError, TypeError) as exc:
+            # It was written when an engine was heard, and engines may count on that.
             LOG.error('%s cannot be read (%s): taps that were set down stay down', self._path, exc)
-            return {}
+            return True, {}
 
-    def _save(self) -> None:
+    def _save(self, *, leased: bool = False) -> None:
         new = self._path.with_suffix('.new')
-        new.write_text(json.dumps({'boot': self._boot, 'taps': {
-            tap: index for tap, (index, _) in self._down.items()}}) + '\n')
+        new.write_text(json.dumps({
+            'boot': self._boot, 'leased': leased or self.leased,
+            'taps': {tap: index for tap, (index, _) in self._down.items()}}) + '\n')
         new.replace(self._path)

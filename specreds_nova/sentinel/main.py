@@ -4,7 +4,6 @@
 from collections.abc import Sequence
 import dataclasses
 import fcntl
-import json
 import os
 import pathlib
 import signal
@@ -25,6 +24,7 @@ from specreds_nova.sentinel import lease
 from specreds_nova.sentinel import links
 from specreds_nova.sentinel import memory
 from specreds_nova.sentinel import privileges
+from specreds_nova.sentinel import status
 from specreds_nova.sentinel import storages
 from specreds_nova.sentinel import watch
 
@@ -77,10 +77,10 @@ class _Daemon:
     def __init__(self, conf: cfg.ConfigOpts, state: pathlib.Path) -> None:
         self._interval_s: float = conf.specreds.sentinel_interval
         self._steps: int = conf.specreds.sentinel_watchdog
-        self._status_file = state / 'sentinel.json'
+        self._status_file = state / status.NAME
         self._stop = threading.Event()
         self._looks = self._lease_looks = 0
-        self._told = 0.0
+        self._told, self._told_leased = float('-inf'), False
         self._storages = storages.Storages(
             conf.specreds.sentinel_ceph_conf, conf.specreds.sentinel_clients,
             conf.specreds.sentinel_timeout)
@@ -164,12 +164,10 @@ class _Daemon:
                 LOG.exception('the objects of this host could not be watched')
 
     def _tell(self) -> None:
-        """Write down how it goes, now and then."""
-        now = time.monotonic()
-        if now - self._told < _STATUS_S:
+        """Write down how it goes after a look, now and then."""
+        now, leased = time.monotonic(), self._lease.leased
+        if now - self._told < _STATUS_S and leased == self._told_leased:
             return
-        self._told = now
-        new = self._status_file.with_suffix('.new')
-        new.write_text(json.dumps({'pid': os.getpid(), 'at': time.time(),
-                                   **dataclasses.asdict(self._watch.status)}) + '\n')
-        new.replace(self._status_file)
+        self._told, self._told_leased = now, leased
+        status.write(self._status_file, renewals.now(), leased,
+                     dataclasses.asdict(self._watch.status))

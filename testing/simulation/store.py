@@ -67,6 +67,15 @@ class Store:
         if self.host(name).kernel != kernel:
             self.change_host(self.host(name), kernel=kernel)
 
+    def report_sentinel(self, name: str, sentinel: str) -> None:
+        """Record the state of the sentinel of a host."""
+        if self.host(name).sentinel != sentinel:
+            self.change_host(self.host(name), sentinel=sentinel)
+
+    def sentinels(self) -> dict[str | None, int]:
+        """Return the number of hosts by the state of their sentinels."""
+        return dict(collections.Counter(host.sentinel for host in self.hosts()))
+
     def change_host(self, host: model.Host, **values: Any) -> model.Host | None:
         """Change a host, unless it has changed since it was read."""
         _check(values, hosts._CHANGEABLE)

@@ -67,6 +67,7 @@ def host(stored: model.Host) -> View:
         'maintenance': stored.maintenance is not None,
         'maintenance_reason': stored.maintenance,
         'held': list(stored.held),
+        'sentinel': stored.sentinel,
     }
 
 

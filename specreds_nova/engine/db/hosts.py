@@ -15,7 +15,7 @@ _T = tables.HOSTS
 # Characters of a value in JSON that tell whether it is empty.
 _JSON = 5
 _CHANGEABLE = frozenset({'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'goodbye',
-                         'goodbye_at', 'maintenance', 'held', 'kernel'})
+                         'goodbye_at', 'maintenance', 'held', 'kernel', 'sentinel'})
 _NAMES = tuple(column.name for column in _T.columns)
 
 # Each step of each recovery reads a host: to make the statement anew takes longer than to run it.
@@ -44,6 +44,12 @@ def get_notable(connection: sa.Connection) -> list[model.Host]:
 def count(connection: sa.Connection) -> int:
     """Return the number of recorded hosts."""
     return int(connection.execute(sa.select(sa.func.count()).select_from(_T)).scalar_one())
+
+
+def sentinels(connection: sa.Connection) -> dict[str | None, int]:
+    """Return the number of hosts by the state of their sentinels; None for unknown."""
+    rows = connection.execute(sa.select(_T.c.sentinel, sa.func.count()).group_by(_T.c.sentinel))
+    return {state: int(number) for state, number in rows}
 
 
 def record(connection: sa.Connection, kernels: Mapping[str, str]) -> list[str]:

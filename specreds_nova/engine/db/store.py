@@ -110,6 +110,18 @@ class Store:
             if host.kernel == kernel or self.change_host(host, kernel=kernel) is not None:
                 return
 
+    def report_sentinel(self, name: str, sentinel: str) -> None:
+        """Record the state of the sentinel of a host."""
+        while True:
+            host = self.host(name)
+            if (host.sentinel == sentinel
+                    or self.change_host(host, sentinel=sentinel) is not None):
+                return
+
+    def sentinels(self) -> dict[str | None, int]:
+        """Return the number of hosts by the state of their sentinels; None for unknown."""
+        return self._transactions.run(hosts.sentinels)
+
     def leave(self, name: str, goodbye: str | None, at: float | None) -> model.Host:
         """Record the goodbye of a host, or that the host is heard again.
 

@@ -174,7 +174,8 @@ def host_gates(group: Any) -> gates.Gates:
         gates.Correlated(group.too_many_share, group.too_many_count, group.correlated_patience),
         gates.PowerUp(),
         gates.Disabled(group.protect_disabled_hosts, group.protect_forced_down_hosts),
-        gates.Flapping(group.flap_count, group.flap_patience)))
+        gates.Flapping(group.flap_count, group.flap_patience),
+        gates.Unleased()))
 
 
 def crash_gates(group: Any) -> gates.Gates:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 import dataclasses
 from typing import Any, Protocol
 
+from specreds_nova.engine import model
 from specreds_nova.engine.detection import correlation
 
 
@@ -32,6 +33,7 @@ class Facts:
     :ivar hearing: the other engines that hear the host
     :ivar groups: what the host has in common with some of the other hosts
     :ivar powered_up: seconds for which the host may still be booting after its site was powered up
+    :ivar sentinel: the state of the host's sentinel; None if that is unknown or does not matter
     """
 
     host: str
@@ -46,6 +48,7 @@ class Facts:
     hearing: tuple[str, ...] = ()
     groups: tuple[correlation.Group, ...] = ()
     powered_up: float | None = None
+    sentinel: str | None = None
 
 
 class Gate(Protocol):
@@ -193,6 +196,21 @@ class Flapping:
             return None
         return f'{facts.host} was wrongly suspected {facts.flaps} times lately: its own link ' \
                f'needs to be looked at'
+
+
+class Unleased:
+    """The sentinel of the host has never heard an engine, so that it hides no server.
+
+    No wait makes sure that tenants do not see the servers beside their backups. An operator's word
+    takes precedence.
+    """
+
+    def reason(self, facts: Facts) -> str | None:
+        """Return what an operator has to do."""
+        if facts.word or facts.sentinel != model.UNLEASED:
+            return None
+        return f'the sentinel of {facts.host} has never heard an engine, so that tenants may ' \
+               f'still see its servers: make sure that the host is off, and suspect it'
 
 
 class Gates:

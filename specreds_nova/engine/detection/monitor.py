@@ -31,6 +31,10 @@ from specreds_nova.engine.detection import watcher as watchers
 from specreds_nova.engine.detection import weighing
 from specreds_nova.heartbeat import message
 
+# Seconds after which a sentinel is missed that does not look: it writes down every 5 s that it
+# does, and a look may take some seconds where parts of Ceph do not answer.
+_SENTINEL = 20.0
+
 
 class Monitor:
     """Implements :class:`interfaces.Suspects`. Every method may be called by any thread.
@@ -59,6 +63,8 @@ class Monitor:
         self._restless = restless.Restless(self._settings)
         # The latest overview of the hosts, and its time of the listening clock.
         self._seen: tuple[float, correlation.Overview] | None = None
+        # By host: what its latest report of its sentinel says.
+        self._sentinels: dict[str, tuple[str, float | None]] = {}
         # Beats since the last call of `counted`.
         self._count = 0
         # Calls of the watcher that are due, in order.
@@ -92,6 +98,8 @@ class Monitor:
                         self._reject(refusal, beat)
                     continue
                 host.sent_after = echoed
+                if beat.lease:
+                    self._sentinels[beat.host] = beat.lease, beat.sentinel_age
                 if beat.interval != interval:
                     restless.stir()
                 if host.goodbye != before:
@@ -170,10 +178,17 @@ class Monitor:
             return {name: host.beat.kernel for name, host in self._hosts.items()
                     if host.beat is not None and host.beat.kernel and not host.suspected}
 
+    def sentinels(self) -> dict[str, str]:
+        """Return the state of the sentinel of each host that has reported it to this engine."""
+        with self._lock:
+            reports = list(self._sentinels.items())
+        return {name: _sentinel(lease, age) for name, (lease, age) in reports}
+
     def forget(self, host: str) -> None:
         """Stop watching a host until it is heard again."""
         with self._lock:
             self._hosts.pop(host, None)
+            self._sentinels.pop(host, None)
             self._restless.stir()
 
     def note(self, host: str, kind: str, measured: object, share: float = 1.0,
@@ -410,3 +425,9 @@ class Monitor:
                 host.flaps.append(now)
             host.suspected, host.since, host.why = False, None, ()
             self._news.append(('cleared', (host.name,)))
+
+
+def _sentinel(lease: str, age: float | None) -> str:
+    if lease == message.UNLEASED:
+        return model.UNLEASED
+    return model.LIVE if age is not None and age < _SENTINEL else model.SILENT

@@ -42,10 +42,12 @@ class Heartbeat(pulse.Pulse):
     :param host: this host's name in Nova
     :param named_probes: probes, by ``libvirt`` and ``storage``
     :param domains: returns the UUIDs of the running domains; None while they are unknown
+    :param sentinel: returns ``lease`` and ``sentinel_age`` of a beat
     """
 
     def __init__(self, conf: Any, host: str, named_probes: Mapping[str, probes.Probe],
-                 domains: Callable[[], frozenset[str] | None] = lambda: None) -> None:
+                 domains: Callable[[], frozenset[str] | None] = lambda: None,
+                 sentinel: Callable[[], tuple[str, float | None]] = lambda: ('', None)) -> None:
         super().__init__('specreds-heartbeat', conf.specreds.heartbeat_interval)
         self._host = host
         self._boot = uuid.uuid4().hex[:16]
@@ -53,6 +55,7 @@ class Heartbeat(pulse.Pulse):
         self._kernel = kernel()
         self._probes = named_probes
         self._domains = _Domains(domains)
+        self._sentinel = sentinel
         self._ended, self._ready = _RecentEvents(), _RecentEvents()
         self._answered = _Answered(self._boot, conf)
         self._sender = sender.Sender(
@@ -60,8 +63,8 @@ class Heartbeat(pulse.Pulse):
             conf.specreds.heartbeat_transport_url)
         self._failing = False
         self._goodbye = message.SERVICE
-        # The broker node of the latest beat that named it, and when that was.
-        self._named, self._named_at = '', float('-inf')
+        # Broker node and lease of the latest beat that named them, and when that was.
+        self._named, self._named_at = ('', ''), float('-inf')
 
     def start(self) -> None:
         """Start the thread, unless the heartbeat is disabled."""
@@ -110,12 +113,13 @@ class Heartbeat(pulse.Pulse):
         return beat
 
     def _place(self) -> dict[str, Any]:
-        """Return the uptime of this host and its broker node, if this beat is to name them."""
-        now, broker = time.monotonic(), self._sender.broker
-        if broker == self._named and now - self._named_at < _LIST:
+        """Return uptime, broker node and sentinel of this host, if this beat is to name them."""
+        now, broker, (lease, age) = time.monotonic(), self._sender.broker, self._sentinel()
+        if (broker, lease) == self._named and now - self._named_at < _LIST:
             return {}
-        self._named, self._named_at = broker, now
-        return {'uptime': round(time.clock_gettime(time.CLOCK_BOOTTIME), 1), 'broker': broker}
+        self._named, self._named_at = (broker, lease), now
+        return {'uptime': round(time.clock_gettime(time.CLOCK_BOOTTIME), 1), 'broker': broker,
+                'lease': lease, 'sentinel_age': age}
 
     def _send(self, beat: message.Beat) -> None:
         self._answered.sent(beat.number)
@@ -245,10 +249,12 @@ def of(conf: Any, host: str, uri: str, overlooked: Callable[[str], bool]) -> Hea
     :param overlooked: returns whether the end of a server's domain here has no significance
     """
     libvirt_probe = probes.Libvirt(conf, uri)
-    named_probes: dict[str, probes.Probe] = {'libvirt': libvirt_probe}
+    sentinel_probe = probes.Sentinel(conf)
+    named_probes: dict[str, probes.Probe] = {'libvirt': libvirt_probe, 'sentinel': sentinel_probe}
     if probes.Storage.users(conf):
         named_probes['storage'] = probes.Storage(conf)
-    heartbeat = Heartbeat(conf, host, named_probes, lambda: libvirt_probe.domains)
+    heartbeat = Heartbeat(conf, host, named_probes, lambda: libvirt_probe.domains,
+                          sentinel_probe.report)
 
     def crashed(server: str) -> None:
         if not overlooked(server):

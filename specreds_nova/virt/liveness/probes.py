@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Probes of what servers depend on: libvirt and Ceph, each in a thread of its own."""
+"""Probes of what servers depend on: libvirt, Ceph and the sentinel, each in its own thread."""
 
 from collections.abc import Callable
 import contextlib
+import pathlib
 import time
 from typing import Any
 
@@ -12,6 +13,7 @@ from oslo_log import log as logging
 from specreds_nova import conf as options
 from specreds_nova.heartbeat import pulse
 from specreds_nova.sentinel import conf as sentinel_conf
+from specreds_nova.sentinel import status
 
 try:
     import rados
@@ -116,6 +118,24 @@ class Libvirt(Probe):
                    _opaque: Any) -> None:
         if (event, detail) in _CRASHES:
             self.on_crash(domain.UUIDString())
+
+
+class Sentinel(Probe):
+    """Reads what the sentinel of this host has written down of itself. It need not run."""
+
+    def __init__(self, conf: Any) -> None:
+        super().__init__('sentinel', conf.specreds.heartbeat_probe_interval)
+        self._path = pathlib.Path(conf.state_path, 'specreds', status.NAME)
+        self._written = status.Written('', float('nan'))
+
+    def report(self) -> tuple[str, float | None]:
+        """Return ``lease`` and ``sentinel_age`` of a beat, as of the latest reading."""
+        age = status.age(self._written)
+        return self._written.lease, None if age is None else round(age, 1)
+
+    def ask(self) -> None:
+        """Read the file."""
+        self._written = status.read(self._path)
 
 
 class Storage(Probe):

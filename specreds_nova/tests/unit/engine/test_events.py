@@ -70,6 +70,13 @@ class MetricsTest(testtools.TestCase):
         self.assertEqual([2, 1], [self.value(name) for name in names])
         self.assertIn(mock.call('release', model.Host('node1')), sent.host.mock_calls)
 
+    def test_sentinels_are_counted_by_state(self) -> None:
+        name = 'specreds_sentinels{{state="{}"}}'.format
+        states = (model.LIVE, model.SILENT, model.UNLEASED, 'unknown')
+        self.assertEqual([0] * 4, [self.value(name(state)) for state in states])
+        self.metrics.sentinels({model.LIVE: 7, model.SILENT: 2, None: 1})
+        self.assertEqual([7, 2, 0, 1], [self.value(name(state)) for state in states])
+
     def test_removed_hosts_have_no_metrics(self) -> None:
         self.metrics.hosts({model.SUSPECTED: 1})
         self.metrics.hosts({model.TRUSTED: 1})

@@ -41,7 +41,7 @@ class Links(links.Links):
 
 
 class LeaseTest(testtools.TestCase):
-    """A sentinel that has started at second 100, with one server."""
+    """A sentinel that has started at second 100, has heard an engine once, and has one server."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -51,6 +51,7 @@ class LeaseTest(testtools.TestCase):
         self.path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'taps.json')
         self.links = Links()
         self.lease = lease.Lease(_L, self.path, self.links)
+        self.lease.renewed(0.0)
 
     def look(self, after: float = 0.0, heard: float | None = None, judged: float | None = None
              ) -> bool:
@@ -59,9 +60,36 @@ class LeaseTest(testtools.TestCase):
         self.lease.look([lease.Guest('instance-1', ('tap1', 'tap2'), heard, judged)])
         return self.links.found['tap1'][1]
 
-    def test_counts_from_its_start_if_nobody_was_ever_heard(self) -> None:
+    def test_counts_from_its_start_if_nobody_was_heard_since(self) -> None:
         self.assertTrue(self.look(_L - 0.1))
         self.assertFalse(self.look(0.1))
+
+    def test_sentinel_that_has_never_heard_an_engine_hides_nothing(self) -> None:
+        self.path.unlink()
+        self.lease = lease.Lease(_L, self.path, self.links)
+        self.assertFalse(self.lease.leased)
+        self.assertTrue(self.look(100.0))
+        self.lease.renewed(self.now)
+        self.assertTrue(self.lease.leased)
+        self.assertFalse(self.look(_L))
+
+    def test_engine_that_was_heard_once_is_remembered_for_good(self) -> None:
+        written = json.loads(self.path.read_text())
+        self.path.write_text(json.dumps({**written, 'boot': 'another'}))
+        self.lease = lease.Lease(_L, self.path, self.links)
+        self.assertTrue(self.lease.leased)
+        self.assertFalse(self.look(_L))
+
+    def test_file_of_an_older_sentinel_or_an_unreadable_one_counts_as_heard(self) -> None:
+        for text in ('{"boot": "another", "taps": {}}', '{'):
+            self.path.write_text(text)
+            self.assertTrue(lease.Lease(_L, self.path, self.links).leased)
+
+    def test_lease_that_cannot_be_written_down_is_none(self) -> None:
+        self.path.unlink()
+        self.lease = lease.Lease(_L, self.path.parent / 'none' / 'taps.json', self.links)
+        self.assertRaises(OSError, self.lease.renewed, self.now)
+        self.assertFalse(self.lease.leased)
 
     def test_ceph_alone_renews(self) -> None:
         self.assertTrue(self.look(10.0, heard=107.0))

@@ -43,6 +43,12 @@ class HostsTest(base.APITest):
         shown = self.request('GET', _OWN)['host']
         self.assertEqual(('held', ['8 of 9 hosts are silent']), (shown['state'], shown['held']))
 
+    def test_host_has_the_state_of_its_sentinel(self) -> None:
+        self.store.report_sentinel('node1', model.SILENT)
+        hosts = self.request('GET', '/v1/hosts')['hosts']
+        self.assertEqual([model.SILENT, None, None], [host['sentinel'] for host in hosts])
+        self.assertEqual(model.SILENT, self.request('GET', _OWN)['host']['sentinel'])
+
     def test_pages_are_linked(self) -> None:
         first = self.request('GET', '/v1/hosts?limit=2')
         self.assertEqual(['node1', 'node2'], [host['name'] for host in first['hosts']])

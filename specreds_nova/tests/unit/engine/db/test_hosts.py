@@ -60,6 +60,18 @@ class HostsTest(base.StoreTest):
         host = self.store.host('node1')
         return host.kernel, host.state, host.generation
 
+    def test_state_of_a_sentinel_is_recorded(self) -> None:
+        self.store.see('node1')
+        self.store.report_sentinel('node1', model.LIVE)
+        self.store.report_sentinel('node2', model.UNLEASED)
+        self.store.see('node3')
+        before = self.store.host('node1')
+        self.store.report_sentinel('node1', model.LIVE)
+        self.assertEqual(before, self.store.host('node1'))
+        self.assertEqual([model.LIVE, model.UNLEASED, None],
+                         [host.sentinel for host in self.store.hosts()])
+        self.assertEqual({model.LIVE: 1, model.UNLEASED: 1, None: 1}, self.store.sentinels())
+
     def test_host_that_another_engine_records_meanwhile(self) -> None:
         real = hosts.record
 

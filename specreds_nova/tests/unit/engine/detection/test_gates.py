@@ -82,6 +82,13 @@ class HostGatesTest(testtools.TestCase):
         self.assertEqual([], self.reasons(flaps=3, silence=15.0))
         self.assertEqual(1, len(self.reasons({'flap_patience': 60.0}, flaps=3, silence=30.0)))
 
+    def test_sentinel_that_has_never_heard_an_engine_closes_the_gate(self) -> None:
+        [reason] = self.reasons(sentinel=model.UNLEASED)
+        self.assertIn('never heard an engine', reason)
+        self.assertEqual([], self.reasons(sentinel=model.UNLEASED, word=True))
+        for state in (model.LIVE, model.SILENT, None):
+            self.assertEqual([], self.reasons(sentinel=state))
+
     def test_all_reasons_are_listed(self) -> None:
         self.assertEqual(3, len(self.reasons(trouble='deaf', flaps=9,
                                              service={'enabled': False})))

@@ -6,6 +6,7 @@ import math
 import threading
 from typing import Any
 
+from specreds_nova.engine import model
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.engine.detection import weighing
@@ -52,6 +53,17 @@ class SilenceTest(base.CloudTestCase):
         hosts = {host: (boot, number) for host, boot, number in self.monitor.answerable()}
         self.assertEqual(('b1', self.nodes['cn1'].number - 1), hosts['cn1'])
         self.assertEqual(('b1', last), hosts['cn2'])
+
+    def test_sentinels_are_known_by_the_latest_report(self) -> None:
+        self.assertEqual({}, self.monitor.sentinels())
+        for name, lease, age in (('cn1', message.LEASED, 6.0), ('cn2', message.LEASED, 60.0),
+                                 ('cn3', message.LEASED, None), ('cn4', message.UNLEASED, 0.5)):
+            self.monitor.heard(self.nodes[name].beat(lease=lease, sentinel_age=age))
+        self.run_for(1)
+        self.assertEqual({'cn1': model.LIVE, 'cn2': model.SILENT, 'cn3': model.SILENT,
+                          'cn4': model.UNLEASED}, self.monitor.sentinels())
+        self.monitor.forget('cn1')
+        self.assertNotIn('cn1', self.monitor.sentinels())
 
     def test_hosts_that_lose_storage_together_are_answerable(self) -> None:
         for node in self.nodes.values():

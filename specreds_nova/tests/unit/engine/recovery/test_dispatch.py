@@ -50,6 +50,15 @@ class DispatcherTest(_DispatcherTest):
         self.assertEqual((model.SUSPECTED, _WHY), (host.state, host.why))
         self.assertEqual(2, self.work.begin.call_count)
 
+    def test_no_server_of_a_host_that_has_never_heard_an_engine_gets_a_recovery(self) -> None:
+        self.store.report_sentinel('h1', model.UNLEASED)
+        [reason] = self.dispatcher.suspect('h1', _WHY)
+        self.assertIn('has never heard an engine', reason)
+        self.assertEqual((model.TRUSTED, []), (self.store.host('h1').state, self._created()))
+        self.context.options.sentinel_network_lease = 0.0
+        self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
+        self.assertEqual(['a', 'b'], self._created())
+
     @ddt.data('ACTIVE', 'SHUTOFF', 'ERROR', 'PAUSED', 'SUSPENDED', 'RESCUE', 'SHELVED')
     def test_deletion_that_a_dead_host_leaves_gets_a_recovery(self, status: str) -> None:
         unprotected = {'HA_Enabled': 'false'}

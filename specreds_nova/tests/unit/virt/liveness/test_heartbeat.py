@@ -2,6 +2,8 @@
 """The heartbeat of a host, which no hanging service delays."""
 
 import itertools
+import json
+import pathlib
 import threading
 from typing import Any
 from unittest import mock
@@ -17,6 +19,7 @@ from specreds_nova import conf as options
 from specreds_nova.heartbeat import fast_decode
 from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import rabbit
+from specreds_nova.sentinel import status
 from specreds_nova.virt.liveness import heartbeat
 from specreds_nova.virt.liveness import probes
 
@@ -131,6 +134,15 @@ class HeartbeatTest(testtools.TestCase):
         beats.append(beating._next())
         self.assertEqual(['b1:5672', '', 'b2:5672'], [beat.broker for beat in beats])
         self.assertEqual([True, False, True], [beat.uptime is not None for beat in beats])
+
+    def test_sentinel_is_reported_now_and_then_and_when_its_lease_begins(self) -> None:
+        report: tuple[str, float | None] = (message.UNLEASED, None)
+        beating = heartbeat.Heartbeat(nova.conf.CONF, 'node1', {}, sentinel=lambda: report)
+        beats = [beating._next(), beating._next()]
+        report = (message.LEASED, 0.4)
+        beats += [message.decode(message.encode(beating._next())), beating._next()]
+        self.assertEqual([(message.UNLEASED, None), ('', None), (message.LEASED, 0.4), ('', None)],
+                         [(beat.lease, beat.sentinel_age) for beat in beats])
 
     def test_beats_of_a_healthy_host_are_decoded_fast(self) -> None:
         all_probes = {name: Answering(name, 60.0) for name in ('libvirt', 'storage')}
@@ -335,6 +347,52 @@ class ProbeTest(testtools.TestCase):
         probe.on_crash('stale')
         probe.on_crash('server-1')
         self.assertEqual(('server-1',), beating._next().ended)
+
+
+class SentinelTest(testtools.TestCase):
+    """The probe of the sentinel."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.now = 100.0
+        self.useFixture(fixtures.MonkeyPatch('specreds_nova.heartbeat.renewals.now',
+                                             lambda: self.now))
+        self.conf = self.useFixture(config_fixture.Config(nova.conf.CONF))
+        options.register(self.conf.conf)
+        root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.conf.config(state_path=str(root))
+        self.path = root / 'specreds' / status.NAME
+        self.path.parent.mkdir()
+        self.probe = probes.Sentinel(nova.conf.CONF)
+
+    def report(self) -> tuple[str, float | None]:
+        self.probe.beat()
+        return self.probe.report()
+
+    def test_nothing_is_reported_before_the_first_look(self) -> None:
+        self.assertEqual(('', None), self.probe.report())
+
+    def test_host_without_a_sentinel_has_no_lease(self) -> None:
+        self.assertEqual((message.UNLEASED, None), self.report())
+
+    def test_age_grows_while_the_sentinel_does_not_look(self) -> None:
+        status.write(self.path, 99.0, False, {'looks': 7})
+        self.assertEqual((message.UNLEASED, 1.0), self.report())
+        status.write(self.path, 104.0, True, {})
+        self.now = 104.5
+        self.assertEqual((message.LEASED, 0.5), self.report())
+        self.now = 164.0
+        self.assertEqual((message.LEASED, 60.0), self.report())
+
+    def test_look_before_the_boot_does_not_count(self) -> None:
+        status.write(self.path, 99.0, True, {})
+        written = json.loads(self.path.read_text())
+        self.path.write_text(json.dumps({**written, 'boot': 'another'}))
+        self.assertEqual((message.LEASED, None), self.report())
+
+    def test_older_sentinel_says_nothing(self) -> None:
+        self.path.write_text('{"pid": 7, "at": 1000.0, "looks": 9}')
+        self.assertEqual(('', None), self.report())
 
 
 class StorageTest(testtools.TestCase):

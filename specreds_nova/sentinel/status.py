@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file in which the sentinel tells others how it goes."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import time
+from typing import Any
+
+from specreds_nova.heartbeat import message
+from specreds_nova.heartbeat import renewals
+
+NAME = 'sentinel.json'
+_BOOT = pathlib.Path('/proc/sys/kernel/random/boot_id')
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """What other programs of this host need to know of the sentinel.
+
+    :ivar lease: as in a beat
+    :ivar looked: the moment of :func:`.renewals.now` at which it has looked last; NaN if it has
+        not looked since the boot
+    """
+
+    lease: str
+    looked: float
+
+
+def write(path: pathlib.Path, looked: float, leased: bool, details: dict[str, Any]) -> None:
+    """Write the file.
+
+    :param looked: as in :class:`Written`
+    :param leased: the sentinel has heard an engine once
+    :param details: what is for people to read
+    """
+    new = path.with_suffix('.new')
+    new.write_text(json.dumps({
+        'pid': os.getpid(), 'at': time.time(), 'boot': _BOOT.read_text().strip(),
+        'looked': looked, 'leased': leased, **details}) + '\n')
+    new.replace(path)
+
+
+def read(path: pathlib.Path) -> Written:
+    """Read the file; without one, no sentinel has ever run here.
+
+    :raises OSError, ValueError, TypeError: it cannot be read
+    """
+    try:
+        contents = json.loads(path.read_text())
+    except FileNotFoundError:
+        return Written(message.UNLEASED, float('nan'))
+    if 'leased' not in contents:
+        # An older sentinel has written it, which hides servers whether it has heard an engine.
+        return Written('', float('nan'))
+    booted = contents['boot'] == _BOOT.read_text().strip()
+    return Written(message.LEASED if contents['leased'] else message.UNLEASED,
+                   float(contents['looked']) if booted else float('nan'))
+
+
+def age(written: Written) -> float | None:
+    """Return the seconds since the latest look; None if there was none since the boot."""
+    seconds = renewals.now() - written.looked
+    return seconds if seconds >= 0 else None
