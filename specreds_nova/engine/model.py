@@ -133,6 +133,7 @@ class Vote:
     :ivar silent: the hosts that it does not hear, or that report problems
     :ivar heard: by host that it hears and another engine does not: the servers that run there by
         the host's report, None before a report
+    :ivar expected: the hosts whose silence it expects after a goodbye: it does not hear them
     """
 
     engine: str
@@ -140,6 +141,7 @@ class Vote:
     deaf: bool = False
     silent: tuple[str, ...] = ()
     heard: Mapping[str, tuple[str, ...] | None] = dataclasses.field(default_factory=dict)
+    expected: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

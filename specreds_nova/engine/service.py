@@ -223,7 +223,7 @@ class Engine:
         """
         self._votes.read()
         return dataclasses.replace(self._monitor.facts(host, service),
-                                   hearing=self._votes.hearing(host))
+                                   hearing=self._votes.holding(host))
 
     def _fail(self) -> None:
         """End the process, which its supervisor starts again."""

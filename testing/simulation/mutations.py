@@ -136,7 +136,8 @@ MUTATIONS = _by_name((
     Mutation('c3-suspects-answered', 'hosts that are suspected are answered as well',
              answering.Answers, '_answer_all', _answer_all, 14),
     Mutation('h6-no-votes', 'what the other engines hear does not count', votes.Votes, 'hearing',
-             _nothing(()), 24, ('engine_deaf', 'engine_deaf', 'engine_deaf', 'late_write')),
+             _nothing(()), 24, ('engine_deaf', 'engine_deaf', 'engine_deaf', 'late_write'),
+             also=('holding',)),
     Mutation('too-many-silent', 'the servers of most hosts are recovered when all of these hosts '
              'fall silent together', gates.TooMany, 'reason', _nothing(), 1, ('switch',)),
     Mutation('correlated-silence', 'the hosts of a zone that fall silent together have no time to '

@@ -88,6 +88,7 @@ VOTES = _table(
     sa.Column('deaf', sa.Boolean, nullable=False),
     sa.Column('silent', sa.JSON, nullable=False),
     sa.Column('heard', sa.JSON, nullable=False),
+    sa.Column('expected', sa.JSON),
 )
 
 CRASHES = _table(

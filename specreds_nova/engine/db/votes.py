@@ -16,7 +16,8 @@ def cast(connection: sa.Connection, vote: model.Vote) -> None:
     """Replace the vote of an engine."""
     values = {'ballot': vote.ballot, 'deaf': vote.deaf, 'silent': list(vote.silent),
               'heard': {host: None if servers is None else list(servers)
-                        for host, servers in vote.heard.items()}}
+                        for host, servers in vote.heard.items()},
+              'expected': list(vote.expected)}
     changed = connection.execute(
         sa.update(_T).where(_T.c.engine == vote.engine).values(**values))
     if changed.rowcount == 1:
@@ -42,4 +43,5 @@ def withdraw(connection: sa.Connection, engine: str, ballot: str) -> None:
 def _vote(row: sa.Row[Any]) -> model.Vote:
     heard = {host: None if servers is None else tuple(servers)
              for host, servers in row.heard.items()}
-    return model.Vote(row.engine, row.ballot, bool(row.deaf), tuple(row.silent), heard)
+    return model.Vote(row.engine, row.ballot, bool(row.deaf), tuple(row.silent), heard,
+                      tuple(row.expected or ()))

@@ -294,9 +294,11 @@ class Monitor:
             silent = {host.name for host in self._doubtful(horizon, unheard=True)
                       if not host.leaving}
             silent |= {name for name in contested if name not in self._hosts}
+            expected = sorted(name for name, host in self._hosts.items() if host.leaving)
             heard = {name: self._hosts[name].listed() for name in sorted(contested)
-                     if name not in silent}
-        return model.Vote(engine, ballot, silent=tuple(sorted(silent)), heard=heard)
+                     if name not in silent and not self._hosts[name].leaving}
+        return model.Vote(engine, ballot, silent=tuple(sorted(silent)), heard=heard,
+                          expected=tuple(expected))
 
     def counted(self) -> int:
         """Return how many beats were heard since the last call."""

@@ -9,6 +9,8 @@ each engine that is alive has it among those. So that no vote blocks for ever:
 * a vote counts for ``STALE`` seconds after this engine has seen it change, so that of an engine
   that has died or hangs does not;
 * that of an engine that does not hear its own echo does not count either;
+* an engine that expects the silence of a host after a goodbye does not hear the host: it keeps
+  other engines from suspecting the host, but is no reason to trust it again;
 * a host that an engine does not know counts as not heard by it.
 
 A vote also says which servers run on a host that another engine does not hear: a host that has
@@ -16,6 +18,7 @@ rebooted is heard, and yet its servers are dead.
 """
 
 from collections.abc import Collection
+import dataclasses
 import threading
 from typing import Protocol
 import uuid
@@ -113,6 +116,11 @@ class Votes(pulse.Pulse):
                 self._others[vote.engine] = vote, now if fresh or before is None else before[1]
 
     def hearing(self, host: str) -> tuple[str, ...]:
+        """Return the other engines that hear a host."""
+        return tuple(vote.engine for vote in self._fresh()
+                     if not vote.deaf and host not in vote.silent and host not in vote.expected)
+
+    def holding(self, host: str) -> tuple[str, ...]:
         """Return the other engines that hear a host, or expect its silence."""
         return tuple(vote.engine for vote in self._fresh()
                      if not vote.deaf and host not in vote.silent)
@@ -136,8 +144,8 @@ class Votes(pulse.Pulse):
     def _look(self) -> None:
         contested = {host for vote in self._fresh() for host in vote.silent}
         vote = self._heard.vote(self._engine, uuid.uuid4().hex, contested)
-        same = self._cast is not None and (vote.deaf, vote.silent, vote.heard) == (
-            self._cast.deaf, self._cast.silent, self._cast.heard)
+        same = self._cast is not None and dataclasses.replace(
+            vote, ballot=self._cast.ballot) == self._cast
         now = self._clock.now()
         if same and now - self._cast_at < _REPEAT:
             return

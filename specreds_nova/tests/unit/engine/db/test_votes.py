@@ -10,7 +10,8 @@ class VotesTest(base.StoreTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.first = model.Vote('e1', 'b1', False, ('h1',), {'h2': ('s1', 's2'), 'h3': None})
+        self.first = model.Vote('e1', 'b1', False, ('h1',), {'h2': ('s1', 's2'), 'h3': None},
+                                ('h4',))
         self.second = model.Vote('e2', 'b2', True, (), {})
 
     def test_votes_are_read_back_by_name(self) -> None:

@@ -71,7 +71,7 @@ class Engine:
         if not self.alive or view is None or not view.suspected:
             return False
         self.votes.read()
-        facts = dataclasses.replace(self.monitor.facts(host), hearing=self.votes.hearing(host))
+        facts = dataclasses.replace(self.monitor.facts(host), hearing=self.votes.holding(host))
         return not self.gates.reasons(facts)
 
 
@@ -169,6 +169,32 @@ class EnginesTest(testtools.TestCase):
         self.run_for(2.0)
         self.assertEqual((), self.engines[0].votes.hearing('new'))
         self.assertTrue(self.engines[0].acts('new'))
+
+    def test_silence_that_is_expected_is_no_sign_of_life(self) -> None:
+        node = self.nodes['cn1']
+        node.more = {'storage_age': 9.0}
+        self.run_for(2.0)
+        node.more = {}
+        goodbye = node.beat(leaving=True, goodbye=message.SYSTEM)
+        node.alive = False
+        for engine in self.engines:
+            engine.monitor.heard(goodbye)
+        self.run_for(2.0)
+        for engine in self.engines:
+            self.assertFalse(engine.suspects.is_well('cn1'))
+            self.assertFalse(engine.suspects.well_to_all('cn1'))
+            self.assertIsNot(True, engine.votes.running('cn1', 's1'))
+
+    def test_silence_that_another_engine_expects_is_no_failure(self) -> None:
+        self.engines[0].cut = frozenset({'cn1'})
+        goodbye = self.nodes['cn1'].beat(leaving=True, goodbye=message.SYSTEM)
+        self.nodes['cn1'].alive = False
+        for engine in self.engines[1:]:
+            engine.monitor.heard(goodbye)
+        self.run_for(8.0)
+        self.assertTrue(self.engines[0].monitor.suspected('cn1'))
+        self.assertEqual(set(), self.acted)
+        self.assertFalse(self.engines[0].suspects.is_well('cn1'))
 
     def test_stopped_engine_withdraws_its_vote(self) -> None:
         self.engines[2].votes.end()
