@@ -4,8 +4,8 @@
 from alembic import op
 import sqlalchemy as sa
 
-revision = '0009'
-down_revision = '0008'
+revision = '0010'
+down_revision = '0009'
 
 
 def upgrade() -> None:
