@@ -60,7 +60,7 @@ def _passes(env: environment.Environment, ref: sp.VolumeRef, count: int) -> stat
             began = time.monotonic()
             reports = list(executor.map(env.protocol.check, [record] * _SERVERS))
             times.append(time.monotonic() - began)
-            if any(report.dirty for report in reports):
+            if not all(report.clean for report in reports):
                 raise RuntimeError(f'a sweep of {ref}, which no client writes to, ended early')
     env.protocol.abort(record)
     return stats.summary(times)

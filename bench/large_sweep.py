@@ -68,7 +68,7 @@ def _sweep(env: environment.Environment, record: sp.Record, objects: int,
     report = protocol.check(record)
     # Only the processor time of processes that have ended is known.
     sweep_processes.wait_ended()
-    if report.dirty or report.objects != objects:
+    if not report.clean or report.objects != objects:
         raise RuntimeError(f'a sweep of {objects} objects, to which no client writes, ended '
                            f'early: {report.first}')
     return {'own_us': (_used(resource.RUSAGE_SELF) - own) / objects * 1e6,

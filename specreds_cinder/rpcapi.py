@@ -266,9 +266,14 @@ def backend(volume: objects.Volume) -> str:
 
 def merge_checks(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return one report that combines the reports of several back ends."""
+    dirty = any(report['dirty'] for report in reports)
+    # A service of an older release calls dirty what is unproven.
+    unproven = not dirty and any(report.get('unproven') for report in reports)
     return {
-        'dirty': any(report['dirty'] for report in reports),
-        'first': next((report['first'] for report in reports if report['first']), None),
+        'dirty': dirty,
+        'unproven': unproven,
+        'first': next((report['first'] for report in reports
+                       if report['first'] and report['dirty'] == dirty), None),
         'objects': sum(report['objects'] for report in reports),
         'seconds': max(report['seconds'] for report in reports),
     }

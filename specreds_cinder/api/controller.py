@@ -105,7 +105,8 @@ class SuperpositionsController(wsgi.Controller):
         """Report whether the primary has written."""
         ctxt = req.environ['cinder.context']
         superposition = self._visible(ctxt, id, policies.CHECK)
-        return {'check': self._superpositions.check(ctxt, superposition)}
+        return {'check': views.check(self._superpositions.check(ctxt, superposition),
+                                     versions.of(req))}
 
     @versions.negotiated
     @schemas.body(schemas.COLLAPSE)
@@ -124,7 +125,8 @@ class SuperpositionsController(wsgi.Controller):
             return wsgi.ResponseObject(
                 {'collapse': {'outcome': None, 'state': self._state(ctxt, superposition)}},
                 code=HTTPStatus.ACCEPTED)
-        return {'collapse': report}
+        return {'collapse': {**report, 'outcome': views.outcome(report['outcome'],
+                                                                versions.of(req))}}
 
     @wsgi.response(HTTPStatus.ACCEPTED)
     @versions.negotiated

@@ -5,7 +5,8 @@ The header is ``OpenStack-API-Version: superposition 1.0``. A version of the Blo
 the same header is ignored here.
 
 Version 1.1 added ``again`` of *Create*, and ``predecessor`` of the answers. Version 1.2 added
-``fenceable`` of the answer to *Eligibility*.
+``fenceable`` of the answer to *Eligibility*. Version 1.3 added the outcome ``unproven``, and
+``unproven`` of the answer to *Check*: to older callers, what is unproven is dirty.
 """
 
 from collections.abc import Callable, MutableMapping
@@ -18,9 +19,10 @@ import webob.exc
 
 SERVICE_TYPE = 'superposition'
 # From the oldest to the newest.
-VERSIONS = ['1.0', '1.1', '1.2']
+VERSIONS = ['1.0', '1.1', '1.2', '1.3']
 AGAIN = microversion_parse.parse_version_string('1.1')
 FENCEABLE = microversion_parse.parse_version_string('1.2')
+UNPROVEN = microversion_parse.parse_version_string('1.3')
 
 _KEY = 'specreds.version'
 _HEADER = wsgi.API_VERSION_REQUEST_HEADER

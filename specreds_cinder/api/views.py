@@ -10,6 +10,7 @@ import microversion_parse
 
 from specreds_cinder.api import joined
 from specreds_cinder.api import versions
+from specreds_cinder.superposition import states
 
 COLLECTION = 'os-superpositions'
 
@@ -41,6 +42,29 @@ def eligibility(answers: Sequence[View], version: microversion_parse.Version) ->
             for answer in answers]
 
 
+def check(report: View, version: microversion_parse.Version) -> View:
+    """Return the report of a sweep.
+
+    :param version: the version of the resource
+    """
+    # A volume service of an older release calls dirty what is unproven.
+    unproven = report.get('unproven', False)
+    if version < versions.UNPROVEN:
+        return {**{field: value for field, value in report.items() if field != 'unproven'},
+                'dirty': report['dirty'] or unproven}
+    return {**report, 'unproven': unproven}
+
+
+def outcome(decided: str | None, version: microversion_parse.Version) -> str | None:
+    """Return the outcome of a superposition.
+
+    :param version: the version of the resource
+    """
+    if decided == states.UNPROVEN and version < versions.UNPROVEN:
+        return states.DIRTY
+    return decided
+
+
 def detail(superposition: joined.Superposition, version: microversion_parse.Version, *,
            admin: bool) -> View:
     """Return all fields of a superposition.
@@ -50,7 +74,7 @@ def detail(superposition: joined.Superposition, version: microversion_parse.Vers
     """
     shown = {
         **summary(superposition),
-        'outcome': superposition.outcome,
+        'outcome': outcome(superposition.outcome, version),
         'volumes': [{'id': volume.id, 'size_bytes': volume.size_bytes,
                      'overlay_bytes': volume.overlay_bytes} for volume in superposition.volumes],
         'overlay_bytes': superposition.overlay_bytes,

@@ -15,7 +15,7 @@ _Shown = tuple[tuple[str, ...], tuple[Any, ...]]
 
 
 class _Deciding(base.SuperCommand, show.ShowOne):
-    """A command on one superposition; the exit status is 3 if it is dirty."""
+    """A command on one superposition; the exit status is 3 unless it is clean."""
 
     status = 0
 
@@ -53,7 +53,7 @@ class _Attended(_Deciding):
 class Check(_Deciding):
     """Report whether the primary has written since the superposition began.
 
-    Nothing is changed. The exit status is 3 if the primary has written.
+    Nothing is changed. The exit status is 3 if the primary has written, or if that is unproven.
     """
 
     def take_action(self, parsed_args: Any) -> _Shown:
@@ -62,10 +62,10 @@ class Check(_Deciding):
         record = common.find(protocol, parsed_args.superposition)
         with common.sweeping():
             report = protocol.check(record)
-        self.status = common.DIRTY if report.dirty else 0
+        self.status = 0 if report.clean else common.DIRTY
+        result = 'clean' if report.clean else 'dirty' if report.dirty else 'unproven'
         return (('result', 'first', 'objects swept', 'seconds'),
-                ('dirty' if report.dirty else 'clean', report.first, report.objects,
-                 round(report.seconds, 3)))
+                (result, report.first, report.objects, round(report.seconds, 3)))
 
 
 class Collapse(_Attended):
@@ -73,8 +73,9 @@ class Collapse(_Attended):
 
     --promote chooses the child version, unless the primary has written. If it has, the outcome is
     "dirty" and the primary continues undisturbed, or "late-dirty" if the primary wrote while it
-    was being fenced: start it again, none of its writes is lost. The exit status is 3 for both.
-    --abort drops the child version. Both can be repeated.
+    was being fenced: start it again, none of its writes is lost. If nobody can tell, because the
+    volumes were changed otherwise, the outcome is "unproven": another superposition may tell. The
+    exit status is 3 for all three. --abort drops the child version. Both can be repeated.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -98,7 +99,7 @@ class Collapse(_Attended):
         with common.sweeping():
             report = protocol.collapse(record, backup=self.backup(parsed_args, record))
         self.status = 0 if report.outcome == 'promoted' else common.DIRTY
-        dirty = report.sweep2 if report.sweep2 and report.sweep2.dirty else report.sweep1
+        dirty = report.sweep2 if report.sweep2 and not report.sweep2.clean else report.sweep1
         return (('id', 'outcome', 'first dirty object', 'objects swept', 'fence seconds',
                  'seconds'),
                 (record.id, report.outcome, dirty.first, report.sweep1.objects,

@@ -15,6 +15,8 @@ from specreds_cinder.osc import pages
 _BASE = '/os-superpositions'
 # The oldest version that has all that a request needs.
 _VERSION, _AGAIN = '1.0', '1.1'
+# To a caller of an older version, Cinder calls dirty what is unproven.
+_LATEST = 'latest'
 # So many ids fit into the URL that any web server accepts.
 _VOLUMES_PER_QUERY = 50
 Superposition = dict[str, Any]
@@ -72,7 +74,7 @@ class Superpositions:
         :param sizes: include the sizes of second versions, for which Cinder sweeps them
         """
         answer = self._call('GET', f'{_BASE}/{superposition_id}',
-                            params={} if sizes else {'sizes': '0'})
+                            params={} if sizes else {'sizes': '0'}, version=_LATEST)
         return dict(answer.json()['superposition'])
 
     def list(self, filters: dict[str, Any], *, limit: int | None = None,
@@ -103,14 +105,15 @@ class Superpositions:
 
     def check(self, superposition_id: str) -> dict[str, Any]:
         """Report whether the primary has written since the superposition began."""
-        answer = self._call('POST', f'{_BASE}/{superposition_id}/check', json={})
-        return dict(answer.json()['check'])
+        answer = self._call('POST', f'{_BASE}/{superposition_id}/check', json={}, version=_LATEST)
+        return {'unproven': False, **answer.json()['check']}
 
     def collapse(self, superposition_id: str, decision: str, *,
                  backup_durable: bool = False) -> dict[str, Any]:
         """Decide; the outcome is None while the decision is under way."""
         body = {'collapse': {'decision': decision, 'backup_durable': backup_durable}}
-        answer = self._call('POST', f'{_BASE}/{superposition_id}/collapse', json=body)
+        answer = self._call('POST', f'{_BASE}/{superposition_id}/collapse', json=body,
+                            version=_LATEST)
         return dict(answer.json()['collapse'])
 
     def merge(self, superposition_id: str) -> None:

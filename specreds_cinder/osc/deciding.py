@@ -59,8 +59,9 @@ class Collapse(base.SuperpositionCommand, command.ShowOne):
 
     --promote chooses the second version, unless the primary has written. If it has, the outcome is
     "dirty" and the primary continues undisturbed, or "late-dirty" if the primary wrote while it
-    was being fenced: start it again, none of its writes is lost. The exit status is 3 for both.
-    --abort drops the second version. Both can be repeated.
+    was being fenced: start it again, none of its writes is lost. If nobody can tell, because the
+    volumes were changed otherwise, the outcome is "unproven": another superposition may tell. The
+    exit status is 3 for all three. --abort drops the second version. Both can be repeated.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -93,7 +94,7 @@ class Collapse(base.SuperpositionCommand, command.ShowOne):
         elif outcome is None:
             self.log.warning('superposition %s is %s: the decision is under way', superposition_id,
                              result.get('state'))
-        self.status = base.DIRTY if outcome in ('dirty', 'late-dirty') else 0
+        self.status = base.DIRTY if outcome in ('dirty', 'late-dirty', 'unproven') else 0
         merged = parsed_args.wait and outcome == 'promoted'
         return _COLLAPSED, shown.values(
             {**result, 'id': superposition_id, 'outcome': outcome, 'merged': merged}, _COLLAPSED)

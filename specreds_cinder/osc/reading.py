@@ -10,7 +10,7 @@ from osc_lib.command import command
 from specreds_cinder.osc import base
 from specreds_cinder.osc import shown
 
-_CHECKED = ('dirty', 'first', 'objects', 'seconds')
+_CHECKED = ('dirty', 'unproven', 'first', 'objects', 'seconds')
 _ELIGIBILITY = {'volume_id': 'Volume', 'eligible': 'Eligible', 'reasons': 'Reasons'}
 
 
@@ -67,7 +67,7 @@ class Show(base.SuperpositionCommand, command.ShowOne):
 class Check(base.SuperpositionCommand, command.ShowOne):
     """Report whether the primary has written since the superposition began.
 
-    Nothing is changed. The exit status is 3 if the primary has written.
+    Nothing is changed. The exit status is 3 if the primary has written, or if that is unproven.
     """
 
     def take_action(self, parsed_args: argparse.Namespace
@@ -76,7 +76,7 @@ class Check(base.SuperpositionCommand, command.ShowOne):
         superpositions = self.client
         superposition_id = superpositions.find(parsed_args.superposition)['id']
         report = superpositions.check(superposition_id)
-        self.status = base.DIRTY if report['dirty'] else 0
+        self.status = base.DIRTY if report['dirty'] or report['unproven'] else 0
         return ('id', *_CHECKED), (superposition_id, *shown.values(report, _CHECKED))
 
 

@@ -234,7 +234,7 @@ class Cut:
 class Record:
     """A superposition of a set of volumes.
 
-    :param outcome: None until decided, then promoted, aborted, dirty or late-dirty
+    :param outcome: None until decided, then one of :data:`states.OUTCOMES`
     :param cuts: by pool id
     :param fenced: addresses that are blocklisted, or about to be
     :param joint: decided together with others: all are prepared, then all are committed

@@ -62,10 +62,11 @@ THROUGH_OVERLAY = frozenset({PROMOTED, MERGING})
 ABORTED = 'aborted'
 DIRTY = 'dirty'
 LATE_DIRTY = 'late-dirty'
+UNPROVEN = 'unproven'
 # Outcomes that a record stores; PROMOTED is both a state and an outcome.
-OUTCOMES = (PROMOTED, ABORTED, DIRTY, LATE_DIRTY)
-# Outcomes after which the primary lives on: its fence is removed.
-LIVING = frozenset({ABORTED, DIRTY})
+OUTCOMES = (PROMOTED, ABORTED, DIRTY, LATE_DIRTY, UNPROVEN)
+# Outcomes after which the primary may live on: its fence is removed.
+LIVING = frozenset({ABORTED, DIRTY, UNPROVEN})
 # Outcomes after which the primary stays fenced.
 FENCED = frozenset({PROMOTED, LATE_DIRTY})
 # Result of a preparation, never stored as an outcome: fenced and clean, and the record of

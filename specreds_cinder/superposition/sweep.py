@@ -40,16 +40,24 @@ DEPTH = 1024
 class SweepReport:
     """The result of a sweep.
 
-    :param dirty: an object was written after the cut, or that cannot be ruled out
-    :param first: the first dirty object with the reason, None if clean
+    :param dirty: the primary has written after the cut
+    :param first: the first dirty object with the reason, or why nothing is proven; None if clean
     :param objects: number of objects examined
     :param seconds: duration of the sweep
+    :param unproven: no write was found, but one cannot be ruled out, for a reason that need not be
+        a write of the primary
     """
 
     dirty: bool
     first: str | None
     objects: int
     seconds: float
+    unproven: bool = False
+
+    @property
+    def clean(self) -> bool:
+        """Whether it is proven that the primary has not written."""
+        return not self.dirty and not self.unproven
 
 
 class _Stopped(Exception):
@@ -86,6 +94,7 @@ class Sweeper:
         self._stop = threading.Event()
         self._swept = 0
         self._first: str | None = None
+        self._unproven: str | None = None
 
     def stop(self) -> None:
         """Make a paced sweep in another thread end at its next pause."""
@@ -104,17 +113,23 @@ class Sweeper:
             else:
                 sweep_processes.run(self._cluster, self._record, self._settings, self._depth,
                                     self._sweep)
-        return SweepReport(self._first is not None, self._first, self._swept,
-                           time.monotonic() - began)
+        dirty = self._first is not None
+        return SweepReport(dirty, self._first if dirty else self._unproven, self._swept,
+                           time.monotonic() - began,
+                           unproven=not dirty and self._unproven is not None)
 
     @property
     def _known(self) -> bool:
-        """Whether the result is known, and nothing else has to be examined."""
+        """Whether the result is known, and nothing else has to be examined.
+
+        What is unproven may be dirty, too: the primary lives then.
+        """
         return self._first is not None and not self._thorough
 
     def _sweep(self, processes: sweep_processes.Processes | None) -> None:
         """Sweep from the beginning."""
-        self._swept, self._first, self._processes = 0, None, processes
+        self._swept, self._processes = 0, processes
+        self._first = self._unproven = None
         for step in self._steps():
             step()
             if self._known:
@@ -146,10 +161,10 @@ class Sweeper:
         try:
             objects = overlay.Objects.of(self._cluster, layer.ref)
         except errors.VolumeGone:
-            self._dirty(f'overlay {layer.ref} is gone')
+            self._unprove(f'overlay {layer.ref} is gone')
             return
         if (objects.prefix.decode(), objects.count) != (layer.data_prefix, properties.objects):
-            self._dirty(f'overlay {layer.ref} was replaced by another one, or resized')
+            self._unprove(f'overlay {layer.ref} was replaced by another one, or resized')
             return
         existing = overlay.Existing()
         for versions in self._objects(layer, _batches([numpy.arange(properties.objects)])):
@@ -160,7 +175,15 @@ class Sweeper:
             self._dirty(f'objects of overlay {layer.ref} were created or discarded')
 
     def _image(self, volume: records.Volume) -> None:
-        if not self._header(volume):
+        try:
+            facts = volumes.inspect(self._cluster, volume.ref)
+        except errors.VolumeGone:
+            self._unprove(f'image {volume.ref} is gone')
+            return
+        changed = _changed(volume, facts)
+        if changed is not None:
+            self._unprove(changed)
+        if facts.image_id != volume.image_id:
             return
         try:
             with self._cluster.ioctx(volume.pool, volume.namespace) as io, \
@@ -168,25 +191,11 @@ class Sweeper:
                 for _versions in self._objects(
                         volume, _batches(objectmap.existing(io, volume.image_id))):
                     pass
-                if not self._known:
+                # Whoever changes the image changes its map as well.
+                if not self._known and changed is None:
                     self._map(volume, io)
         except errors.VolumeGone as exc:
-            self._dirty(str(exc))
-
-    def _header(self, volume: records.Volume) -> bool:
-        """Compare the image with its properties at the cut; return False if it is another one."""
-        try:
-            facts = volumes.inspect(self._cluster, volume.ref)
-        except errors.VolumeGone:
-            self._dirty(f'image {volume.ref} is gone')
-            return False
-        if facts.image_id != volume.image_id:
-            self._dirty(f'image {volume.ref} was replaced by another one')
-        if facts.size_bytes != volume.size_bytes:
-            self._dirty(f'image {volume.ref} was resized')
-        if facts.features != volume.features or facts.invalid_map:
-            self._dirty(f'image {volume.ref} has other features, or its object map is invalid')
-        return facts.image_id == volume.image_id
+            self._unprove(str(exc))
 
     def _objects(self, volume: records.Volume, batches: Iterable[Sequence[int]]
                  ) -> Iterator[list[int]]:
@@ -268,16 +277,16 @@ class Sweeper:
     def _barrier(self, pool_id: int) -> None:
         """Send an operation with the osdmap of this client to every placement group of a pool.
 
-        If the volumes are dirty, the primary is started again, and all its writes must have an
+        If the volumes are not clean, the primary is started again, and all its writes must have an
         end. If they are clean, a group that does not answer needs no barrier: none of the objects
         is in that group, since all of them were swept. librbd changes the object map before it
         creates an object, and the map, which a fenced client cannot change any more, is equal. A
         layer has no map: every object that may be created in it was swept.
 
-        :raises ClusterTimeout: a group does not answer, and the volumes are dirty
+        :raises ClusterTimeout: a group does not answer, and the volumes are not clean
         """
         io, markers = _markers(self._cluster, self._record, pool_id)
-        if self._first is not None:
+        if self._first is not None or self._unproven is not None:
             io.stat_versions(markers, self._depth)
         else:
             io.stat_answered(markers, cuts.PATIENCE_S)
@@ -288,12 +297,30 @@ class Sweeper:
             pool = pools.get(pool_id)
             # Groups split from a bounded group are bounded, too; merged groups are not.
             if pool is None or pool.pg_num < cut.pg_num or pool.merges != cut.merges:
-                self._dirty(f'placement groups of pool {pool.name if pool else pool_id} were '
-                            f'merged since the cut')
+                self._unprove(f'placement groups of pool {pool.name if pool else pool_id} were '
+                              f'merged since the cut')
 
     def _dirty(self, reason: str) -> None:
         if self._first is None:
             self._first = reason
+
+    def _unprove(self, reason: str) -> None:
+        if self._unproven is None:
+            self._unproven = reason
+
+
+def _changed(volume: records.Volume, facts: volumes.Facts) -> str | None:
+    """Return how an image differs from its properties at the cut; None if it does not.
+
+    Administrators and other services change images, too, also those of a server that has died.
+    """
+    if facts.image_id != volume.image_id:
+        return f'image {volume.ref} was replaced by another one'
+    if facts.size_bytes != volume.size_bytes:
+        return f'image {volume.ref} was resized'
+    if facts.features != volume.features or facts.invalid_map:
+        return f'image {volume.ref} has other features, or its object map is invalid'
+    return None
 
 
 def barrier(cluster: ceph.Cluster, record: records.Record) -> None:

@@ -80,8 +80,8 @@ class Members(base.Base):
     def member_check(self, ctxt: Any, superposition_id: str) -> base.View:
         """Sweep the volumes of this back end."""
         report = self._worker(ctxt, 'check', superposition=superposition_id)
-        return {'dirty': report['dirty'], 'first': report['first'], 'objects': report['objects'],
-                'seconds': report['seconds']}
+        return {field: report[field]
+                for field in ('dirty', 'unproven', 'first', 'objects', 'seconds')}
 
     def member_prepare(self, ctxt: Any, superposition_id: str, durable: bool) -> base.View:
         """Fence the primary's clients here, and sweep the volumes behind the fence."""

@@ -8,7 +8,7 @@ from typing import Any
 from specreds_cinder.volume import base
 
 # A check of a set that found a superposition gone.
-GONE: base.View = {'dirty': True, 'first': None, 'objects': 0, 'seconds': 0.0}
+GONE: base.View = {'dirty': False, 'unproven': True, 'first': None, 'objects': 0, 'seconds': 0.0}
 
 _STEPS = ('durable', 'fence', 'window', 'sweep2')
 

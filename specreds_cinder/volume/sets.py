@@ -29,7 +29,6 @@ class Sets(members.Members):
         arguments = {'superposition_id': shown['id']}
         # An interrupted collapse may have fenced the primary, which is late dirty then.
         resumed = shown['state'] == states.COLLAPSING
-        lost = states.LATE_DIRTY if resumed else states.DIRTY
         try:
             checks = rpcapi.merge_checks(
                 self._on_each(ctxt, hosts, 'check', lambda _host: arguments))
@@ -38,10 +37,13 @@ class Sets(members.Members):
             # only for the primary.
             self._show(ctxt, shown['id'])
             self._drop_all(ctxt, shown['id'], hosts, fenced=True)
-            return reports.collapse_of_set(lost, reports.GONE, [], began)
-        if checks['dirty']:
+            return reports.collapse_of_set(
+                states.LATE_DIRTY if resumed else states.UNPROVEN, reports.GONE, [], began)
+        if checks['dirty'] or checks['unproven']:
             self._drop_all(ctxt, shown['id'], hosts, fenced=resumed)
-            return reports.collapse_of_set(lost, checks, [], began)
+            lost = states.DIRTY if checks['dirty'] else states.UNPROVEN
+            return reports.collapse_of_set(
+                states.LATE_DIRTY if resumed else lost, checks, [], began)
         prepared = self._on_each(ctxt, hosts, 'prepare',
                                  lambda _host: {**arguments, 'durable': durable})
         if any(report['outcome'] != states.PREPARED for report in prepared):

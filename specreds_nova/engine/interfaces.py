@@ -192,8 +192,8 @@ class Volumes(Protocol):
     def collapse(self, superposition_id: str) -> str:
         """Have Cinder decide, with a durable backup.
 
-        :returns: ``promoted``, ``dirty`` or ``late-dirty``; or ``gone`` if the superposition does
-            not exist, so that the outcome is unknown
+        :returns: ``promoted``, ``dirty``, ``late-dirty`` or ``unproven``; or ``gone`` if the
+            superposition does not exist, so that the outcome is unknown
         """
 
     def drop(self, superposition_id: str) -> None:

@@ -8,9 +8,10 @@ import statistics
 import prettytable
 
 PROMOTED, DIRTY, LATE_DIRTY, ABORTED = 'promoted', 'dirty', 'late-dirty', 'aborted'
+UNPROVEN = 'unproven'
 UNDECIDED = 'undecided'
 KINDS = ('live-steady', 'live-bursty', 'idle', 'hung', 'dead')
-OUTCOMES = (PROMOTED, LATE_DIRTY, DIRTY, ABORTED, UNDECIDED)
+OUTCOMES = (PROMOTED, LATE_DIRTY, DIRTY, UNPROVEN, ABORTED, UNDECIDED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Result:
     """How a round ended.
 
     :param kind: of primary: live-steady, live-bursty, idle, hung or dead
-    :param outcome: promoted, dirty, late-dirty, aborted or undecided
+    :param outcome: promoted, dirty, late-dirty, unproven, aborted or undecided
     :param window_s: seconds from the first sweep's end to the fence in force, if it came to that
     :param violations: contradictions to the promises of the protocol
     :param attacks: what happened to the primary, the backup and the superposition

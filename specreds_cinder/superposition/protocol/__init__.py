@@ -60,7 +60,8 @@ class Protocol(host_fence.HostFence, collapse.Collapse, merge.Merge, release.Rel
                progress: backups.Progress | None = None) -> str:
         """Continue an interrupted step, from the record alone.
 
-        :returns: state or outcome: superposed, promoted, merged, aborted, dirty or late-dirty
+        :returns: state or outcome: superposed, promoted, merged, aborted, dirty, unproven or
+            late-dirty
         :raises NotSuperposed: it has ended
         :raises Conflict: it is decided together with others
         """

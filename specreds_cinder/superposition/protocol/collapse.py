@@ -27,7 +27,7 @@ _SETTLE_S = 2.0
 class CollapseReport:
     """The result of a collapse.
 
-    :param outcome: promoted, dirty or late-dirty
+    :param outcome: promoted, dirty, unproven or late-dirty
     :param sweep1: the sweep before the fence
     :param sweep2: the sweep behind the fence, None if there was none
     :param durable_s: seconds until the backup's disks were durable
@@ -89,9 +89,9 @@ class Collapse(end.Ending):
         :param promote: False is the same as :meth:`abort`
         :param backup: the backup that runs, so that its disks become durable first; None if no
             client has the overlays open
-        :returns: the outcome. After ``dirty`` the primary runs on undisturbed; after
-            ``late-dirty`` it is fenced, and its version has every write that was acknowledged:
-            start it again.
+        :returns: the outcome. After ``dirty`` the primary runs on undisturbed; after ``unproven``
+            it may, and another superposition may prove more; after ``late-dirty`` it is fenced,
+            and its version has every write that was acknowledged: start it again.
         :raises Conflict: it is not superposed, or another controller decided meanwhile
         :raises BackupError: the backup's disks could not be made durable; still superposed
         :raises OverlayBusy: a backup runs, and ``backup`` is None; still superposed
@@ -191,11 +191,12 @@ class Collapse(end.Ending):
         if decide:
             first = self._sweep_renewed(renewal, thorough=False)
         record = renewal.record
-        if first.dirty and not (resumed and self._was_fenced(record)):
-            LOG.info('superposition %s is dirty, deciding for the primary: %s', record.id,
+        if not first.clean and not (resumed and self._was_fenced(record)):
+            outcome = states.DIRTY if first.dirty else states.UNPROVEN
+            LOG.info('superposition %s is %s, deciding for the primary: %s', record.id, outcome,
                      first.first)
-            self._drop(record, states.DIRTY)
-            return CollapseReport(states.DIRTY, first)
+            self._drop(record, outcome)
+            return CollapseReport(outcome, first)
         swept = time.monotonic()
         known = set(clients)
         with self._unfenced_if_lost(record, known):
@@ -214,13 +215,13 @@ class Collapse(end.Ending):
             second = self._behind_fence(renewal, known)
             record = renewal.record
             report = CollapseReport(
-                states.LATE_DIRTY if second.dirty else states.PROMOTED, first, second,
+                states.PROMOTED if second.clean else states.LATE_DIRTY, first, second,
                 fence_s=closed - fencing, window_s=closed - swept)
-            if not second.dirty:
+            if second.clean:
                 self._assert_fenced(record)
             if not decide:
                 return self._prepared(record, report)
-            if second.dirty:
+            if not second.clean:
                 LOG.warning('superposition %s is late dirty, its fenced primary has to be '
                             'started again: %s', record.id, second.first)
                 self._drop(record, states.LATE_DIRTY)
@@ -262,7 +263,7 @@ class Collapse(end.Ending):
         for _ in range(_FENCE_ROUNDS):
             report = self._sweep_renewed(renewal, thorough=True)
             clients = self._primary(renewal.record, attended=True)
-            # Also if the report is dirty: a newcomer would write beside the primary that is
+            # Also if it is not clean: a newcomer would write beside the primary that is
             # started again.
             if clients <= known:
                 return report
@@ -280,7 +281,7 @@ class Collapse(end.Ending):
         """
         def close(volume: records.Volume) -> None:
             top, *lower = volume.parents
-            # The sweep finds an image that is gone dirty.
+            # The sweep proves nothing without the image.
             with contextlib.suppress(errors.VolumeGone):
                 self.latch.close(top, record.id)
             for parent in lower:

@@ -41,7 +41,8 @@ class SamplesTest(base.CloudTestCase):
             sample = api_samples.load(f'superpositions-{name}-response')['superpositions']
             self.assertEqual([], api_samples.differences(sample, self.superpositions_at(
                 f'/os-superpositions{where}?all_tenants=1&sizes=1&{query}')))
-        self.assert_like('superposition-check-response', self.request('POST', f'{path}/check'))
+        self.assert_like('superposition-check-response', self.request(
+            'POST', f'{path}/check', headers=base.asking_for('1.3')))
         self.assert_like('superposition-connection-response', self.request(
             'POST', f'{path}/connection', api_samples.load('superposition-connection-request')))
         self.assert_like('volume-superposed-response', self.request(

@@ -132,6 +132,17 @@ class FenceTest(fence_base.FenceTestCase):
         self.assertEqual(b'\x4c' * 4096, self.contents(self.volume)[:4096])
         self.assert_nothing_left(self.record)
 
+    def test_resize_before_the_fence_is_late_dirty(self) -> None:
+        # Nobody can tell whether the primary has written, and it is fenced.
+        with sp.trace.observe(self.at('fence', 'before', lambda: self.primary.ask(
+                'resize', offset=0, length=2 * protocol_base.SIZE, byte=0))):
+            report = self.protocol.collapse(self.record)
+        assert report.sweep2 is not None
+        self.assertEqual(('late-dirty', True, True),
+                         (report.outcome, report.sweep1.clean, report.sweep2.unproven))
+        self.assertTrue(self.primary.clients <= self.fenced())
+        self.assert_nothing_left(self.record)
+
     def test_newcomer_beside_a_late_dirty_primary_is_fenced(self) -> None:
         came: list[str] = []
         with sp.trace.observe(self.at('fence', 'before', lambda: self.primary.write(0, 0x4c))), \

@@ -214,13 +214,20 @@ class CleanTest(protocol_base.ProtocolTestCase):
 
 @ddt.ddt
 class DirtyTest(protocol_base.ProtocolTestCase):
-    """Each change of a volume after the cut makes the superposition dirty."""
+    """A change of a volume after the cut makes the superposition dirty, or unproven."""
 
     def assert_dirty(self, record: sp.Record, why: str) -> None:
+        self._assert_not_clean(record, why, 'dirty')
+
+    def assert_unproven(self, record: sp.Record, why: str) -> None:
+        self._assert_not_clean(record, why, 'unproven')
+
+    def _assert_not_clean(self, record: sp.Record, why: str, outcome: str) -> None:
         report = self.protocol.check(record)
-        self.assertTrue(report.dirty)
+        self.assertEqual((outcome == 'dirty', outcome == 'unproven'),
+                         (report.dirty, report.unproven))
         self.assertIn(why, report.first or '')
-        self.assertEqual('dirty', self.protocol.collapse(record).outcome)
+        self.assertEqual(outcome, self.protocol.collapse(record).outcome)
         self.assert_nothing_left(record)
         self.assertEqual(set(), self.fenced() & record.clients)
 
@@ -232,9 +239,6 @@ class DirtyTest(protocol_base.ProtocolTestCase):
         ('write', 7 * OBJECT + OBJECT - 4096, 4096, 'was written'),
         ('discard', 0, OBJECT, 'objects were created or discarded'),
         ('discard', 0, 65536, 'was written'),
-        ('resize', 0, 2 * protocol_base.SIZE, 'was resized'),
-        ('resize', 0, OBJECT, 'was resized'),
-        ('resize', 0, protocol_base.SIZE - 512, 'was resized'),
     )
     @ddt.unpack
     def test_change_of_the_primary_is_dirty(self, do: str, offset: int, length: int,
@@ -246,6 +250,19 @@ class DirtyTest(protocol_base.ProtocolTestCase):
         self.assert_dirty(record, why)
         self.assertEqual(0, primary.write(0, 0x99))
         self.assertEqual(b'\x99' * 4096, self.contents(volume)[:4096])
+
+    @ddt.data(2 * protocol_base.SIZE, OBJECT, protocol_base.SIZE - 512)
+    def test_resize_is_unproven(self, size: int) -> None:
+        volume = self.make_volume()
+        primary = self.make_primary(volume)
+        record = self.superpose(volume)
+        self.assertEqual(0, primary.ask('resize', offset=0, length=size, byte=1))
+        self.assert_unproven(record, 'was resized')
+        # Another superposition may prove more.
+        self.assertEqual(0, primary.write(0, 0x99))
+        record = self.superpose(volume)
+        self.assertEqual(0, primary.write(0, 0x9a))
+        self.assert_dirty(record, 'was written')
 
     def test_object_created_and_discarded_is_dirty(self) -> None:
         volume = self.make_volume()
@@ -303,28 +320,28 @@ class DirtyTest(protocol_base.ProtocolTestCase):
             image.rollback_to_snap('before')
         self.assert_dirty(record, 'was written')
 
-    def test_disabled_object_map_is_dirty(self) -> None:
+    def test_disabled_object_map_is_unproven(self) -> None:
         volume = self.make_volume()
         record = self.superpose(volume)
         with self.open_pool() as io, rbd.Image(io, volume.image) as image:
             image.update_features(rbd.RBD_FEATURE_OBJECT_MAP | rbd.RBD_FEATURE_FAST_DIFF, False)
-        self.assert_dirty(record, 'other features')
+        self.assert_unproven(record, 'other features')
 
-    def test_deleted_image_is_dirty(self) -> None:
+    def test_deleted_image_is_unproven(self) -> None:
         volume, other = self.make_volume(), self.make_volume()
         record = self.superpose(volume, other)
         self.remove_image(volume)
         self.assertEqual(record, self.protocol.find(volume))
-        self.assert_dirty(record, 'is gone')
+        self.assert_unproven(record, 'is gone')
 
-    def test_replaced_image_is_dirty(self) -> None:
+    def test_replaced_image_is_unproven(self) -> None:
         volume = self.make_volume()
         record = self.superpose(volume)
         self.remove_image(volume)
         with self.open_pool() as io:
             rbd.RBD().create(io, volume.image, protocol_base.SIZE, old_format=False)
         self.assertRaises(sp.NotSuperposed, self.protocol.find, volume)
-        self.assert_dirty(record, 'was replaced')
+        self.assert_unproven(record, 'was replaced')
 
     def test_superposition_of_a_deleted_image_can_be_aborted(self) -> None:
         volume = self.make_volume()
@@ -344,7 +361,7 @@ class PlacementGroupsTest(protocol_base.ProtocolTestCase):
                    if each.name == pool).pg_num != count:
             time.sleep(0.1)
 
-    def test_split_groups_are_swept_and_merged_groups_are_dirty(self) -> None:
+    def test_split_groups_are_swept_and_merged_groups_are_unproven(self) -> None:
         pool = self.make_pool('groups', pg_num=4)
         made = {written: self.superpose(self.make_volume(objects=8, pool=pool))
                    for written in (None, 0, 3, 7)}
@@ -366,7 +383,7 @@ class PlacementGroupsTest(protocol_base.ProtocolTestCase):
         self.assertIn('were merged since the cut', self.protocol.check(kept).first or '')
         self.settle(pool, 16)
         self.assertIn('were merged since the cut', self.protocol.check(kept).first or '')
-        self.assertEqual('dirty', self.protocol.collapse(kept).outcome)
+        self.assertEqual('unproven', self.protocol.collapse(kept).outcome)
         # A new cut counts with the new groups.
         again = self.superpose(kept.volumes[0].ref)
         self.assertEqual('promoted', self.protocol.collapse(again).outcome)

@@ -22,9 +22,10 @@ from specreds_cinder import rpcapi
 from specreds_cinder.volume import base
 from specreds_cinder.volume import service
 
-CLEAN = {'dirty': False, 'first': None, 'objects': 5, 'seconds': 0.5}
-DIRTY = {'dirty': True, 'first': 'object 7', 'objects': 3, 'seconds': 0.25}
-SWEEP = {'dirty': False, 'first': None, 'objects': 0, 'seconds': 0.0}
+CLEAN = {'dirty': False, 'unproven': False, 'first': None, 'objects': 5, 'seconds': 0.5}
+DIRTY = {'dirty': True, 'unproven': False, 'first': 'object 7', 'objects': 3, 'seconds': 0.25}
+UNPROVEN = {'dirty': False, 'unproven': True, 'first': 'merged', 'objects': 5, 'seconds': 0.5}
+SWEEP = {'dirty': False, 'unproven': False, 'first': None, 'objects': 0, 'seconds': 0.0}
 
 
 def volume(number: int, host: str, **changes: Any) -> types.SimpleNamespace:

@@ -237,6 +237,11 @@ class CommandTest(testtools.TestCase):
         shown = self.run_super('check', 'volumes/vol-1', '-f', 'json', status=3)
         self.assertEqual(('dirty', _DIRTY.first), (shown['result'], shown['first']))
 
+    def test_check_that_proves_nothing_exits_with_3(self) -> None:
+        self.protocol.check.return_value = sp.SweepReport(False, 'merged', 7, 0.1, unproven=True)
+        shown = self.run_super('check', 'volumes/vol-1', '-f', 'json', status=3)
+        self.assertEqual(('unproven', 'merged'), (shown['result'], shown['first']))
+
     @ddt.data(('promoted', _CLEAN, _CLEAN, 0), ('dirty', _DIRTY, None, 3),
               ('late-dirty', _CLEAN, _DIRTY, 3))
     @ddt.unpack

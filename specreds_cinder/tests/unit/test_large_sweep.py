@@ -107,10 +107,10 @@ class StartedTest(test_sweep.SweepTestCase):
             self.record = fakes.superposition(volumes=(volume,))
             self.assertEqual(6, self.count(each=3))
 
-    def test_missing_volume_is_dirty_without_processes(self) -> None:
+    def test_missing_volume_is_unproven_without_processes(self) -> None:
         self.io.objects.clear()
         self.assertEqual(0, self.count())
-        self.assert_dirty('rbd_object_map.1a is gone')
+        self.assert_unproven('rbd_object_map.1a is gone')
 
     def test_sweeps_share_the_processes(self) -> None:
         budget = pace.budget(self.cluster)

@@ -171,8 +171,19 @@ class CallTest(RpcTestCase):
         self.back('check', {'dirty': False, 'first': None, 'objects': 3, 'seconds': 0.5})
         self.back('check', {'dirty': True, 'first': 'object 7', 'objects': 4, 'seconds': 0.25},
                   host=SECOND)
-        self.assertEqual({'dirty': True, 'first': 'object 7', 'objects': 7, 'seconds': 0.5},
-                         self.api.check(self.context, [HOST, SECOND], 's1'))
+        self.assertEqual({'dirty': True, 'unproven': False, 'first': 'object 7', 'objects': 7,
+                          'seconds': 0.5}, self.api.check(self.context, [HOST, SECOND], 's1'))
+
+    @ddt.data((False, 'merged'), (True, 'object 7'))
+    @ddt.unpack
+    def test_write_counts_more_than_what_is_unproven(self, dirty: bool, first: str) -> None:
+        self.back('check', {'dirty': False, 'unproven': True, 'first': 'merged', 'objects': 3,
+                            'seconds': 0.5})
+        self.back('check', {'dirty': dirty, 'unproven': False, 'objects': 4, 'seconds': 0.25,
+                            'first': first if dirty else None}, host=SECOND)
+        report = self.api.check(self.context, [HOST, SECOND], 's1')
+        self.assertEqual((dirty, not dirty, first),
+                         (report['dirty'], report['unproven'], report['first']))
 
     def test_merge_reaches_each_back_end(self) -> None:
         called = [self.back('merge', host=host) for host in (HOST, SECOND)]

@@ -76,7 +76,13 @@ class SweepTestCase(testtools.TestCase):
     def assert_dirty(self, words: str) -> None:
         for thorough in (False, True):
             report = self.sweep(thorough=thorough)
-            self.assertTrue(report.dirty)
+            self.assertEqual((True, False), (report.dirty, report.unproven))
+            self.assertIn(words, report.first or '')
+
+    def assert_unproven(self, words: str) -> None:
+        for thorough in (False, True):
+            report = self.sweep(thorough=thorough)
+            self.assertEqual((False, True), (report.dirty, report.unproven))
             self.assertIn(words, report.first or '')
 
 
@@ -114,6 +120,11 @@ class SweeperTest(SweepTestCase):
     def test_silent_group_does_not_keep_a_clean_sweep_from_its_end(self) -> None:
         self.aio.silent = {placement_groups.markers(8, '', cut.MARKER)[2]}
         self.assertFalse(self.sweep(thorough=True).dirty)
+
+    def test_silent_group_fails_an_unproven_sweep_behind_the_fence(self) -> None:
+        self.change(invalid_map=True)
+        self.aio.silent = {placement_groups.markers(8, '', cut.MARKER)[2]}
+        self.assertRaises(errors.ClusterTimeout, self.sweep, thorough=True)
 
     def test_silent_group_fails_a_dirty_sweep_behind_the_fence(self) -> None:
         # The primary is started again: no write of its old client may arrive later.
@@ -169,19 +180,28 @@ class SweeperTest(SweepTestCase):
     @ddt.data(({'size_bytes': 1}, 'resized'), ({'features': 1}, 'other features'),
               ({'invalid_map': True}, 'invalid'), ({'image_id': '2b'}, 'replaced'))
     @ddt.unpack
-    def test_changed_image_is_dirty(self, changes: dict[str, Any], words: str) -> None:
+    def test_changed_image_is_unproven(self, changes: dict[str, Any], words: str) -> None:
         self.change(**changes)
-        self.assert_dirty(words)
+        # Whoever has changed the image has changed its map.
+        self.io.objects[_MAP.decode()] = _STORED[:-1] + b'\x54'
+        self.aio.versions[_MAP] = 101
+        self.assert_unproven(words)
 
-    def test_missing_image_is_dirty(self) -> None:
+    @ddt.data({'size_bytes': 1}, {'invalid_map': True})
+    def test_write_to_a_changed_image_is_dirty(self, changes: dict[str, Any]) -> None:
+        self.change(**changes)
+        self.aio.versions[_data(7)] = 101
+        self.assert_dirty(f'{_data(7).decode()} of volumes/vol-1 was written')
+
+    def test_missing_image_is_unproven(self) -> None:
         self.facts = errors.VolumeGone('gone')
-        self.assert_dirty('image volumes/vol-1 is gone')
+        self.assert_unproven('image volumes/vol-1 is gone')
 
-    def test_missing_map_is_dirty(self) -> None:
+    def test_missing_map_is_unproven(self) -> None:
         self.io.objects.clear()
-        self.assert_dirty('rbd_object_map.1a is gone')
+        self.assert_unproven('rbd_object_map.1a is gone')
 
-    def test_map_that_is_removed_during_the_sweep_is_dirty(self) -> None:
+    def test_map_that_is_removed_during_the_sweep_is_unproven(self) -> None:
         def remove(names: list[bytes], _depth: int) -> list[int]:
             self.io.objects.clear()
             return [99] * len(names)
@@ -191,7 +211,7 @@ class SweeperTest(SweepTestCase):
             with mock.patch.object(self.aio, 'stat_versions', remove), \
                     mock.patch.object(objectmap, '_CHUNK', 1):
                 report = self.sweep(thorough=thorough)
-            self.assertTrue(report.dirty)
+            self.assertEqual((False, True), (report.dirty, report.unproven))
             self.assertIn('rbd_object_map.1a is gone', report.first or '')
 
     def test_changed_map_is_dirty(self) -> None:
@@ -221,9 +241,11 @@ class SweeperTest(SweepTestCase):
         self.assert_dirty('objects were created or discarded')
 
     @ddt.data({'merges': 'other'}, {'pg_num': 7})
-    def test_merged_groups_are_dirty(self, changes: dict[str, Any]) -> None:
+    def test_merged_groups_are_unproven(self, changes: dict[str, Any]) -> None:
         self.pools = [{fakes.POOL_ID: fakes.pool(**changes)}]
-        self.assert_dirty('volumes were merged')
+        self.assert_unproven('volumes were merged')
+        self.aio.versions[_data(7)] = 101
+        self.assert_dirty(f'{_data(7).decode()} of volumes/vol-1 was written')
 
     def test_split_groups_are_swept(self) -> None:
         self.pools = [{fakes.POOL_ID: fakes.pool(pg_num=16)}]
@@ -231,9 +253,9 @@ class SweeperTest(SweepTestCase):
         self.assertLessEqual(set(placement_groups.markers(16, '', cut.MARKER)),
                              set(self.aio.statted))
 
-    def test_groups_merged_during_the_sweep_are_dirty(self) -> None:
+    def test_groups_merged_during_the_sweep_are_unproven(self) -> None:
         with mock.patch.object(self.aio, 'stat_versions', self.merge):
-            self.assertTrue(self.sweep().dirty)
+            self.assertTrue(self.sweep().unproven)
 
     def merge(self, names: list[bytes], _depth: int) -> list[int]:
         self.pools[0][fakes.POOL_ID] = fakes.pool(merges='other')

@@ -18,6 +18,8 @@ _VERSION = '3.70'
 _HEADERS = {'OpenStack-API-Version': f'superposition 1.0, volume {_VERSION}'}
 _AGAIN = {'OpenStack-API-Version': f'superposition 1.1, volume {_VERSION}'}
 _FENCEABLE = {'OpenStack-API-Version': f'superposition 1.2, volume {_VERSION}'}
+# To a caller of an older version, Cinder calls dirty what is unproven.
+_LATEST = {'OpenStack-API-Version': f'superposition latest, volume {_VERSION}'}
 _BASE = '/os-superpositions'
 _REASON = re.compile(r'recovery ([0-9a-f-]{36})\b')
 # The id of no superposition: Cinder looks for it neither in its database nor in Ceph.
@@ -124,21 +126,22 @@ class Volumes:
     def dirty(self, superposition_id: str) -> bool:
         """Return whether the primary has written since the cut."""
         try:
-            return bool(self._cinder.post(f'{_BASE}/{superposition_id}/check')['check']['dirty'])
+            report = self._cinder.post(f'{_BASE}/{superposition_id}/check', headers=_LATEST)
         except exception.NotFound as exc:
             raise exception.Refused(str(exc)) from exc
+        return bool(report['check']['dirty'])
 
     def collapse(self, superposition_id: str) -> str:
         """Have Cinder decide, with a durable backup; return the outcome."""
         request = {'collapse': {'decision': 'promote', 'backup_durable': True}}
         try:
             answer = self._cinder.post(f'{_BASE}/{superposition_id}/collapse', request,
-                                       timeout=self._patience)['collapse']
+                                       timeout=self._patience, headers=_LATEST)['collapse']
         except exception.NotFound:
             return 'gone'
         if answer['outcome'] is not None:
             return str(answer['outcome'])
-        shown = self._show(superposition_id, sizes='0')
+        shown = self._show(superposition_id, _LATEST, sizes='0')
         if shown is None or (shown['state'], shown['outcome']) == (
                 states.ABORTING, states.ABORTED):
             return 'gone'
@@ -245,10 +248,12 @@ class Volumes:
             yield from self._cinder.ask('GET', f'{_BASE}/eligibility', headers=headers,
                                         params={'volume_id': list(some)}).json()['eligibility']
 
-    def _show(self, superposition_id: str, **query: str) -> dict[str, Any] | None:
+    def _show(self, superposition_id: str, headers: Mapping[str, str] = _HEADERS,
+              **query: str) -> dict[str, Any] | None:
         try:
-            shown: dict[str, Any] = self._cinder.get(
-                f'{_BASE}/{superposition_id}', **query)['superposition']
+            shown: dict[str, Any] = self._cinder.ask(
+                'GET', f'{_BASE}/{superposition_id}', headers=headers,
+                params=query or None).json()['superposition']
         except exception.NotFound:
             return None
         return shown

@@ -18,6 +18,8 @@ _UNKNOWN = 20.0
 _SOON = 0.1
 # Seconds after the creation of a recovery for which its server need not be read again.
 _RECENT = 2.0
+# Decisions that prove nothing, after which the server is evacuated.
+_UNPROVEN = 2
 _UNDECIDED = frozenset({states.CREATING, states.SUPERPOSED})
 _NOTED = {'promoted': verdicts.PROMOTED, 'late-dirty': verdicts.LATE,
           'dirty': verdicts.PRIMARY, 'gone': verdicts.GONE}
@@ -78,8 +80,11 @@ class Run(recorded.RecordedRun):
         if last is not None and last.ended is not None:
             noted = _NOTED.get(last.detail.get('outcome', ''))
             mine = last.detail.get('superposition') == recovery.superposition
-            if noted and recovery.superposition and mine:
-                return verdicts.StepVerdict(noted)
+            if recovery.superposition and mine:
+                if last.detail['outcome'] == states.UNPROVEN:
+                    return self.nothing_proven()
+                if noted:
+                    return verdicts.StepVerdict(noted)
         elif last is not None and recovery.superposition:
             state = self.insist(self.context.volumes.state, recovery.superposition)
             if state is None:
@@ -96,6 +101,21 @@ class Run(recorded.RecordedRun):
         """Return whether a decision was begun whose outcome is not recorded."""
         last = self._last_collapse()
         return last is not None and last.ended is None
+
+    def unproven(self) -> int:
+        """Return the number of decisions that have proven nothing.
+
+        Something else has changed the volumes: the primary may live, or not.
+        """
+        return sum(step.name == timeline.COLLAPSE
+                   and step.detail.get('outcome') == states.UNPROVEN
+                   for step in self.recovery.steps)
+
+    def nothing_proven(self) -> verdicts.StepVerdict:
+        """Return what follows a decision that has proven nothing: another race, but only once."""
+        return verdicts.StepVerdict(
+            verdicts.AGAIN if self.unproven() < _UNPROVEN else verdicts.EVACUATE,
+            'it is unproven whether the primary has written')
 
     def shutting_out(self) -> model.Step | None:
         """Return the last request to fence the primary without a superposition.

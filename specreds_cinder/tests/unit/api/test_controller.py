@@ -123,7 +123,24 @@ class TestDecide(base.APITestCase):
         bodies: tuple[Any, ...] = (None, {})
         for body in bodies:
             self.assertEqual(report, self.done(200, 'POST', f'{base.MEMBER}/check', body)['check'])
+        # A volume service of an older release does not say what is unproven.
+        self.assertEqual({**report, 'unproven': False}, self.ask(
+            'POST', f'{base.MEMBER}/check', version='superposition 1.3').body['check'])
         self.refused(400, 'POST', f'{base.MEMBER}/check', {'deep': True})
+
+    def test_what_is_unproven_is_dirty_before_1_3(self) -> None:
+        self.rpc.check.return_value = {
+            'dirty': False, 'unproven': True, 'first': 'merged', 'objects': 7, 'seconds': 0.1}
+        self.rpc.collapse.return_value = {'outcome': 'unproven', 'durations': {'total': 0.2}}
+        body = {'collapse': {'decision': 'promote', 'backup_durable': True}}
+        for version, checked, outcome in (
+                ('1.2', (True, None), 'dirty'), ('1.3', (False, True), 'unproven')):
+            header = f'superposition {version}'
+            report = self.ask('POST', f'{base.MEMBER}/check', version=header).body['check']
+            self.assertEqual(checked, (report['dirty'], report.get('unproven')))
+            self.assertEqual(outcome, self.ask(
+                'POST', f'{base.MEMBER}/collapse', body, version=header)
+                .body['collapse']['outcome'])
 
     def test_promote_returns_outcome_and_durations(self) -> None:
         self.rpc.collapse.return_value = {'outcome': 'promoted', 'durations': {'total': 0.2}}

@@ -62,7 +62,7 @@ _CALLS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
                 'it can be attached several times: there must be one primary']}]}),
     'superposition-check': ('POST', f'{base.MEMBER}/check', 200, {'check': {
         'dirty': True, 'first': 'rbd_data.5e8c6b8b4567.0000000000000012', 'objects': 256,
-        'seconds': 0.029}}),
+        'seconds': 0.029, 'unproven': False}}),
     'superposition-promote': ('POST', f'{base.MEMBER}/collapse', 200, {'collapse': {
         'outcome': 'promoted', 'durations': _DURATIONS}}),
     'superposition-pending': ('POST', f'{base.MEMBER}/collapse', 202, {
@@ -84,7 +84,8 @@ _CALLS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
 }
 # Samples of another version than the oldest one.
 _VERSIONS = {'superposition-create-again': 'superposition 1.1',
-             'superposition-eligibility': 'superposition 1.2'}
+             'superposition-eligibility': 'superposition 1.2',
+             'superposition-check': 'superposition 1.3'}
 # Samples whose request is that of another one.
 _SAME = {'superposition-pending': 'superposition-promote',
          'superposition-conflict': 'superposition-abort'}

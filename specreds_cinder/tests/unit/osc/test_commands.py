@@ -184,10 +184,18 @@ class CheckTest(cloud.CommandTest):
     def test_exit_status_says_whether_the_primary_wrote(self, dirty: bool, first: str | None,
                                                         status: int) -> None:
         self.superposition()
-        report = {'dirty': dirty, 'first': first, 'objects': 7, 'seconds': 0.1}
+        report = {'dirty': dirty, 'unproven': False, 'first': first, 'objects': 7, 'seconds': 0.1}
         self.cloud.answer('POST', f'{_OWN}/check', {'check': report})
         self.assertEqual({'id': cloud.ID, **report},
                          self.run_json('check', cloud.ID, status=status))
+
+
+    def test_exit_status_says_whether_that_is_proven(self) -> None:
+        self.superposition()
+        report = {'dirty': False, 'unproven': True, 'first': 'merged', 'objects': 7,
+                  'seconds': 0.1}
+        self.cloud.answer('POST', f'{_OWN}/check', {'check': report})
+        self.assertEqual({'id': cloud.ID, **report}, self.run_json('check', cloud.ID, status=3))
 
 
 class EligibilityTest(cloud.CommandTest):
@@ -221,7 +229,7 @@ class CollapseTest(cloud.CommandTest):
             'outcome': outcome, 'state': 'collapsing', 'durations': {'sweep1': 0.5}}},
             status=status)
 
-    @ddt.data(('promoted', 0), ('dirty', 3), ('late-dirty', 3))
+    @ddt.data(('promoted', 0), ('dirty', 3), ('late-dirty', 3), ('unproven', 3))
     @ddt.unpack
     def test_exit_status_of_promote_says_the_outcome(self, outcome: str, status: int) -> None:
         self._decided(outcome)

@@ -207,7 +207,8 @@ class DecideTest(base.ServiceTestCase):
 
     def test_check_returns_the_sweep(self) -> None:
         self.worker.report = backends.DIRTY
-        self.assertEqual({'dirty': True, 'first': 'object 7', 'objects': 3, 'seconds': 0.25},
+        self.assertEqual({'dirty': True, 'unproven': False, 'first': 'object 7', 'objects': 3,
+                          'seconds': 0.25},
                          self.service.check(self.context, 's1'))
 
 

@@ -127,10 +127,13 @@ class CollapseSetTest(SetTestCase):
         self.collapse()
         self.assertIn('commit', self.worker.methods())
 
-    @ddt.data(LEAD, FIRST, SECOND)
-    def test_one_dirty_back_end_aborts_all_without_a_fence(self, host: str) -> None:
-        self.back.workers[host].report = backends.DIRTY
-        self.assertEqual('dirty', self.collapse()['outcome'])
+    @ddt.data(*((host, *report) for host in (LEAD, FIRST, SECOND) for report in (
+        (backends.DIRTY, 'dirty'), (backends.UNPROVEN, 'unproven'))))
+    @ddt.unpack
+    def test_one_back_end_that_is_not_clean_aborts_all_without_a_fence(
+            self, host: str, report: dict[str, Any], outcome: str) -> None:
+        self.back.workers[host].report = report
+        self.assertEqual(outcome, self.collapse()['outcome'])
         self.assertEqual([None] * 3, self.states())
         # No client was fenced.
         self.assertEqual({'drop False'}, {what for _, what in self.back.order})
@@ -220,9 +223,9 @@ class CollapseSetTest(SetTestCase):
         self.assertEqual([None] * 3, self.states())
         self.assertEqual({}, self.back.notes)
 
-    @ddt.data(('superposed', 'dirty'), ('collapsing', 'late-dirty'))
+    @ddt.data(('superposed', 'unproven'), ('collapsing', 'late-dirty'))
     @ddt.unpack
-    def test_missing_record_of_one_back_end_is_dirty(self, state: str, outcome: str) -> None:
+    def test_missing_record_of_one_back_end_proves_nothing(self, state: str, outcome: str) -> None:
         for host in (LEAD, SECOND):
             self.back.workers[host].records['s1']['state'] = state
         del self.back.workers[FIRST].records['s1']

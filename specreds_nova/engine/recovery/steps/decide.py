@@ -115,6 +115,8 @@ def collapse(run: runs.Run) -> verdicts.StepVerdict:
             else:
                 run.pause(min(max(_PAUSE, _SHARE * (run.now - began)), _LONGEST_PAUSE))
         detail['outcome'] = outcome
+    if outcome == states.UNPROVEN:
+        return run.nothing_proven()
     return verdicts.StepVerdict(_KINDS[outcome])
 
 

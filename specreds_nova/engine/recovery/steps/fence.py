@@ -15,6 +15,9 @@ from specreds_nova.engine.recovery.steps import super as super_step
 from specreds_nova.engine.recovery.steps import unseen
 
 _PAUSE = 1.0
+# Seconds within which a guest that lives has written: file systems write their journals at least
+# that often.
+_WATCH = 30.0
 
 
 def fence(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:
@@ -95,6 +98,7 @@ def _obstacle(run: runs.Run, server: model.Server) -> str | None:
 
 
 def _fence(run: runs.Run) -> verdicts.StepVerdict:
+    watched = not run.unproven()
     while True:
         superposed = super_step.superpose(run)
         if superposed.kind == verdicts.MERGING:
@@ -110,11 +114,31 @@ def _fence(run: runs.Run) -> verdicts.StepVerdict:
         run.fresh()
         run.context.rank(fibers.FIRST)
         objection = tenant.objection(run)
+        if objection is None and not watched:
+            # A cut that is as old as the watch may prove nothing again.
+            objection, watched = _watch(run), True
         verdict = decide.decide(run, objection or verdicts.StepVerdict(verdicts.DECIDING))
         if verdict.kind != verdicts.EVACUATE:
             return verdict
         run.context.rank(fibers.SECOND)
         run.pause(_PAUSE)
+
+
+def _watch(run: runs.Run) -> verdicts.StepVerdict:
+    """Look for writes of the primary, of which its races have not proven that there are none."""
+    until = run.now + _WATCH
+    while run.now < until:
+        run.pause(run.options.dirty_interval)
+        run.fresh()
+        if verdict := run.spared():
+            return verdict
+        try:
+            if run.context.volumes.dirty(str(run.recovery.superposition)):
+                return verdicts.StepVerdict(verdicts.PRIMARY, 'it has written')
+        except (exception.Unreachable, exception.Refused):
+            # The decision checks for writes as well.
+            continue
+    return verdicts.StepVerdict(verdicts.EVACUATE, f'nothing was written in {_WATCH:g} s')
 
 
 def _shut_out(run: runs.Run, why: str) -> verdicts.StepVerdict:

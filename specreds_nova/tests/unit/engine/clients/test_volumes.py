@@ -206,11 +206,17 @@ class VolumesTest(base.ServiceTest):
     def test_check_of_a_decided_superposition_is_refused(self) -> None:
         self.session.answer('POST', f'{_BASE}/s1/check', {'check': {'dirty': True}})
         self.assertTrue(self.volumes.dirty('s1'))
+        # To a caller of an older version, what is unproven would be dirty.
+        self.assertIn('superposition latest',
+                      self.session.requests[-1]['headers']['OpenStack-API-Version'])
+        self.session.answer('POST', f'{_BASE}/s1/check', {
+            'check': {'dirty': False, 'unproven': True}})
+        self.assertFalse(self.volumes.dirty('s1'))
         for status in (404, 409):
             self.session.fail('POST', f'{_BASE}/s1/check', status)
             self.raised(exception.Refused, self.volumes.dirty, 's1')
 
-    @ddt.data('promoted', 'dirty', 'late-dirty')
+    @ddt.data('promoted', 'dirty', 'late-dirty', 'unproven')
     def test_collapse_returns_the_outcome(self, outcome: str) -> None:
         self.session.answer('POST', f'{_BASE}/s1/collapse', {'collapse': {'outcome': outcome}})
         self.assertEqual(outcome, self.volumes.collapse('s1'))

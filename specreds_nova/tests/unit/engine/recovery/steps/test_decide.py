@@ -82,3 +82,43 @@ class GoneTest(base.RecoveryTest):
         self.volumes.state.side_effect = state
         self.assertRaises(exception.Superseded, self.decide)
         self.backups.abort.assert_not_called()
+
+
+class UnprovenTest(base.RecoveryTest):
+    """Somebody else has changed the volumes, so that nobody can tell whether the primary lives."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspect()
+        self.suspects.suspected.side_effect = lambda host: host == 'h1'
+        self.recovery = self.make_recovery(
+            state=model.RACING, destination='h2', superposition='sp')
+        self.run_ = runs.Run(self.context, self.recovery)
+        self.compute.server.return_value = base.make_server('a')
+        self.volumes.collapse.return_value = 'unproven'
+        self.volumes.state.return_value = None
+
+    def decide(self) -> verdicts.StepVerdict:
+        """Have Cinder decide."""
+        return decide.decide(self.run_, verdicts.StepVerdict(verdicts.DECIDING))
+
+    def test_first_time_there_is_another_race(self) -> None:
+        self.assertRaises(exception.RetryAttempt, self.decide)
+        self.backups.abort.assert_called_once_with('h2', self.recovery.id)
+        stored = self.store.history[self.recovery.id]
+        self.assertEqual((None, None), (stored.superposition, stored.destination))
+        self.assertTrue(runs.before_commit(stored))
+
+    def test_second_time_the_server_is_evacuated(self) -> None:
+        self.assertRaises(exception.RetryAttempt, self.decide)
+        self.run_.change(superposition='sp-2', destination='h3')
+        self.assertEqual(verdicts.EVACUATE, self.decide().kind)
+        self.assertTrue(runs.before_commit(self.store.history[self.recovery.id]))
+
+    def test_another_engine_continues_with_the_next_race(self) -> None:
+        decide.collapse(self.run_)
+        self.run_.flush()
+        taken = self.store.take_over(self.recovery.id, 'e2')
+        assert taken is not None
+        standing = runs.Run(self.context, taken).standing()
+        self.assertEqual(verdicts.AGAIN, standing and standing.kind)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """No primary is fenced that Nova would not evacuate."""
 
+import itertools
 from typing import Any
 
 from specreds_nova.engine import exception
@@ -8,6 +9,7 @@ from specreds_nova.engine import fibers
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import sequence
+from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import fence
 from specreds_nova.tests.unit.engine.recovery import base
@@ -100,3 +102,52 @@ class FenceTest(base.RecoveryTest):
         self.compute.candidates.return_value = ['h7', 'h3']
         self.fence(None)
         self.backups.check.assert_called_once_with('h3', 'a')
+
+
+class UnprovenTest(base.RecoveryTest):
+    """No race has proven whether the primary of a silent host has written."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspect()
+        self.run_ = runs.Run(self.context, self.make_recovery())
+        self.compute.server.return_value = base.make_server('a')
+        self.compute.candidates.return_value = ['h2']
+        self.backups.check.return_value = {'eligible': True, 'reasons': []}
+        self.volumes.superpose.side_effect = (f'sp-{number}' for number in itertools.count(1))
+        self.volumes.state.return_value = None
+        self.volumes.collapse.return_value = 'promoted'
+        for _ in range(2):
+            with self.run_.step(timeline.COLLAPSE) as detail:
+                detail.update(superposition='sp', outcome='unproven')
+
+    def fence(self) -> verdicts.StepVerdict:
+        """Take the step."""
+        return fence.fence(self.run_, verdicts.StepVerdict(verdicts.EVACUATE, 'unproven'))
+
+    def test_primary_that_writes_is_not_evacuated(self) -> None:
+        self.volumes.dirty.side_effect = [False, exception.Unreachable('late'), True]
+        self.assertEqual(verdicts.StepVerdict(verdicts.PRIMARY, 'it has written'), self.fence())
+        self.volumes.collapse.assert_not_called()
+        self.volumes.fence.assert_not_called()
+
+    def test_primary_whose_host_is_well_again_is_not_evacuated(self) -> None:
+        def heard(_superposition: str) -> bool:
+            self.suspects.is_well.return_value = True
+            return False
+        self.volumes.dirty.side_effect = heard
+        self.assertEqual(verdicts.PRIMARY, self.fence().kind)
+        self.volumes.collapse.assert_not_called()
+
+    def test_primary_without_a_sign_of_life_is_decided_on_with_a_new_cut(self) -> None:
+        began = self.clock.now()
+        self.assertEqual(verdicts.PROMOTED, self.fence().kind)
+        self.assertGreaterEqual(self.clock.now() - began, 30.0)
+        self.volumes.collapse.assert_called_once_with('sp-2')
+
+    def test_decision_is_repeated_until_it_proves_something(self) -> None:
+        self.volumes.collapse.side_effect = ['unproven', 'unproven', 'dirty']
+        self.assertEqual(verdicts.PRIMARY, self.fence().kind)
+        self.assertEqual(['sp-2', 'sp-3', 'sp-4'],
+                         [call.args[0] for call in self.volumes.collapse.call_args_list])
+        self.volumes.fence.assert_not_called()
