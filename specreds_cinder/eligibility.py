@@ -13,6 +13,8 @@ from specreds_cinder import hints
 from specreds_cinder import releases
 
 _STATUSES = ('available', 'in-use')
+# In which Cinder lets Nova attach a volume of a server to another host (_attachment_reserve).
+_MOVABLE = (*_STATUSES, 'reserved', 'downloading')
 _MIGRATED = (None, 'success', 'error', 'none', 'deleting')
 # In the last two, nothing is being done.
 _SNAPSHOT_STATUSES = ('available', 'in-use', 'error', 'error_deleting')
@@ -60,6 +62,11 @@ def objections(candidates: Sequence[objects.Volume], *, again: bool = False) -> 
         against.append(Objection(volume_id, f'its {reason}', exception.SuperpositionConflict(
             f'volume {volume_id}: its {reason}')))
     return against
+
+
+def movable(volume: objects.Volume) -> bool:
+    """Return whether Nova can attach a server's volume to another host at the moment."""
+    return volume.status in _MOVABLE
 
 
 def check(candidates: Sequence[objects.Volume], *, again: bool = False) -> None:

@@ -158,14 +158,17 @@ class SuperAPI:
         return info
 
     def eligibility(self, ctxt: Any, host: str, volume_ids: Sequence[str],
-                    disks: Sequence[str] = ()) -> 'builtins.list[dict[str, Any]]':
+                    disks: Sequence[str] = (), fenced_host: str | None = None
+                    ) -> 'builtins.list[dict[str, Any]]':
         """Report which volumes of one back end can be superposed, and why others cannot.
 
         :param disks: ids of disks of servers, to report on instead
+        :param fenced_host: report as well whether this host can be shut out of the volumes
         """
         result: list[dict[str, Any]] = self._call(
             ctxt, host, 'eligibility', volume_ids=list(volume_ids),
-            **({'disks': list(disks)} if disks else {}))
+            **({'disks': list(disks)} if disks else {}),
+            **({'fenced_host': fenced_host} if fenced_host else {}))
         return result
 
     def fence_observe(self, ctxt: Any, host: str, volume_ids: Sequence[str],

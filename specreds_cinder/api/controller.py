@@ -63,7 +63,7 @@ class SuperpositionsController(wsgi.Controller):
 
     @versions.negotiated
     @schemas.query(schemas.ELIGIBILITY, 'volume_id', 'disk')
-    def eligibility(self, req: wsgi.Request, query: dict[str, list[str]]) -> _Answer:
+    def eligibility(self, req: wsgi.Request, query: dict[str, Any]) -> _Answer:
         """Report which volumes can be superposed."""
         ctxt = req.environ['cinder.context']
         disks = query.get('disk', [])
@@ -72,7 +72,10 @@ class SuperpositionsController(wsgi.Controller):
         volumes = _volumes(ctxt, query.get('volume_id', []), policies.ELIGIBILITY)
         for volume in volumes:
             policies.authorize(ctxt, policies.ELIGIBILITY, volume.project_id)
-        answers = self._superpositions.eligibility(ctxt, volumes, disks)
+        host = query.get('host')
+        if host is not None:
+            policies.authorize(ctxt, policies.FENCE, None)
+        answers = self._superpositions.eligibility(ctxt, volumes, disks, host)
         return {'eligibility': views.eligibility(answers, versions.of(req))}
 
     @wsgi.response(HTTPStatus.CREATED)

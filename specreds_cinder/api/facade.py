@@ -148,18 +148,20 @@ class Superpositions:
                 for connection in self._rpc.connection(ctxt, host, superposition.id, connector)]
 
     def eligibility(self, ctxt: Any, volumes: Sequence[objects.Volume],
-                    disks: Sequence[str] = ()) -> list[dict[str, Any]]:
+                    disks: Sequence[str] = (), host: str | None = None) -> list[dict[str, Any]]:
         """Report which volumes can be superposed, and why others cannot.
 
         Also report of which ones a host can be shut out: not of those of back ends that have no
         superpositions. A back end that does not answer has not said that it cannot.
 
         :param disks: ids of disks of servers, which follow
+        :param host: the host to be shut out; None for any host
         """
         answers_by_id: dict[str, dict[str, Any]] = {}
-        for host, ids in _by_host(volumes).items():
+        more = {'fenced_host': host} if host else {}
+        for backend, ids in _by_host(volumes).items():
             answers = _answers('volume_id', ids, functools.partial(
-                self._rpc.eligibility, ctxt, host, ids))
+                self._rpc.eligibility, ctxt, backend, ids, **more))
             answers_by_id |= {answer['volume_id']: answer for answer in answers}
         return [answers_by_id[volume.id] for volume in volumes] + _answers(
             'disk', disks, lambda: self._rpc.eligibility(ctxt, server_disks.backend(), [], disks)
@@ -269,11 +271,11 @@ def _answers(key: str, ids: Sequence[str],
              ask: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Return a back end's answers about some ids, or those for one that refuses or is silent."""
     try:
-        return [{**answer, 'fenceable': True} for answer in ask()]
+        return [{'fenceable': True, 'movable': True, **answer} for answer in ask()]
     except exception.SuperpositionError as exc:
         fenceable = not isinstance(exc, exception.SuperpositionInvalid)
-        return [{key: each, 'eligible': False, 'reasons': [exc.msg], 'fenceable': fenceable}
-                for each in ids]
+        return [{key: each, 'eligible': False, 'reasons': [exc.msg], 'fenceable': fenceable,
+                 'movable': True} for each in ids]
 
 
 def _by_host(volumes: Iterable[objects.Volume]) -> dict[str, list[str]]:

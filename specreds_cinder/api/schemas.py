@@ -30,6 +30,7 @@ _UUID: _Schema = {
 }
 _VOLUME_IDS: _Schema = {'type': 'array', 'items': _UUID, 'uniqueItems': True, 'minItems': 1,
                         'maxItems': MAX_VOLUMES}
+_HOST: _Schema = {'type': 'string', 'minLength': 1, 'maxLength': 255}
 
 # Of a query.
 _BOOLEAN: _Schema = {'enum': ['0', '1', 'false', 'true', 'False', 'True']}
@@ -86,7 +87,7 @@ CONNECTION = _object({'connector': {'type': 'object', 'minProperties': 1, 'maxPr
 FENCE = _wrapped('fence', _object(
     {
         'fence_id': _UUID,
-        'host': {'type': 'string', 'minLength': 1, 'maxLength': 255},
+        'host': _HOST,
         'step': {'enum': ['observe', 'close']},
         'volume_ids': _VOLUME_IDS,
         'server_id': _UUID,
@@ -121,7 +122,8 @@ LIST = _object({
 })
 
 ELIGIBILITY = _object(
-    {'volume_id': _VOLUME_IDS, 'disk': _disks(f'{server_disks.SERVER}_{server_disks.NAME}')},
+    {'volume_id': _VOLUME_IDS, 'disk': _disks(f'{server_disks.SERVER}_{server_disks.NAME}'),
+     'host': _HOST},
     anyOf=[{'required': ['volume_id']}, {'required': ['disk']}])
 
 SHOW = _object({'sizes': _BOOLEAN})

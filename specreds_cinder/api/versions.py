@@ -5,8 +5,9 @@ The header is ``OpenStack-API-Version: superposition 1.0``. A version of the Blo
 the same header is ignored here.
 
 Version 1.1 added ``again`` of *Create*, and ``predecessor`` of the answers. Version 1.2 added
-``fenceable`` of the answer to *Eligibility*. Version 1.3 added the outcome ``unproven``, and
-``unproven`` of the answer to *Check*: to older callers, what is unproven is dirty.
+``host`` of *Eligibility*, and ``fenceable`` and ``movable`` of the answer. Version 1.3 added the
+outcome ``unproven``, and ``unproven`` of the answer to *Check*: to older callers, what is unproven
+is dirty.
 """
 
 from collections.abc import Callable, MutableMapping

@@ -37,7 +37,7 @@ def eligibility(answers: Sequence[View], version: microversion_parse.Version) ->
     """
     fields = {'volume_id', 'disk', 'eligible', 'reasons'}
     if version >= versions.FENCEABLE:
-        fields.add('fenceable')
+        fields |= {'fenceable', 'movable'}
     return [{field: value for field, value in answer.items() if field in fields}
             for answer in answers]
 

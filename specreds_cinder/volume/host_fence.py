@@ -22,6 +22,8 @@ LOG = logging.getLogger(__name__)
 
 # Volumes of a host that are looked at, to learn from which addresses the host uses Ceph.
 _NEIGHBOURS = 16
+# The id of no fence: only clients that Ceph lists are known.
+_NO_FENCE = ''
 
 
 class HostFence(base.Base):
@@ -67,6 +69,18 @@ class HostFence(base.Base):
             LOG.info('released fenced clients %s: their hosts have booted since the fence',
                      ', '.join(released))
         return released
+
+    def _fenceable(self, ctxt: Any, volume: objects.Volume, host: str) -> bool:
+        """Return whether :meth:`fence_host` can shut a host out of a volume at the moment."""
+        try:
+            target = self._target(ctxt, volume, host, _NO_FENCE)
+        except exception.SuperpositionConflict:
+            return False
+        if not target['clients']:
+            return True
+        [clients] = self._worker(ctxt, 'clients', images=[volume.name], fence_id=_NO_FENCE)
+        known = [client for client in clients if address.host(client) in target['addresses']]
+        return len(known) >= int(target['clients'])
 
     def _target(self, ctxt: Any, volume: objects.Volume, host: str,
                 fence_id: str) -> dict[str, Any]:

@@ -40,10 +40,12 @@ class BackendSuperpositions(housekeeping.Housekeeping, disk_fence.DiskFence):
                 for shown in self._worker(ctxt, 'list')]
 
     def eligibility(self, ctxt: Any, volume_ids: Sequence[str],
-                    disks: Sequence[str] = ()) -> builtins.list[dict[str, Any]]:
+                    disks: Sequence[str] = (),
+                    fenced_host: str | None = None) -> builtins.list[dict[str, Any]]:
         """Report for each volume whether it can be superposed, and why not.
 
         :param disks: ids of disks of servers
+        :param fenced_host: report as well whether this host can be shut out of the volumes
         """
         if disks:
             stored = self._worker(ctxt, 'eligibility', images=self._disk_images(disks))
@@ -56,9 +58,10 @@ class BackendSuperpositions(housekeeping.Housekeeping, disk_fence.DiskFence):
         reasons = {volume.id: [each.reason for each in objections if each.volume_id == volume.id]
                    + more for volume, more in zip(volumes, stored, strict=True)}
         # The note of a superposition and its record say the same.
-        return [{'volume_id': volume_id, 'eligible': not against,
-                 'reasons': builtins.list(dict.fromkeys(against))}
-                for volume_id, against in reasons.items()]
+        return [{'volume_id': volume.id, 'eligible': not reasons[volume.id],
+                 'reasons': builtins.list(dict.fromkeys(reasons[volume.id])),
+                 'fenceable': fenced_host is None or self._fenceable(ctxt, volume, fenced_host),
+                 'movable': eligibility.movable(volume)} for volume in volumes]
 
     def connection(self, ctxt: Any, superposition_id: str, connector: Mapping[str, Any],
                    disks: bool = False) -> builtins.list[dict[str, Any]]:

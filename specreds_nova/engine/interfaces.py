@@ -218,15 +218,11 @@ class Volumes(Protocol):
         :raises exception.Refused: no client was fenced by this call
         """
 
-    def eligibility(self, volumes: Sequence[str], disks: Sequence[str] = ()
-                    ) -> Mapping[str, list[str]]:
-        """Return why volumes cannot be superposed, by id; empty lists for those that can.
+    def eligibility(self, server: model.Server) -> Mapping[str, model.Eligibility]:
+        """Return what a recovery can do with a server's volumes, and its disks, if it has backups.
 
-        :param disks: images of disks that Nova keeps in RBD
+        :returns: by the id of a volume, or the name of the image of a disk
         """
-
-    def unfenceable(self, volumes: Sequence[str]) -> list[str]:
-        """Return the volumes of which no host can be shut out; none if Cinder cannot tell."""
 
 
 class Suspects(Protocol):

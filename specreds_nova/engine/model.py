@@ -199,12 +199,29 @@ class Server:
         """Whether its first disk is a volume."""
         return self.image is None
 
+    def superposed_disks(self) -> list[str]:
+        """Return the images of the disks that backups have."""
+        return [f'{self.id}_{disk}' for disk in self.disks] if self.superposes_disks else []
+
     def unversioned(self) -> str | None:
         """Return why a backup cannot have its disks; None if it can."""
         if not self.disks or self.superposes_disks:
             return None
         return (f'Nova keeps disks of it in RBD ({", ".join(self.disks)}), which have no second '
                 f'version')
+
+
+class Eligibility(NamedTuple):
+    """What a recovery can do with a volume at the moment, as Cinder reports it.
+
+    :ivar reasons: why it cannot be superposed; empty if it can
+    :ivar fenceable: whether the host of its server can be shut out of it
+    :ivar movable: whether Nova can attach it to another host
+    """
+
+    reasons: tuple[str, ...] = ()
+    fenceable: bool = True
+    movable: bool = True
 
 
 @dataclasses.dataclass(frozen=True)

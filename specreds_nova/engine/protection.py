@@ -46,15 +46,14 @@ class Protection:
             raise exception.NotFound(f'there is no server {server_id}')
         reasons = self._gates.reasons(server)
         gated = bool(reasons)
-        disks = [f'{server.id}_{disk}' for disk in server.disks] if (
-            server.superposes_disks) else []
-        eligible = self._eligible(server.volumes, disks)
-        reasons += [f'{"disk" if each in disks else "volume"} {each}: {reason}'
-                    for each, its_reasons in eligible.items() for reason in its_reasons]
-        volumes = {volume: its_reasons for volume, its_reasons in eligible.items()
-                   if volume not in disks}
+        eligible = self._eligible(server)
+        volumes = {volume: list(eligible[volume].reasons) for volume in server.volumes
+                   if volume in eligible}
+        against = [f'{"volume" if each in volumes else "disk"} {each}: {reason}'
+                   for each, its in eligible.items() for reason in its.reasons]
         if reason := server.unversioned():
-            reasons.append(reason)
+            against.append(reason)
+        reasons += against
         destinations = self._compute.candidates(server)
         answers = [] if gated else self._answers(server_id, destinations)
         if not destinations:
@@ -65,9 +64,12 @@ class Protection:
         if reasons and not gated:
             if immovable := self._immovable(server, answers):
                 reasons.append(immovable)
-            lasting = [] if self._unfenced else self._volumes.unfenceable(server.volumes)
-            reasons += [f'volume {volume}: no host can be shut out of it' for volume in lasting]
-            stays = bool(immovable or lasting or not destinations)
+            obstacles = refusals.of_volumes(eligible)
+            if against and not self._unfenced:
+                obstacles += [f'volume {volume}: {server.host} cannot be shut out of it'
+                              for volume, its in eligible.items() if not its.fenceable]
+            reasons += obstacles
+            stays = bool(immovable or obstacles or not destinations)
         if gated:
             recovery = NONE
         elif not reasons:
@@ -95,14 +97,12 @@ class Protection:
             return refusals.reason(answers)
         return None
 
-    def _eligible(self, volumes: Sequence[str], disks: Sequence[str]
-                  ) -> Mapping[str, list[str]]:
-        if not volumes and not disks:
-            return {}
+    def _eligible(self, server: model.Server) -> Mapping[str, model.Eligibility]:
         try:
-            return self._volumes.eligibility(volumes, disks)
+            return self._volumes.eligibility(server)
         except exception.Refused as exc:
-            return {each: [str(exc)] for each in (*volumes, *disks)}
+            return dict.fromkeys((*server.volumes, *server.superposed_disks()),
+                                 model.Eligibility((str(exc),)))
 
 
 def _refusals(answers: Sequence[_Answer]) -> list[str]:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reason why Nova would refuse to evacuate a server, which hosts report beforehand.
+"""The reasons why Nova would fail to evacuate a server, which hosts and Cinder report beforehand.
 
 Nova's API refuses some servers for what its API does not show, such as mounted shares or a virtual
-TPM of the image. A nova-compute reads that from Nova's database.
+TPM of the image. A nova-compute reads that from Nova's database. Cinder lets Nova attach no volume
+that is busy, such as one that is being backed up: Nova accepts the request, and fails.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import interfaces
+from specreds_nova.engine import model
 
 # Hosts to ask at most.
 _ASKED = 3
@@ -53,3 +55,9 @@ def reason(answers: Iterable[tuple[str, Answer]]) -> str | None:
         raise exception.Unreachable(
             f'no host reports whether Nova would evacuate the server: {"; ".join(silent)}')
     return None
+
+
+def of_volumes(eligible: Mapping[str, model.Eligibility]) -> list[str]:
+    """Return why Cinder would not let Nova attach volumes to another host; none if it would."""
+    return [f'volume {volume} cannot be attached to another host: {"; ".join(each.reasons)}'
+            for volume, each in eligible.items() if not each.movable]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An engine's clients: calls that take time, fail, and can be cut off at any point."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 import dataclasses
 from typing import Any, TypeVar
 
@@ -357,14 +357,9 @@ class Volumes:
         if known is None or known.unfenceable:
             raise exception.Refused(known.unfenceable if known else f'there is no {server_id}')
 
-    def eligibility(self, volumes: Sequence[str], disks: Sequence[str] = ()
-                    ) -> Mapping[str, list[str]]:
+    def eligibility(self, server: model.Server) -> Mapping[str, model.Eligibility]:
         """Return that every volume can be superposed."""
-        return {volume: [] for volume in (*volumes, *disks)}
-
-    def unfenceable(self, volumes: Sequence[str]) -> list[str]:
-        """Return that a host can be shut out of every volume."""
-        return []
+        return {volume: model.Eligibility() for volume in server.volumes}
 
 
 class Store:

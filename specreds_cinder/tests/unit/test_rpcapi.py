@@ -145,6 +145,8 @@ class CallTest(RpcTestCase):
         ('connection', (HOST, 's1', {'host': 'h'}),
          {'superposition_id': 's1', 'connector': {'host': 'h'}}),
         ('eligibility', (HOST, ('vol-1',)), {'volume_ids': ['vol-1']}),
+        ('eligibility', (HOST, ('vol-1',), (), 'h1'),
+         {'volume_ids': ['vol-1'], 'fenced_host': 'h1'}),
     )
     @ddt.unpack
     def test_arguments_and_result_are_passed_on(self, method: str, arguments: tuple[Any, ...],

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cinder's superpositions: :class:`specreds_nova.engine.interfaces.Volumes`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 import math
 import re
 from typing import Any
@@ -211,42 +211,24 @@ class Volumes:
                                    timeout=self._patience)
         return [str(client) for client in answer['release']['clients']]
 
-    def eligibility(self, volumes: Sequence[str], disks: Sequence[str] = ()
-                    ) -> dict[str, list[str]]:
-        """Return why volumes cannot be superposed, by id; empty lists for those that can.
+    def eligibility(self, server: model.Server) -> dict[str, model.Eligibility]:
+        """Return what a recovery can do with a server's volumes, and its disks, if it has backups.
 
-        :param disks: images of disks that Nova keeps in RBD
+        :returns: by the id of a volume, or the name of the image of a disk
         """
-        reasons: dict[str, list[str]] = {}
-        if disks:
-            answer = self._cinder.get(f'{_BASE}/eligibility', disk=list(disks))
-            reasons |= {entry['disk']: list(entry['reasons'])
-                        for entry in answer['eligibility']}
+        wanted: list[dict[str, Sequence[str]]] = [
+            {'volume_id': server.volumes[first:first + _VOLUMES_PER_QUERY]}
+            for first in range(0, len(server.volumes), _VOLUMES_PER_QUERY)]
+        if disks := server.superposed_disks():
+            wanted.append({'disk': disks})
         try:
-            return reasons | {entry['volume_id']: list(entry['reasons'])
-                              for entry in self._eligibility(volumes)}
+            return {entry.get('volume_id') or entry['disk']: model.Eligibility(
+                tuple(entry['reasons']), entry['fenceable'], entry['movable'])
+                for query in wanted for entry in self._cinder.ask(
+                    'GET', f'{_BASE}/eligibility', headers=_FENCEABLE,
+                    params={**query, 'host': server.host}).json()['eligibility']}
         except exception.NotFound as exc:
             raise exception.Refused(str(exc)) from exc
-
-    def unfenceable(self, volumes: Sequence[str]) -> list[str]:
-        """Return the volumes of which no host can be shut out; none if Cinder cannot tell."""
-        try:
-            return [entry['volume_id'] for entry in self._eligibility(volumes, _FENCEABLE)
-                    if not entry['fenceable']]
-        except (exception.NotFound, exception.Refused):
-            # A Cinder whose plug-in is older does not know this version.
-            return []
-
-    def _eligibility(self, volumes: Sequence[str], headers: Mapping[str, str] = _HEADERS
-                     ) -> Iterator[dict[str, Any]]:
-        """Yield what Cinder answers about each volume.
-
-        :raises exception.NotFound: a volume does not exist
-        """
-        for first in range(0, len(volumes), _VOLUMES_PER_QUERY):
-            some = volumes[first:first + _VOLUMES_PER_QUERY]
-            yield from self._cinder.ask('GET', f'{_BASE}/eligibility', headers=headers,
-                                        params={'volume_id': list(some)}).json()['eligibility']
 
     def _show(self, superposition_id: str, headers: Mapping[str, str] = _HEADERS,
               **query: str) -> dict[str, Any] | None:

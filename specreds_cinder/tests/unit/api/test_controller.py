@@ -243,6 +243,17 @@ class TestEligibility(base.APITestCase):
             messaging.UnsupportedVersion('1.0'))
         self.assertEqual([False], fenceable(query))
 
+    def test_host_to_be_shut_out_is_for_those_who_may_do_that(self) -> None:
+        call = self.messages('eligibility').prepare.return_value.call
+        call.side_effect = lambda _ctxt, _method, volume_ids, fenced_host: {'result': [
+            {'volume_id': volume_id, 'eligible': True, 'reasons': [], 'fenceable': False,
+             'movable': True} for volume_id in volume_ids]}
+        path = f'{base.BASE}/eligibility?volume_id={base.VOLUME}&host=h1'
+        [answer] = self.ask('GET', path, version='superposition 1.2').body['eligibility']
+        self.assertEqual((False, True), (answer['fenceable'], answer['movable']))
+        self.assertEqual('h1', call.call_args.kwargs['fenced_host'])
+        self.refused(403, 'GET', path, ctxt=base.caller('member'))
+
     def test_other_project_needs_the_service_role(self) -> None:
         path = f'{base.BASE}/eligibility?volume_id={base.VOLUME}'
         self.refused(404, 'GET', path, ctxt=base.caller('member', base.OTHER_PROJECT))

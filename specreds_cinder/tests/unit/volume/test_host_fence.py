@@ -77,6 +77,26 @@ class HostFenceTest(base.ServiceTestCase):
         self.assertIn(f'volume {volume_ids[1]} is not attached on host a', error.msg)
         self.assertEqual([], self.targets)
 
+    def fenceable(self, volume_id: str) -> bool:
+        """Return whether host a can be shut out of a volume, by the answer beforehand."""
+        [answer] = self.service.eligibility(self.context, [volume_id], fenced_host='a')
+        self.assertEqual([], self.targets)
+        return bool(answer['fenceable'])
+
+    def test_volume_of_another_host_is_reported_beforehand(self) -> None:
+        self.assertEqual([True, False, False], [self.fenceable(self.attached(*hosts)) for hosts
+                                                in (('a', None), ('b',), (None,))])
+
+    def test_shared_volume_whose_clients_are_unknown_is_reported_beforehand(self) -> None:
+        shared = self.attached('a', 'b', ip='192.0.2.1')
+        self.attachments[1].connector['ip'] = '192.0.2.2'
+        self.worker._clients = (  # type: ignore[attr-defined]
+            lambda images, fence_id: [self.clients.get(image, []) for image in images])
+        self.clients = {f'volume-{shared}': ['192.0.2.2:0/1']}
+        self.assertFalse(self.fenceable(shared))
+        self.clients = {f'volume-{shared}': ['192.0.2.1:0/1', '192.0.2.2:0/1']}
+        self.assertTrue(self.fenceable(shared))
+
     def test_old_request_is_refused(self) -> None:
         self.assertRaises(exception.SuperpositionUnavailable, self.fence, self.attached('a'),
                           expires_at=time.time() - 1)

@@ -234,7 +234,8 @@ class ReadTest(base.ServiceTestCase):
         for changes in ({}, {'multiattach': True}):
             self.back.add_volume(base.HOST, **changes)
         good, bad = self.service.eligibility(self.context, ['vol-1', 'vol-2'])
-        self.assertEqual({'volume_id': 'vol-1', 'eligible': True, 'reasons': []}, good)
+        self.assertEqual({'volume_id': 'vol-1', 'eligible': True, 'reasons': [],
+                          'fenceable': True, 'movable': True}, good)
         self.assertEqual(('vol-2', False, 1),
                          (bad['volume_id'], bad['eligible'], len(bad['reasons'])))
 
@@ -249,6 +250,7 @@ class ReadTest(base.ServiceTestCase):
         [answer] = self.service.eligibility(self.context, ['vol-1'])
         error = self.assertRaises(exception.SuperpositionConflict, self.create, wanted)
         self.assertEqual((False, 1), (answer['eligible'], len(answer['reasons'])))
+        self.assertEqual('status' not in obstacle, answer['movable'])
         # The error has the volume in place of the pronoun.
         self.assertIn(answer['reasons'][0].partition(' ')[2], error.msg)
 

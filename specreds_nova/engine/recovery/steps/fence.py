@@ -91,10 +91,17 @@ def _obstacle(run: runs.Run, server: model.Server) -> str | None:
     # A host that is not heard may take as long as a call may last.
     heard = frozenset(run.context.suspects.healthy())
     try:
-        return refusals.reason(refusals.ask(
-            run.context.backups, sorted(hosts, key=lambda host: host not in heard), server.id))
+        if why := refusals.reason(refusals.ask(
+                run.context.backups, sorted(hosts, key=lambda host: host not in heard),
+                server.id)):
+            return why
+        busy = refusals.of_volumes(run.context.volumes.eligibility(server))
     except exception.Unreachable as exc:
         return str(exc)
+    except exception.Refused:
+        # Cinder without superpositions does not know; it may be asked to fence all the same.
+        return None
+    return '; '.join(busy) or None
 
 
 def _fence(run: runs.Run) -> verdicts.StepVerdict:

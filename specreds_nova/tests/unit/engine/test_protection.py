@@ -5,6 +5,7 @@ from unittest import mock
 
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
+from specreds_nova.engine import model
 from specreds_nova.engine import protection
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.tests.unit.engine.recovery import base
@@ -17,12 +18,16 @@ class ProtectionTest(base.RecoveryTest):
         super().setUp()
         self.compute.server.return_value = base.make_server('a', volumes=('v1',))
         self.compute.candidates.return_value = ['h2', 'h3']
-        self.volumes.eligibility.return_value = {'v1': []}
-        self.volumes.unfenceable.return_value = []
+        self.eligible()
         self.backups.check.return_value = {'eligible': True, 'reasons': []}
         self.protection = protection.Protection(
             self.compute, self.volumes, self.backups,
             detection_conf.server_gates(self.context.options))
+
+    def eligible(self, *reasons: str, fenceable: bool = True, movable: bool = True) -> None:
+        """Have Cinder report on the volume."""
+        self.volumes.eligibility.return_value = {
+            'v1': model.Eligibility(reasons, fenceable, movable)}
 
     def test_protected_server_has_destinations(self) -> None:
         self.assertEqual(
@@ -31,7 +36,7 @@ class ProtectionTest(base.RecoveryTest):
             self.protection.check('a'))
 
     def test_recovery_without_a_backup_is_named_beforehand(self) -> None:
-        self.volumes.eligibility.return_value = {'v1': ['it is encrypted']}
+        self.eligible('it is encrypted')
         self.assertEqual('evacuated', self.protection.check('a')['recovery'])
         self.compute.immovable.return_value = 'it has a virtual TPM'
         answer = self.protection.check('a')
@@ -45,14 +50,31 @@ class ProtectionTest(base.RecoveryTest):
         self.assertEqual('none', self.protection.check('a')['recovery'])
 
     def test_volume_that_nobody_can_be_shut_out_of_is_named_beforehand(self) -> None:
-        self.volumes.eligibility.return_value = {'v1': ['its driver is LVM']}
-        self.volumes.unfenceable.return_value = ['v1']
+        self.eligible('its driver is LVM', fenceable=False)
         answer = self.protection.check('a')
         self.assertEqual('failed', answer['recovery'])
-        self.assertIn('volume v1: no host can be shut out of it', answer['reasons'])
+        self.assertIn('volume v1: h1 cannot be shut out of it', answer['reasons'])
         self.protection = protection.Protection(
             self.compute, self.volumes, self.backups,
             detection_conf.server_gates(self.context.options), unfenced=True)
+        self.assertEqual('evacuated', self.protection.check('a')['recovery'])
+
+    def test_volume_that_nova_cannot_attach_elsewhere_is_named_beforehand(self) -> None:
+        self.eligible('it is backing-up', movable=False)
+        for unfenced in (False, True):
+            self.protection = protection.Protection(
+                self.compute, self.volumes, self.backups,
+                detection_conf.server_gates(self.context.options), unfenced=unfenced)
+            answer = self.protection.check('a')
+            self.assertEqual(('failed', [
+                'volume v1: it is backing-up',
+                'volume v1 cannot be attached to another host: it is backing-up']),
+                (answer['recovery'], answer['reasons']))
+
+    def test_host_need_not_be_shut_out_of_a_volume_that_is_superposed(self) -> None:
+        self.eligible(fenceable=False)
+        self.backups.check.return_value = {'eligible': False, 'reasons': ['no plug-in'],
+                                           'immovable': None}
         self.assertEqual('evacuated', self.protection.check('a')['recovery'])
 
     def test_refusal_of_nova_that_hosts_report_is_named_beforehand(self) -> None:
@@ -82,7 +104,7 @@ class ProtectionTest(base.RecoveryTest):
                          self.protection.check('a')['reasons'])
 
     def test_volume_that_cannot_be_superposed_is_a_reason(self) -> None:
-        self.volumes.eligibility.return_value = {'v1': ['it is encrypted']}
+        self.eligible('it is encrypted')
         answer = self.protection.check('a')
         self.assertEqual((False, ['volume v1: it is encrypted']),
                          (answer['protected'], answer['reasons']))
@@ -100,11 +122,13 @@ class ProtectionTest(base.RecoveryTest):
         self.compute.server.return_value = base.make_server(
             'a', image='i', volumes=('v1',), disks=('disk',),
             superposes_disks=True)
-        self.volumes.eligibility.return_value = {'v1': [], 'a_disk': []}
+        self.volumes.eligibility.return_value = {'v1': model.Eligibility(),
+                                                 'a_disk': model.Eligibility()}
         answer = self.protection.check('a')
         self.assertEqual(('speculative', {'v1': []}), (answer['recovery'], answer['volumes']))
-        self.volumes.eligibility.assert_called_once_with(('v1',), ['a_disk'])
-        self.volumes.eligibility.return_value = {'v1': [], 'a_disk': ['it is mirrored']}
+        self.volumes.eligibility.assert_called_once_with(self.compute.server.return_value)
+        self.volumes.eligibility.return_value = {
+            'v1': model.Eligibility(), 'a_disk': model.Eligibility(('it is mirrored',))}
         answer = self.protection.check('a')
         self.assertEqual(('evacuated', ['disk a_disk: it is mirrored']),
                          (answer['recovery'], answer['reasons']))

@@ -6,6 +6,7 @@ from typing import Any
 import ddt
 
 from specreds_nova.engine import exception
+from specreds_nova.engine import model
 from specreds_nova.engine.clients import volumes
 from specreds_nova.tests.unit.engine.clients import base
 from specreds_nova.tests.unit.engine.recovery import base as recovery_base
@@ -277,27 +278,23 @@ class VolumesTest(base.ServiceTest):
         self.assertEqual({'s1': _MINE, 's2': _OTHER}, self.volumes.ours())
         self.assertEqual('s1', self.session.requests[-1]['params']['marker'])
 
-    def test_eligibility_has_reasons_per_volume(self) -> None:
+    def test_eligibility_of_volumes_and_disks_of_a_server(self) -> None:
+        server = recovery_base.make_server('a', host='h1', volumes=('v1', 'v2'))
         self.session.answer('GET', f'{_BASE}/eligibility', {'eligibility': [
-            {'volume_id': 'v1', 'eligible': True, 'reasons': []},
-            {'volume_id': 'v2', 'eligible': False, 'reasons': ['it is encrypted']}]})
-        self.assertEqual({'v1': [], 'v2': ['it is encrypted']},
-                         self.volumes.eligibility(['v1', 'v2']))
+            {'volume_id': 'v1', 'reasons': [], 'fenceable': True, 'movable': True},
+            {'volume_id': 'v2', 'reasons': ['LVM'], 'fenceable': False, 'movable': False}]})
+        self.assertEqual({'v1': model.Eligibility(),
+                          'v2': model.Eligibility(('LVM',), fenceable=False, movable=False)},
+                         self.volumes.eligibility(server))
+        request = self.session.requests[-1]
+        self.assertEqual({'volume_id': ('v1', 'v2'), 'host': 'h1'}, request['params'])
+        self.assertIn('superposition 1.2', request['headers']['OpenStack-API-Version'])
         self.session.answer('GET', f'{_BASE}/eligibility', {'eligibility': [
-            {'disk': 'a_disk', 'eligible': False, 'reasons': ['it is mirrored']}]})
-        self.assertEqual({'a_disk': ['it is mirrored']},
-                         self.volumes.eligibility([], ['a_disk']))
+            {'disk': 'a_disk', 'reasons': ['it is mirrored'], 'fenceable': True,
+             'movable': True}]})
+        server = recovery_base.make_server(
+            'a', volumes=(), disks=('disk',), superposes_disks=True)
+        self.assertEqual({'a_disk': model.Eligibility(('it is mirrored',))},
+                         self.volumes.eligibility(server))
         self.session.fail('GET', f'{_BASE}/eligibility', 404)
-        self.raised(exception.Refused, self.volumes.eligibility, ['v1'])
-
-    def test_volumes_that_no_host_can_be_shut_out_of_are_named(self) -> None:
-        self.session.answer('GET', f'{_BASE}/eligibility', {'eligibility': [
-            {'volume_id': 'v1', 'eligible': False, 'reasons': ['journaled'], 'fenceable': True},
-            {'volume_id': 'v2', 'eligible': False, 'reasons': ['LVM'], 'fenceable': False}]})
-        self.assertEqual(['v2'], self.volumes.unfenceable(['v1', 'v2']))
-        self.assertIn('superposition 1.2',
-                      self.session.requests[-1]['headers']['OpenStack-API-Version'])
-        self.assertEqual([], self.volumes.unfenceable([]))
-        # An older plug-in of Cinder.
-        self.session.fail('GET', f'{_BASE}/eligibility', 406)
-        self.assertEqual([], self.volumes.unfenceable(['v1']))
+        self.raised(exception.Refused, self.volumes.eligibility, server)

@@ -38,6 +38,7 @@ class RecoveryTest(testtools.TestCase):
         self.store = stores.Store(self.clock.now)
         self.compute, self.backups, self.volumes = mock.Mock(), mock.Mock(), mock.Mock()
         self.volumes.dirty.return_value = False
+        self.volumes.eligibility.return_value = {}
         self.compute.immovable.return_value = None
         self.compute.evacuation.return_value = None
         self.backups.promote.return_value = {'timings_ms': {'box_open': 40, 'box_settled': 940}}

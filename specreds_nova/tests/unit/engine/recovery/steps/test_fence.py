@@ -65,6 +65,24 @@ class FenceTest(base.RecoveryTest):
         self.assertEqual(verdicts.PROMOTED, self.fence(_SHARES, _SHARES, None).kind)
         self.volumes.fence.assert_called_once()
 
+    def test_server_is_fenced_once_nova_can_attach_its_volumes_elsewhere(self) -> None:
+        busy = {'v': model.Eligibility(('it is backing-up',), movable=False)}
+        self.volumes.eligibility.side_effect = [busy, busy, {'v': model.Eligibility()}]
+        self.assertEqual(verdicts.PROMOTED, self.fence(None).kind)
+        self.assertEqual(3, self.volumes.eligibility.call_count)
+        self.volumes.eligibility.side_effect = None
+        self.volumes.eligibility.return_value = busy
+        self.volumes.fence.reset_mock()
+        self.recovery = self.make_recovery('b')
+        verdict = self.fence(None)
+        self.assertEqual(verdicts.FAILED, verdict.kind)
+        self.assertIn('it is backing-up', verdict.why)
+        self.volumes.fence.assert_not_called()
+
+    def test_cinder_that_does_not_know_is_asked_to_fence(self) -> None:
+        self.volumes.eligibility.side_effect = exception.Refused('no such request')
+        self.assertEqual(verdicts.PROMOTED, self.fence(None).kind)
+
     def test_server_is_not_fenced_while_no_host_answers(self) -> None:
         self.backups.check.side_effect = exception.Unreachable('late')
         verdict = fence.fence(runs.Run(self.context, self.recovery), _DECIDED)
