@@ -4,11 +4,13 @@
 import os
 import pathlib
 import subprocess
+import sys
 
 import fixtures
 import testtools
 
 from devstack.tests import stack
+from specreds_cinder.tests.unit.osc import cloud as osc_cloud
 
 _UPGRADE = stack.REPOSITORY / 'devstack' / 'upgrade'
 _SIDES = ('base', 'target')
@@ -108,28 +110,41 @@ class UpgradeTest(testtools.TestCase):
         self.assertEqual('specreds-status', calls[-1][0])
         self.assertTrue((self.root / 'save' / 'etc.specreds' / 'specreds-engine.conf').exists())
 
-    def test_verification_fails_unless_the_volume_is_still_superposed(self) -> None:
-        openstack = self.root / 'bin' / 'openstack'
-        openstack.write_text("""\
+    def client(self) -> pathlib.Path:
+        """Put the real client in the place of ``openstack``; return the superposition's state."""
+        program = self.root / 'bin' / 'openstack'
+        program.write_text(f"""\
 #!/bin/bash
 printf '%q ' openstack "$@" >>"$ROOT/record"
 echo >>"$ROOT/record"
 case "$*" in
-*volume\\ create*) echo volume-1 ;;
+*volume\\ super*) PYTHONPATH={stack.REPOSITORY} exec {sys.executable} -W ignore \\
+    -m devstack.tests.client "$ROOT/superposition" "$@" ;;
+*volume\\ create*) echo {osc_cloud.VOLUME} ;;
 *volume\\ show*) echo available ;;
-*super\\ create*) echo super-1 ;;
-*super\\ show*) cat "$ROOT/state" ;;
+# Cinder refuses to delete a volume in superposition.
+*volume\\ delete*) [ ! -e "$ROOT/superposition" ] ;;
+*) exit 1 ;;
 esac
 """)
+        return self.root / 'superposition'
+
+    def test_resources_are_created_verified_and_destroyed(self) -> None:
+        state = self.client()
         self.run_well('resources.sh', 'create')
-        (self.root / 'state').write_text('superposed\n')
+        self.assertEqual('superposed', state.read_text())
         self.run_well('resources.sh', 'verify_noapi')
         self.run_well('resources.sh', 'verify', 'post-upgrade')
-        (self.root / 'state').write_text('aborting\n')
+        calls = self.run_well('resources.sh', 'destroy')
+        self.assertFalse(state.exists())
+        self.assertEqual(['openstack', 'volume', 'delete', osc_cloud.VOLUME], calls[-1])
+
+    def test_verification_fails_unless_the_volume_is_still_superposed(self) -> None:
+        state = self.client()
+        self.run_well('resources.sh', 'create')
+        state.write_text('aborting')
         failed = self.run_script('resources.sh', 'verify', 'post-upgrade')
         self.assertEqual(1, failed.returncode)
         self.assertIn('the superposition is aborting', failed.stderr)
-        calls = self.run_well('resources.sh', 'destroy')
-        self.assertEqual([['openstack', 'volume', 'super', 'collapse', '--abort', '--wait',
-                           'super-1'], ['openstack', 'volume', 'super', 'delete', 'super-1'],
-                          ['openstack', 'volume', 'delete', 'volume-1']], calls[-3:])
+        state.unlink()
+        self.assertNotEqual(0, self.run_script('resources.sh', 'verify').returncode)

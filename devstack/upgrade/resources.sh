@@ -34,8 +34,8 @@ function verify {
 function destroy {
     local superposition
     superposition=$(resource_get specreds superposition)
+    # It is gone once it is aborted.
     openstack volume super collapse --abort --wait "$superposition"
-    openstack volume super delete "$superposition"
     openstack volume delete "$(resource_get specreds volume)"
 }
 

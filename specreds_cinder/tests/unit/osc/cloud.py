@@ -6,7 +6,7 @@ import dataclasses
 import io
 import json
 import types
-from typing import Any
+from typing import Any, TextIO
 from unittest import mock
 from urllib import parse
 
@@ -132,6 +132,17 @@ class Cloud(adapters.BaseAdapter):
         """Nothing is open."""
 
 
+def shell(cloud: Cloud, stdout: TextIO, stderr: TextIO) -> app.App:
+    """Return a shell with the commands, found by their entry points, logged in to a cloud."""
+    manager = commandmanager.CommandManager('openstack.volume.v3')
+    # Without the client's other commands.
+    manager.commands = {name: entry for name, entry in manager
+                        if name.startswith('volume super')}
+    made = app.App('test', '0', manager, stdout=stdout, stderr=stderr, deferred_help=True)
+    vars(made)['client_manager'] = types.SimpleNamespace(sdk_connection=cloud.connection)
+    return made
+
+
 class CommandTest(testtools.TestCase):
     """Runs commands as ``openstack`` would, found by their entry points."""
 
@@ -165,15 +176,7 @@ class CommandTest(testtools.TestCase):
 
     def shell(self) -> app.App:
         """Return a shell with the commands, logged in to the cloud."""
-        manager = commandmanager.CommandManager('openstack.volume.v3')
-        # Without the client's other commands.
-        manager.commands = {name: entry for name, entry in manager
-                            if name.startswith('volume super')}
-        shell = app.App('test', '0', manager, stdout=self.stdout, stderr=self.stderr,
-                        deferred_help=True)
-        vars(shell)['client_manager'] = types.SimpleNamespace(
-            sdk_connection=self.cloud.connection)
-        return shell
+        return shell(self.cloud, self.stdout, self.stderr)
 
     def run_super(self, *words: str, status: int = 0) -> str:
         """Run ``openstack volume super WORDS``, and return its output."""
