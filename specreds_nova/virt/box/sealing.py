@@ -14,6 +14,7 @@ from nova.network import model as network_model
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from specreds_nova import conf
 from specreds_nova.virt.box import admission
 from specreds_nova.virt.box import announce
 from specreds_nova.virt.box import background
@@ -28,6 +29,8 @@ from specreds_nova.virt.box import privileged
 from specreds_nova.virt.box import services
 from specreds_nova.virt.box import vifs
 
+CONF = cfg.CONF
+conf.register(CONF)
 LOG = logging.getLogger(__name__)
 
 
@@ -43,9 +46,9 @@ class Box:
         if (missing := dhcp.missing()) is not None:
             LOG.error('servers whose networks have DHCP cannot have backups here: %s', missing)
         self._ipv6_served = _serves_ipv6()
-        self._host: str = cfg.CONF.host
+        self._host: str = CONF.host
         self._plans = plan_store.PlanStore(
-            pathlib.Path(cfg.CONF.state_path, 'specreds', 'boxes'))
+            pathlib.Path(CONF.state_path, 'specreds', 'boxes'))
         self._mechanism: base.Mechanism = ovs.Ovs(self._host)
         self._bindings = self._mechanism.bindings
         self._background = background.Background()
@@ -328,7 +331,7 @@ class Box:
 
 def _serves_ipv6() -> bool:
     """Return whether the boxes of this host answer over IPv6, and log why not."""
-    if not cfg.CONF.specreds.box_ipv6:
+    if not CONF.specreds.box_ipv6:
         return False
     if (missing := ipv6.missing()) is not None:
         LOG.error('the boxes of backups answer over IPv4 only: %s', missing)

@@ -24,8 +24,12 @@ from nova.virt.libvirt import config as vconfig
 from oslo_config import cfg
 from oslo_utils import strutils
 
+from specreds_nova import conf
 from specreds_nova.virt.ready import errors
 from specreds_nova.virt.ready import expressions
+
+CONF = cfg.CONF
+conf.register(CONF)
 
 KEY = 'specreds:ready'
 TIMEOUT_KEY = 'specreds:ready_timeout'
@@ -111,7 +115,7 @@ def default(instance: Any, refused: str = '') -> Condition:
     """
     agent_port = _has_agent_port(instance)
     kind = Kind.AGENT if agent_port else Kind.BOOT
-    return Condition(kind, '', float(cfg.CONF.specreds.ready_timeout), agent_port,
+    return Condition(kind, '', float(CONF.specreds.ready_timeout), agent_port,
                      refused=refused)
 
 

@@ -16,6 +16,8 @@ _REQUIREMENTS = ('requirements.txt', 'cloud-requirements.txt', 'test-requirement
                  'doc/requirements.txt')
 # Packages that run from the checkout only.
 _NOT_INSTALLED = {'bench', 'cloud', 'devstack', 'testing'}
+# An option by the process's configuration, not by another module's name for it.
+_READ_OPTION = re.compile(r'(?:\bcfg\.|(?<![.\w]))CONF\.specreds\b')
 
 
 class PackageTest(testtools.TestCase):
@@ -48,6 +50,14 @@ class PackageTest(testtools.TestCase):
         for package in base.lines(self.setup['files']['packages']):
             for module in (base.ROOT / package).rglob('*.py'):
                 self.assertTrue((module.parent / '__init__.py').exists(), str(module))
+
+    def test_module_registers_the_options_that_it_reads(self) -> None:
+        # Otherwise it works only where another module is imported, too.
+        for package in ('specreds_cinder', 'specreds_nova'):
+            for module in (base.ROOT / package).rglob('*.py'):
+                text = module.read_text()
+                if 'tests' not in module.parts and _READ_OPTION.search(text):
+                    self.assertTrue('conf.register(CONF)' in text, module)
 
     def test_data_files_exist(self) -> None:
         for line in base.lines(self.setup['files']['data_files']):

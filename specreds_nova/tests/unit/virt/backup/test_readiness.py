@@ -5,10 +5,8 @@ from typing import Any
 from unittest import mock
 
 import fixtures
-from oslo_config import cfg
 import testtools
 
-from specreds_nova import conf as specreds_conf
 from specreds_nova.virt.backup import journal as journals
 from specreds_nova.virt.backup import readiness
 from specreds_nova.virt.ready import conditions
@@ -77,7 +75,6 @@ class WatchesTest(testtools.TestCase):
                              uuid='server-1')
         self.useFixture(fixtures.MockPatch('specreds_nova.virt.ready.parse',
                                            conditions.parse))
-        specreds_conf.register(cfg.CONF)
         with mock.patch('specreds_nova.virt.backup.host.find_instance', return_value=instance):
             self.watches.begin(self.record)
         condition = self.watch.call_args.args[0]

@@ -7,7 +7,6 @@ from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 import testtools
 
-from specreds_nova import conf as specreds_conf
 from specreds_nova.virt.ready import conditions
 from specreds_nova.virt.ready import errors
 
@@ -23,7 +22,6 @@ class TestParse(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        specreds_conf.register(cfg.CONF)
         self.useFixture(config_fixture.Config(cfg.CONF)).config(ready_timeout=77,
                                                                 group='specreds')
 
@@ -86,7 +84,6 @@ class TestParse(testtools.TestCase):
 class TestDevices(testtools.TestCase):
 
     def _devices(self, text: str, **image: str) -> list[str]:
-        specreds_conf.register(cfg.CONF)
         return [device.to_xml(pretty_print=False) for device in conditions.parse(
             _server({'specreds:ready': text}, **image)).devices()]
 

@@ -8,10 +8,8 @@ import types
 
 import hypothesis
 from hypothesis import strategies
-from oslo_config import cfg
 import testtools
 
-from specreds_nova import conf as specreds_conf
 from specreds_nova.virt.ready import conditions
 from specreds_nova.virt.ready import errors
 from specreds_nova.virt.ready import expressions
@@ -35,7 +33,6 @@ class ExpressionTest(testtools.TestCase):
         self.assertTrue(match is None or match in hostile_metadata.CONSOLE.decode())
 
     def test_thousand_hostile_values_take_bounded_time(self) -> None:
-        specreds_conf.register(cfg.CONF)
         kinds: set[conditions.Kind] = set()
 
         def read(value: str) -> None:
@@ -60,7 +57,6 @@ class ExpressionTest(testtools.TestCase):
 
     @hypothesis.given(strategies.text(max_size=300))
     def test_any_value_is_read_or_refused(self, value: str) -> None:
-        specreds_conf.register(cfg.CONF)
         for key in ('specreds:ready', 'specreds:ready_timeout'):
             for text in (value, f'console:{value}', f'agent:{value}', f'delay:{value}'):
                 server = types.SimpleNamespace(uuid='server', metadata={key: text},
