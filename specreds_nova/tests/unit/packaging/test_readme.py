@@ -28,5 +28,15 @@ class ReadmeTest(testtools.TestCase):
     def test_first_screens_have_two_commands(self) -> None:
         self.assertEqual(['./run demo', './run test'], _COMMAND.findall(self.page))
 
+    def test_results_name_each_miss(self) -> None:
+        rows = [tuple(cell.strip() for cell in line.split('|')[1:-1])
+                for line in (base.ROOT / 'bench/README.md').read_text().splitlines()
+                if '| MISSED |' in line]
+        self.assertNotEqual([], rows)
+        missed = self.page.partition('**missed**')[2].partition('\n\n')[0]
+        self.assertEqual(len(rows), len(missed.splitlines()) - 2)
+        self.assertEqual([], [key for key, measured, *_ in rows
+                              if measured.partition(' (')[0] not in missed])
+
     def test_readme_stays_short(self) -> None:
         self.assertLess(len(self.page.splitlines()), _MOST_LINES)
