@@ -17,6 +17,7 @@ from cloud import ceph
 from cloud import commands
 from cloud import directory
 from cloud import hosts as compute_hosts
+from cloud import losses
 from cloud import processes
 from cloud import shares
 from cloud.hosts import services as hosts_services
@@ -276,6 +277,13 @@ class Cloud:
         if not log.exists():
             raise commands.CloudError(f'{name} has never been started in {self.files.root}')
         return log
+
+    def losses(self) -> losses.Losses:
+        """Return what finds the services that end by themselves from this call on."""
+        hosts = self.hosts if self.settings.hosts else ()
+        return losses.Losses({
+            '': losses.Logs(self.files.log), 'ceph/': losses.Logs(self.ceph.files.log),
+            **{f'{host.name}/': losses.Logs(host.files.log, host.killed) for host in hosts}})
 
     def pid(self, name: str) -> int:
         """The process of a service; 0 if it does not run."""

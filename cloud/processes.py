@@ -23,7 +23,7 @@ from cloud import shares
 
 _SUPERVISORD = """\
 [supervisord]
-logfile = {log}/supervisord.log
+logfile = {log}/{own_log}
 pidfile = {run}/supervisord.pid
 childlogdir = {log}
 directory = {run}
@@ -53,6 +53,9 @@ killasgroup = true
 redirect_stderr = true
 stdout_logfile = {log}/{name}.out
 """
+
+# The name of supervisord's own log.
+OWN_LOG = 'supervisord.log'
 
 _START_TIMEOUT = 15.0
 _ALIVE = ('RUNNING', 'STARTING', 'BACKOFF')
@@ -121,7 +124,7 @@ def configuration(run: pathlib.Path, log: pathlib.Path,
     :param programs: by name of the daemon
     """
     user = 'user = root\n' if os.getuid() == 0 else ''
-    return _SUPERVISORD.format(run=run, log=log, user=user) + ''.join(
+    return _SUPERVISORD.format(run=run, log=log, own_log=OWN_LOG, user=user) + ''.join(
         _section(name, program, log) for name, program in programs.items())
 
 
@@ -177,7 +180,7 @@ class Supervisor:
         while not self.running():
             if limit.passed:
                 raise commands.CloudError('supervisord did not start; '
-                                          f'see {self._log}/supervisord.log')
+                                          f'see {self._log / OWN_LOG}')
             time.sleep(0.05)
         shares.prefer(self._call('getPID'), self._share)
 
@@ -286,5 +289,5 @@ class Supervisor:
         while _runs(pid):
             if limit.passed:
                 raise commands.CloudError(f'supervisord (pid {pid}) does not end; '
-                                          f'see {self._log}/supervisord.log')
+                                          f'see {self._log / OWN_LOG}')
             time.sleep(0.05)

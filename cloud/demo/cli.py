@@ -76,14 +76,16 @@ def _run(args: argparse.Namespace, screen: screens.Screen) -> int:
     try:
         with screen.busy('the cloud comes up'):
             cloud.up(screen.say)
-        with tempfile.TemporaryDirectory(prefix='specreds-demo-') as scratch:
+        losses = cloud.losses()
+        with losses.named_first(), tempfile.TemporaryDirectory(prefix='specreds-demo-') as scratch:
             outcomes = _show(cloud, pathlib.Path(scratch), screen,
                              _QUICK_BEFORE if args.quick else _BEFORE, args.peer is not None)
     except BaseException:
         cloud.down(screen.say)
         screen.say(f'the logs are in {cloud.log_dir}')
         raise
-    _report(outcomes, args.out, screen)
+    lost = losses.found()
+    _report(outcomes, args.out, screen, lost)
     if args.keep:
         with screen.busy('the engine starts again'):
             cloud.up()
@@ -122,8 +124,15 @@ def _show(cloud: openstack_cloud.Cloud, scratch: pathlib.Path, screen: screens.S
     return [*outcomes, suspicion]
 
 
-def _report(outcomes: list[outcome.Outcome], out: pathlib.Path, screen: screens.Screen) -> None:
+def _report(outcomes: list[outcome.Outcome], out: pathlib.Path, screen: screens.Screen,
+            lost: list[str]) -> None:
+    """Show what the scenarios have cost.
+
+    :param lost: what services of the cloud ended by themselves
+    """
     *deaths, _ = outcomes
+    for words in lost:
+        screen.say(f'LOST: {words}')
     screen.title('What it has cost')
     screen.show(chart.table(outcomes))
     screen.show('')

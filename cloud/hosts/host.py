@@ -44,6 +44,8 @@ class Host:
         self._fabric = fabric
         self._writer = writer
         self._machine = namespaces.Machine(f'{fabric.namespace}-{self.name}')
+        # The services that were sent a signal on purpose.
+        self.killed: set[str] = set()
 
     # State
 
@@ -156,14 +158,18 @@ class Host:
         self.start(service)
 
     def kill_program(self, name: str, number: int = signal.SIGKILL) -> None:
-        """Send a signal to a service; it is not started again when it dies of it.
+        """Send a signal to a service.
+
+        If it dies, it is not started again, except for the switch.
 
         :raises CloudError: it is not running
         """
+        pid = self._supervisor.process(name).pid
+        self.killed.add(name)
         self._supervisor.signal_daemon(name, number)
         if number == signal.SIGKILL:
             # Until supervisord has noticed the death, a start would find the service running.
-            self._wait(name, lambda: all(service.state != 'RUNNING' for service in self.services
+            self._wait(name, lambda: all(service.pid != pid for service in self.services
                                          if service.name == name))
 
     # Faults

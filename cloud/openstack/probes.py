@@ -27,7 +27,7 @@ _TIMEOUT = 5.0
 # How much of a log is searched for an error, in bytes, and how much of its line is shown.
 _SEARCHED = 128 * 1024
 _SHOWN = 160
-_ERROR = re.compile(r' (ERROR|CRITICAL) |\[(error|ERROR)\]|^\w*(Error|Exception)\b')
+_ERROR = re.compile(r' (ERROR|CRITICAL) |\[(error|ERROR)\]|\|(ERR|EMER)\||^\w*(Error|Exception)\b')
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,6 +11,7 @@ import uuid
 
 from keystoneauth1 import adapter
 import testtools
+from testtools import content
 
 from cloud import cloud as clouds
 from cloud.openstack import layout
@@ -42,6 +43,12 @@ class CloudTestCase(testtools.TestCase):
             self.skipTest(f'{_ENVIRONMENT} does not name the data directory of a running cloud; '
                           './run test does that')
         self.cloud = clouds.Cloud(data)
+        losses = self.cloud.losses()
+
+        def explain(_failure: object) -> None:
+            if lost := losses.found():
+                self.addDetail('lost services', content.text_content('\n'.join(lost)))
+        self.addOnException(explain)
         self._apis: dict[str, adapter.Adapter] = {}
         self._clusters: dict[str, ceph.Cluster] = {}
 

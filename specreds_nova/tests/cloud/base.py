@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import pathlib
+import signal
 import tempfile
 from typing import Any
 import uuid
@@ -47,8 +48,14 @@ class NovaTestCase(testtools.TestCase):
         self.cloud = clouds.Cloud(data)
         self.drill = drills.Drill(self.cloud)
         noted = service_warnings.Warnings(self.cloud.logs)
-        self.addOnException(lambda _: self.addDetail(
-            'warnings of the services', content.text_content(noted.text())))
+        losses = self.cloud.losses()
+
+        def explain(_failure: object) -> None:
+            if lost := losses.found():
+                # Details are shown by their names: this one is the first.
+                self.addDetail('lost services', content.text_content('\n'.join(lost)))
+            self.addDetail('warnings of the services', content.text_content(noted.text()))
+        self.addOnException(explain)
         self.addCleanup(self.drill.close)
         self.addCleanup(self.mend)
 
@@ -92,6 +99,16 @@ class NovaTestCase(testtools.TestCase):
                   lambda: self.drill.status(recovery)['domain'])
         self.wait(f'Nova to place servers on {host.name} again',
                   functools.partial(self.drill.schedulable, host.name))
+
+    def crash_switch(self, name: str) -> None:
+        """Let the switch of a host crash, and wait until it runs again."""
+        host = self.host(name)
+
+        def pid() -> int:
+            return next(service.pid for service in host.services if service.name == services.OVS)
+        before = pid()
+        host.kill_program(services.OVS, signal.SIGSEGV)
+        self.wait(f'the switch of {name} to run again', lambda: pid() not in (0, before))
 
     def reconfigure(self, path: pathlib.Path, options: str, names: Sequence[str]) -> None:
         """Add options to a configuration file until the end of the test.

@@ -82,6 +82,13 @@ class TestOvn(life.LifeTestCase):
         self.wait_claimed(server, base.PRIMARY)
         self.assertEqual([f'tap{self.port(server)[:11]}'], self.devices(base.PRIMARY, server))
 
+    def test_network_returns_after_the_switch_has_crashed(self) -> None:
+        server = self.boot()
+        for _crash in range(2):
+            self.crash_switch(base.PRIMARY)
+            self.wait_answer(server)
+        self.wait_claimed(server, base.PRIMARY)
+
     def test_dropped_backup_does_not_change_the_port_of_the_primary(self) -> None:
         server = self.boot()
         name = self.guest_name(server)
