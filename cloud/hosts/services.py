@@ -50,7 +50,8 @@ def programs(files: hosts_layout.Layout) -> dict[str, processes.Program]:
         LIBVIRT: _program('libvirtd', '--listen'),
         **_agent(files),
         TAPS: _program(str(layout.BIN / 'python'), str(pathlib.Path(taps.__file__)),
-                       str(files.state / 'nova' / 'specreds' / 'sentinel-taps.json')),
+                       str(files.state / 'nova' / 'specreds' / 'sentinel-taps.json'),
+                       *(() if files.settings.ovn else (AGENT,))),
         COMPUTE: _program(str(layout.BIN / 'nova-compute'), '--config-file',
                           str(files.nova_conf)),
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mend the devices of a host's guests that the userspace datapath of Open vSwitch has broken.
+"""Mend what the userspace datapath of Open vSwitch has broken on a host: devices, and flows.
 
 libvirt brings a guest's device up while Open vSwitch begins to use it. With the userspace
 datapath, which sets the flags of the device too, now and then it is down in the end, and for good.
@@ -9,6 +9,10 @@ port. The kernel's datapath takes the new device; the userspace datapath goes on
 old one, and hears nothing of the guest. The port is then added again.
 
 The host's sentinel sets devices down, too, and writes down which: those are left alone.
+
+A switch that has crashed is started again without flows. Neutron's agent notices that, but the
+agent of Neutron 29 forgets it at the end of the same look, so that it makes the flows of networks
+again only if the ports are reported in that very moment. The agent is then restarted.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +23,11 @@ import subprocess
 import sys
 import time
 
+from cloud import processes
+from cloud.hosts import layout as hosts_layout
+
 _DEVICES = pathlib.Path('/sys/class/net')
+_SWITCH = pathlib.Path('/run/openvswitch/ovs-vswitchd.pid')
 _UP = 0x1
 _INTERVAL_S = 1.0
 # What Nova, os-vif and Neutron's agent have set of an interface and of its port.
@@ -53,6 +61,26 @@ class Replaced:
                     and self._used[name][1] != index}
         self._used.update(used)
         return replaced
+
+
+class Restarted:
+    """Finds out whether the switch was started again.
+
+    :param file: with the number of its process
+    """
+
+    def __init__(self, file: pathlib.Path) -> None:
+        self._file = file
+        self._last = ''
+
+    def again(self) -> bool:
+        """Return whether the switch that runs is another one than at the last call."""
+        try:
+            number = self._file.read_text().strip()
+        except FileNotFoundError:
+            return False
+        last, self._last = self._last, number or self._last
+        return bool(last) and last != self._last
 
 
 def hidden(file: pathlib.Path) -> set[str]:
@@ -116,9 +144,15 @@ def _add_again(name: str) -> None:
     _vsctl('add-port', bridge, name, *settings)
 
 
-def main() -> None:
-    """Check the devices for ever."""
-    file = pathlib.Path(sys.argv[1])
+def main(taps: str, agent: str = '') -> None:
+    """Check the devices for ever.
+
+    :param taps: file in which the sentinel writes down the devices that it has set down
+    :param agent: service to restart when the switch was started again, if any
+    """
+    file = pathlib.Path(taps)
+    switch = Restarted(_SWITCH)
+    supervisor = processes.Supervisor(hosts_layout.RUN, hosts_layout.RUN)
     before: set[str] = set()
     replaced = Replaced(_interfaces)
     while True:
@@ -133,8 +167,12 @@ def main() -> None:
             for name in replaced.find(_devices()):
                 _add_again(name)
                 print(f'{name} has a new device', flush=True)
+        if switch.again() and agent and supervisor.process(agent).pid:
+            supervisor.stop_daemon(agent)
+            supervisor.start_daemon(agent, wait=False)
+            print(f'the switch was started again, and so was {agent}', flush=True)
         time.sleep(_INTERVAL_S)
 
 
 if __name__ == '__main__':
-    main()
+    main(*sys.argv[1:])

@@ -46,6 +46,21 @@ class TestReplaced(testtools.TestCase):
         self.assertEqual(1, self.questions)
 
 
+class TestRestarted(testtools.TestCase):
+    """The switch has another process than before."""
+
+    def test_only_another_process_is_a_restart(self) -> None:
+        file = pathlib.Path(self.useFixture(fixtures.TempDir()).path) / 'ovs-vswitchd.pid'
+        switch = taps.Restarted(file)
+        self.assertFalse(switch.again())
+        for number, again in (('20\n', False), ('20\n', False), ('', False), ('222\n', True),
+                              ('222\n', False)):
+            file.write_text(number)
+            self.assertEqual(again, switch.again(), number)
+        file.unlink()
+        self.assertFalse(switch.again())
+
+
 class TestHidden(testtools.TestCase):
     """What the sentinel has set down stays down."""
 
@@ -53,6 +68,7 @@ class TestHidden(testtools.TestCase):
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.assertEqual(set(), taps.hidden(path / 'taps.json'))
         hider = lease.Lease(1e-9, path / 'taps.json', _Up())
+        hider.renewed(0.0)
         hider.look([lease.Guest('instance-1', (TAP,))])
         self.assertEqual({TAP}, taps.hidden(path / 'taps.json'))
 

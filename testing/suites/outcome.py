@@ -19,6 +19,8 @@ SKIPPED = 'skipped'
 FAILED = 'failed'
 # How much of a text that a failed test has attached is kept: the log has all.
 _LINES, _WIDTH = 20, 300
+# What explains a failure, before all else that a test has attached.
+_FIRST = ('lost services', 'traceback')
 _STATUSES = {'success': PASSED, 'xfail': PASSED, 'skip': SKIPPED}
 
 
@@ -94,7 +96,7 @@ def _test(result: Mapping[str, Any]) -> Test:
     status = _STATUSES.get(str(result['status']), FAILED)
     began, ended = result['timestamps']
     words = [_text(detail) for name, detail in sorted(
-        result['details'].items(), key=lambda item: not item[0].startswith('traceback'))
+        result['details'].items(), key=lambda item: not item[0].startswith(_FIRST))
         if name == 'reason' or status == FAILED]
     return Test(result['id'], status, (ended - began).total_seconds() if began and ended else 0.0,
                 '\n'.join(filter(None, words)).strip())

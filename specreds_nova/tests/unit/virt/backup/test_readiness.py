@@ -46,7 +46,6 @@ class WatchesTest(testtools.TestCase):
         self.assertEqual(9.0, self.record.ready_timeout)
 
     def test_backup_without_a_port_is_not_probed_by_its_network(self) -> None:
-        specreds_conf.register(cfg.CONF)
         self.box.namespace.return_value = None
         self.condition = conditions.Condition(conditions.Kind.TCP, '80', 9.0, owned=True)
         instance = mock.Mock(system_metadata={})
