@@ -134,6 +134,7 @@ USED: Sequence[Method | Attribute] = (
         ('block_device_info',), called=True),
     Method(_DRIVER, '_create_configdrive', ('context', 'instance', 'injection_info'),
            called=True),
+    Method(_DRIVER, '_build_device_metadata', ('context', 'instance'), called=True),
     Method(_DRIVER, '_create_guest_with_network', (
         'context', 'xml', 'instance', 'network_info', 'block_device_info'),
         ('vifs_already_plugged', 'post_xml_callback'), called=True),

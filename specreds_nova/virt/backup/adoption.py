@@ -198,6 +198,7 @@ class Adoption:
                           connection['driver_volume_type'],
                           connections.superposition_of(connection),
                           record.superposition_id, instance=instance)
+        self._host.launcher.locate_devices(context, instance)
         instance.task_state = task_states.REBUILD_SPAWNING
         instance.save(expected_task_state=[task_states.REBUILD_BLOCK_DEVICE_MAPPING])
 

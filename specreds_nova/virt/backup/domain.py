@@ -22,6 +22,7 @@ from nova.virt import driver as virt_driver
 from nova.virt.libvirt import blockinfo
 from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
+from oslo_log import log as logging
 from oslo_utils import fileutils
 
 from specreds_nova import exception
@@ -31,11 +32,12 @@ from specreds_nova.virt.disks import secrets
 from specreds_nova.virt.disks import server_disks
 
 CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
 
 # What _get_guest_xml and the config drive read of a server: one query instead of many.
-_ATTRIBUTES = ('ec2_ids', 'flavor', 'info_cache', 'keypairs', 'metadata', 'migration_context',
-               'numa_topology', 'pci_devices', 'pci_requests', 'resources', 'security_groups',
-               'services', 'system_metadata', 'trusted_certs', 'vcpu_model')
+_ATTRIBUTES = ('device_metadata', 'ec2_ids', 'flavor', 'info_cache', 'keypairs', 'metadata',
+               'migration_context', 'numa_topology', 'pci_devices', 'pci_requests', 'resources',
+               'security_groups', 'services', 'system_metadata', 'trusted_certs', 'vcpu_model')
 
 _marking: contextvars.ContextVar[marks.Mark | None] = contextvars.ContextVar(
     'specreds_marking', default=None)
@@ -121,6 +123,18 @@ class Launcher:
         self._driver._create_guest_with_network(
             context, xml, instance, network_info, volumes, vifs_already_plugged=True,
             post_xml_callback=configure)
+
+    def locate_devices(self, context: Any, instance: Any) -> None:
+        """Note in a server where the tagged devices of its domain are, which guests are told.
+
+        Devices that were plugged into the running primary have other places in a domain that is
+        started with them.
+        """
+        try:
+            instance.device_metadata = self._driver._build_device_metadata(context, instance)
+        except Exception as exc:
+            LOG.warning('metadata name the places of tagged devices on the former host until the '
+                        'server is rebooted (hard): %s', exc, instance=instance)
 
     def find(self, instance_uuid: str) -> Any | None:
         """Return a server's domain on this host, or None."""

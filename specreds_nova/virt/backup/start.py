@@ -135,6 +135,8 @@ class Starter:
             self._host.launcher.launch(context, instance, bdms, connections, network_info, mark)
         record.timings_ms['rpc_to_running'] = round((time.monotonic() - began) * 1e3, 1)
         # The guest boots meanwhile.
+        if instance.device_metadata is not None:
+            self._host.launcher.locate_devices(context, instance)
         with record.timed('attached'):
             self._host.box.attached(instance, record.backup_id)
 

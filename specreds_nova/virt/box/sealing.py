@@ -119,13 +119,15 @@ class Box:
     def attached(self, instance: Any, backup_id: str) -> None:
         """Check that the running guest is in its box, and wait for the box's services.
 
+        :param instance: the server, with the places of its tagged devices in the guest's domain
         :raises errors.BoxRefused: the network service does not admit the server here
         :raises errors.BoxFailed: the guest is not in its box; nothing has been let through
         """
-        del instance
         for plan in self._plans.of(backup_id):
             self._mechanism.attached(plan)
         self._background.wait(backup_id)
+        for plan in self._plans.of(backup_id):
+            self._services.complete(plan, instance)
 
     def open(self, context: Any, instance: Any, backup_id: str) -> dict[str, int]:
         """Open the box: the switch, and the network service meanwhile. Idempotent.

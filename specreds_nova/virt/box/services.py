@@ -38,6 +38,8 @@ class Services:
         self._bindings = mechanism.bindings
         self._plans = plans
         self._extending = threading.Lock()
+        # Ports whose metadata are not served yet.
+        self._waiting: set[str] = set()
 
     def start(self, context: Any, network: str, plan: box_plan.Plan, instance: Any) -> None:
         """Start DHCP and metadata.
@@ -50,6 +52,22 @@ class Services:
         if plan.ovn and (hops := self._bindings.metadata_hops(context, network)):
             plan = self._extend(plan, hops, hops)
         self._start_dhcp(plan)
+        if instance.device_metadata is None:
+            self._start_metadata(plan, instance)
+        else:
+            # They are complete when the guest's domain exists.
+            self._waiting.add(plan.port)
+
+    def complete(self, plan: box_plan.Plan, instance: Any) -> None:
+        """Start what has waited for the guest's domain.
+
+        :param instance: the server, with the places of its tagged devices in that domain
+        """
+        if plan.port in self._waiting:
+            self._waiting.discard(plan.port)
+            self._start_metadata(plan, instance)
+
+    def _start_metadata(self, plan: box_plan.Plan, instance: Any) -> None:
         path = self._plans.path(plan.port, _METADATA)
         try:
             metadata.write(instance, path)

@@ -78,7 +78,7 @@ class TestCase(testtools.TestCase):
         self.backups = backups.Backups(self.this_host, self.watches)
         self.instance = types.SimpleNamespace(
             uuid=SERVER, name='instance-00000001', host=PRIMARY, task_state=None,
-            deleted=False, numa_topology=None, save=mock.Mock())
+            deleted=False, numa_topology=None, device_metadata=None, save=mock.Mock())
         self.bdms = [types.SimpleNamespace(volume_id=VOLUME, attachment_id='a1')]
         self.cinder.connections.return_value = {VOLUME: {}}
         self.cinder.reasons.return_value = []

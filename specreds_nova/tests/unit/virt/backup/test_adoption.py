@@ -74,6 +74,18 @@ class AdoptionTest(base.TestCase):
         self.api.attachment_delete.assert_not_called()
         self.launcher.remove.assert_not_called()
 
+    def test_tagged_devices_are_noted_where_they_are(self) -> None:
+        self.record(journals.PROMOTED, opened=True)
+
+        def locate(context: Any, instance: Any) -> None:
+            self.assertEqual((mock.sentinel.context, self.instance), (context, instance))
+            self.order.append('locate')
+        self.launcher.locate_devices.side_effect = locate
+        self.adopt()
+        # Nova's notes of the block devices are this host's by then, and the server is saved after.
+        self.assertEqual(['attach', 'locate'], self.order[2:4])
+        self.assertEqual(5, len(self.order))
+
     def _adopt_with_a_late_volume(self, *plugged: str) -> str:
         """Adopt a backup whose server has got another volume meanwhile; return what is logged."""
         self.record(journals.PROMOTED, opened=True, volume_ids=[base.VOLUME])

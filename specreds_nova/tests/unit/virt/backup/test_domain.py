@@ -107,6 +107,15 @@ class LaunchTest(testtools.TestCase):
         call = self.driver._create_guest_with_network.call_args
         self.assertIsNone(call.kwargs['post_xml_callback'])
 
+    def test_tagged_devices_are_where_the_domain_has_them(self) -> None:
+        there = objects.InstanceDeviceMetadata(devices=[])
+        self.driver._build_device_metadata.return_value = there
+        self.launcher.locate_devices(mock.sentinel.context, self.instance)
+        self.assertIs(there, self.instance.device_metadata)
+        self.driver._build_device_metadata.side_effect = libvirt.libvirtError('gone')
+        self.launcher.locate_devices(mock.sentinel.context, self.instance)
+        self.assertIs(there, self.instance.device_metadata)
+
     def test_disks_are_configured_by_their_connections(self) -> None:
         seen: list[Any] = []
         self.driver._get_guest_xml.side_effect = lambda *args, **kwargs: seen.append(

@@ -92,6 +92,19 @@ class StartTest(base.TestCase):
         self.assertEqual((base.PRIMARY, [base.VOLUME], 'instance-00000001'),
                          (record.primary, record.volume_ids, record.instance_name))
 
+    def test_tagged_devices_are_located_before_metadata_are_served(self) -> None:
+        self.start()
+        self.launcher.locate_devices.assert_not_called()
+        self.backups.abort(base.BACKUP_ID)
+        self.instance.device_metadata = mock.sentinel.of_the_primary
+        order = mock.Mock()
+        order.attach_mock(self.launcher.launch, 'launch')
+        order.attach_mock(self.launcher.locate_devices, 'locate')
+        order.attach_mock(self.box.attached, 'attached')
+        self.start('another')
+        self.assertEqual(['launch', 'locate', 'attached'],
+                         [call[0] for call in order.mock_calls])
+
     def test_marker_of_earlier_boots_is_recorded(self) -> None:
         # A nova-compute that restarts watches the backup again.
         status = self.backups.start(base.BACKUP_ID, base.SERVER, base.SUPERPOSITION,

@@ -46,7 +46,7 @@ class SealingTestCase(testtools.TestCase):
                 'accepts_connection', 'warm_up')}
         self.privileged['namespace_runs'].return_value = ['dnsmasq', 'python']
         self.write = self.useFixture(fixtures.MockPatchObject(metadata, 'write')).mock
-        self.instance = mock.Mock(uuid=fakes.SERVER)
+        self.instance = mock.Mock(uuid=fakes.SERVER, device_metadata=None)
         self.instance.get_network_info.return_value = network_model.NetworkInfo([fakes.vif()])
         self.read = mock.Mock(task_state=None)
         self.useFixture(fixtures.MockPatchObject(objects.Instance, 'get_by_uuid',

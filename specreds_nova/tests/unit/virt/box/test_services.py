@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a shut box answers its guest."""
 
+from unittest import mock
+
 import fixtures
 from nova.network import model as network_model
 
@@ -31,6 +33,19 @@ class TestServices(sealing_base.SealingTestCase):
         self.sealed()
         assert self.mechanism.plan
         self.assertEqual('fa:16:3e:00:00:99', self.mechanism.plan.answered[fakes.GATEWAY])
+
+    def test_metadata_of_tagged_devices_wait_for_their_places(self) -> None:
+        self.instance.device_metadata = mock.sentinel.of_the_primary
+        self.box.seal(mock.sentinel.context, self.instance, fakes.BACKUP_ID)
+        self.box._background.wait(fakes.BACKUP_ID)
+        self.privileged['start_services'].assert_called_once()
+        self.write.assert_not_called()
+        self.instance.device_metadata = mock.sentinel.of_the_backup
+        self.write.side_effect = lambda instance, _path: self.assertIs(
+            mock.sentinel.of_the_backup, instance.device_metadata)
+        for _ in range(2):
+            self.box.attached(self.instance, fakes.BACKUP_ID)
+            self.privileged['start_responder'].assert_called_once()
 
     def test_failed_dhcp_is_an_error_and_failed_metadata_is_not(self) -> None:
         self.write.side_effect = ValueError('no')
