@@ -56,19 +56,15 @@ class Admission:
         return looking
 
     @staticmethod
-    def gone(looking: futures.Future[Ports], plans: Sequence[box_plan.Plan]
-             ) -> list[box_plan.Plan]:
-        """Return the plans of ports that the server does not have in the network service.
-
-        Nova learns from the host of a server that a port was deleted, and not from a dead one.
+    def ports(looking: futures.Future[Ports]) -> Ports | None:
+        """Return the ports that the network service shows.
 
         :param looking: from :meth:`begin`
-        :returns: them; none if the look has failed, which :meth:`wait` reports
+        :returns: them; None if the look has failed, which :meth:`wait` reports
         """
         if looking.exception(timeout=background.TIMEOUT) is not None:
-            return []
-        ports = looking.result()
-        return [plan for plan in plans if plan.port not in ports]
+            return None
+        return looking.result()
 
     def wait(self, backup_id: str) -> None:
         """Wait until the network service has shown the ports.

@@ -5,22 +5,30 @@ The server has the address of the network's own DHCP server, or else of the gate
 guest renews its lease at that address later; if nothing answers there, it broadcasts, as the
 protocol defines.
 
+The options are those that the network gives. Three programs give them, each in its own way:
+dnsmasq of Neutron's DHCP agent, which has a port on the network, the DHCP extension of its Open
+vSwitch agent, and OVN's controller. What their configurations say is taken to be the default.
+
 It also advertises the router of a network with IPv6, and serves DHCPv6, as the subnets demand.
 
 Input from a tenant's guest is parsed by a process of the user nobody.
 """
 
+import dataclasses
 import grp
 import ipaddress
 import os
+import pathlib
 import pwd
 import shutil
+import subprocess
 
 from specreds_nova.virt.box import plan as box_plan
 
-# Neutron's default lease, in seconds: the network's own server need not be back soon after a
-# failure.
+# Neutron's default lease, and the one with OVN, in seconds: the network's own server need not be
+# back soon after a failure.
 LEASE = 86400
+LEASE_OVN = 43200
 
 PROGRAM = 'dnsmasq'
 USER = 'nobody'
@@ -35,7 +43,27 @@ _INTERVAL, _LIFETIME = 60, 1800
 # Not always in the PATH of a service, although root's programs are there.
 _MORE_PLACES = ('/usr/sbin', '/sbin')
 
-_CLASSLESS_ROUTES = (121, 249)
+_ROUTES, _ROUTES_MICROSOFT = '121', '249'
+_HOST_NAME = '12'
+# An owner's way to say that a network has no name servers.
+_NO_SERVER = '0.0.0.0'
+_RESOLVERS = pathlib.Path('/etc/resolv.conf')
+# Owners' options that replace one of the network's.
+_REPLACED = {'router': '3', 'dns-server': '6', 'hostname': _HOST_NAME, 'domain-name': '15',
+             'mtu': '26', 'classless-static-route': _ROUTES}
+# Owners' options that OVN knows (Neutron's SUPPORTED_DHCP_OPTS_MAPPING), and dnsmasq can send.
+_OVN = {'netmask': '1', 'log-server': '7', 'lpr-server': '9', 'swap-server': '16',
+        'ip-forward-enable': '19', 'policy-filter': '21', 'default-ttl': '23',
+        'router-discovery': '31', 'router-solicitation': '32', 'arp-timeout': '35',
+        'ethernet-encap': '36', 'tcp-ttl': '37', 'tcp-keepalive': '38', 'nis-server': '41',
+        'ntp-server': '42', 'tftp-server': '66', 'bootfile-name': '67', 'domain-search': '119',
+        'tftp-server-address': '150', 'path-prefix': '210',
+        'ms-classless-static-route': _ROUTES_MICROSOFT, 'wpad': '252',
+        **{name: code for name, code in _REPLACED.items() if code != _HOST_NAME}}
+# Timeout of a check of the command line, in seconds.
+_CHECK = 10.0
+# The client chooses it.
+_CLIENT_ID = ('client-id', '61')
 
 
 def missing() -> str | None:
@@ -86,6 +114,19 @@ def argv(plan: box_plan.Plan, device: str) -> list[str]:
     return arguments + _arguments_ipv6(plan, device)
 
 
+def with_known_options(plan: box_plan.Plan, device: str) -> box_plan.Plan:
+    """Return a plan without those options of the port's owner that the program does not know."""
+    known = []
+    for option in plan.dhcp_options:
+        program, *arguments = argv(dataclasses.replace(plan, dhcp_options=(option,)), device)
+        checked = subprocess.run(
+            [shutil.which(program, path=places()) or program, '--test', *arguments], check=False,
+            capture_output=True, timeout=_CHECK)
+        if checked.returncode == 0:
+            known.append(option)
+    return dataclasses.replace(plan, dhcp_options=tuple(known))
+
+
 def _group() -> str:
     return grp.getgrgid(pwd.getpwnam(USER).pw_gid).gr_name
 
@@ -95,28 +136,97 @@ def _subnet(plan: box_plan.Plan, subnet: box_plan.Subnet, number: int, device: s
     # A port has one lease, for its first address with DHCP, as with Neutron's own agents.
     address = subnet.addresses[0]
     tag = f'subnet{number}'
-    host = ['--dhcp-host=' + ','.join([plan.mac, address, *_leases_ipv6(plan),
-                                       host_name(address), str(LEASE)])]
+    lease = str(_lease(plan))
+    # OVN names no host, and its guests keep the names that they have.
+    name = [] if plan.ovn else [_own_name(plan, subnet)]
+    host = ['--dhcp-host=' + ','.join([plan.mac, address, *_leases_ipv6(plan), *name, lease])]
     arguments = [
-        f'--dhcp-range=set:{tag},{network.network_address},static,{network.netmask},{LEASE}',
+        f'--dhcp-range=set:{tag},{network.network_address},static,{network.netmask},{lease}',
         *(host if not number else [])]
     if subnet.server is None or subnet.server in subnet.addresses:
         arguments.append(f'--shared-network={device},{network.network_address}')
-    for option, value in _options(plan, subnet):
-        arguments.append(f'--dhcp-option-force=tag:{tag},{option}{"," if value else ""}{value}')
-    return arguments
+    options, owners = _options(plan, subnet), _owners(plan, subnet)
+    arguments += [_argument(f'--dhcp-option-force=tag:{tag}', option, value)
+                  for option, value in options.items() if option not in owners]
+    # Dnsmasq of Neutron's agent sends these if the guest requests them.
+    how = '--dhcp-option-force' if plan.ovn else '--dhcp-option'
+    return arguments + [_argument(f'{how}=tag:{tag}', option, value)
+                        for option, value in owners.items()]
 
 
-def _options(plan: box_plan.Plan, subnet: box_plan.Subnet) -> list[tuple[str, str]]:
-    options = [('option:dns-server', ','.join(subnet.dns))] if subnet.dns else []
+def _argument(start: str, option: str, value: str) -> str:
+    return f'{start},{option}{"," if value else ""}{value}'
+
+
+def _lease(plan: box_plan.Plan) -> int:
+    return LEASE_OVN if plan.ovn else LEASE
+
+
+def _options(plan: box_plan.Plan, subnet: box_plan.Subnet) -> dict[str, str]:
+    """Return the options of the network by number."""
     # With an empty value dnsmasq sends no router; by default it would name itself.
-    options.append(('option:router', subnet.gateway or ''))
+    options = {'3': subnet.gateway or ''}
+    if servers := _name_servers(plan, subnet):
+        options['6'] = ','.join(servers)
     if routes := _routes(plan, subnet):
         text = ','.join(f'{to},{via}' for to, via in routes)
-        options += [(str(code), text) for code in _CLASSLESS_ROUTES]
+        options[_ROUTES] = text
+        if subnet.dhcp_server and not plan.ovn:
+            options[_ROUTES_MICROSOFT] = text
     if plan.mtu:
-        options.append(('option:mtu', str(plan.mtu)))
+        options['26'] = str(plan.mtu)
+    if plan.domain and not (plan.ovn and plan.domain == box_plan.DEFAULT_DOMAIN):
+        options['15'] = plan.domain
+    if _by_extension(plan, subnet) and plan.domain:
+        options[_HOST_NAME] = f'{_own_name(plan, subnet)}.{plan.domain}'
     return options
+
+
+def _owners(plan: box_plan.Plan, subnet: box_plan.Subnet) -> dict[str, str]:
+    """Return the options that the owner of the port has set, by number or in dnsmasq's words."""
+    if _by_extension(plan, subnet):
+        return {}
+    options = {}
+    for name, value in plan.dhcp_options:
+        if plan.ovn:
+            code = _OVN.get(name, name)
+            if code in _OVN.values():
+                # In OVN's notation, a text is quoted, and a list is in braces.
+                options[code] = ''.join(value.strip('{}"').split(' '))
+        elif name not in _CLIENT_ID:
+            options[_REPLACED.get(name, name if name.isdigit() else f'option:{name}')] = value
+    return options
+
+
+def _by_extension(plan: box_plan.Plan, subnet: box_plan.Subnet) -> bool:
+    """Return whether the network's DHCP is that of the Open vSwitch agents."""
+    return not plan.ovn and not subnet.dhcp_server
+
+
+def _own_name(plan: box_plan.Plan, subnet: box_plan.Subnet) -> str:
+    """Return the guest's name without its domain."""
+    name = None if _by_extension(plan, subnet) else plan.host_name
+    return name or host_name(subnet.addresses[0])
+
+
+def _name_servers(plan: box_plan.Plan, subnet: box_plan.Subnet) -> list[str]:
+    servers = list(subnet.dns)
+    if _by_extension(plan, subnet):
+        return servers
+    if not servers:
+        # Neutron's agent names itself. OVN names the resolvers of the controllers, whose
+        # configuration is taken to be that of this host.
+        servers = _resolvers() if plan.ovn else [str(subnet.dhcp_server)]
+    return [] if _NO_SERVER in servers else servers
+
+
+def _resolvers() -> list[str]:
+    try:
+        lines = [line.split() for line in _RESOLVERS.read_text().splitlines()]
+    except OSError:
+        return []
+    return [line[1] for line in lines if line[:1] == ['nameserver'] and len(line) > 1
+            and ':' not in line[1]]
 
 
 def _routes(plan: box_plan.Plan, subnet: box_plan.Subnet) -> list[tuple[str, str]]:
@@ -124,14 +234,16 @@ def _routes(plan: box_plan.Plan, subnet: box_plan.Subnet) -> list[tuple[str, str
 
     A client that gets routes ignores the router option.
     """
-    routes = list(subnet.routes)
-    metadata = f'{box_plan.METADATA_ADDRESS}/32'
     hop = plan.metadata_hop(subnet)
-    if hop and metadata not in dict(routes):
-        routes.append((metadata, hop))
-    if routes and subnet.gateway:
-        routes.append(('0.0.0.0/0', subnet.gateway))
-    return routes
+    metadata = [(f'{box_plan.METADATA_ADDRESS}/32', hop)] if hop else []
+    default = [('0.0.0.0/0', subnet.gateway)] if subnet.gateway else []
+    routes = list(subnet.routes)
+    if default and _by_extension(plan, subnet):
+        return [*default, *metadata, *routes]
+    if metadata and metadata[0][0] in dict(routes):
+        metadata = []
+    routes = [*metadata, *routes] if plan.ovn else [*routes, *metadata]
+    return [*routes, *default] if routes else []
 
 
 def _served_ipv6(plan: box_plan.Plan) -> list[box_plan.Subnet]:

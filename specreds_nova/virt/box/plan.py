@@ -27,6 +27,9 @@ _OVN = 'ovn'
 
 _FOREIGN = 'specreds-box'
 
+# Neutron's default of dns_domain, which its API shows only with the extension for DNS.
+DEFAULT_DOMAIN = 'openstacklocal'
+
 METADATA_ADDRESS = '169.254.169.254'
 # As in Neutron, whose agents answer at it, too.
 METADATA_ADDRESS_IPV6 = 'fe80::a9fe:a9fe'
@@ -91,6 +94,9 @@ class Plan:
         server or a gateway routes to the metadata address
     :param ipv6_served: the box answers over IPv6
     :param router: link-local address of the network's router, if it is known
+    :param host_name: name that the network service assigns to the port; None for the default
+    :param domain: domain of that name
+    :param dhcp_options: options of DHCP that the port's owner has set, by name or number
     """
 
     port: str
@@ -108,6 +114,9 @@ class Plan:
     metadata_hops: tuple[str, ...] = ()
     ipv6_served: bool = False
     router: str | None = None
+    host_name: str | None = None
+    domain: str = DEFAULT_DOMAIN
+    dhcp_options: tuple[tuple[str, str], ...] = ()
 
     @property
     def bridge(self) -> str:
@@ -198,6 +207,23 @@ class Plan:
                     f'{"its own host" if self.ovn else "this host"} only')
         return None
 
+    def shown(self, port: Mapping[str, Any]) -> Self:
+        """Return the plan with what Nova's network model does not have.
+
+        :param port: the port as the network service shows it
+        """
+        options = tuple((str(option['opt_name']), str(option['opt_value']).split('\n', 1)[0])
+                        for option in port.get('extra_dhcp_opts') or ()
+                        if option.get('ip_version', 4) == 4)
+        own = {address for subnet in self.ipv4 for address in subnet.addresses}
+        name, domain = self.host_name, self.domain
+        for assigned in port.get('dns_assignment') or ():
+            if assigned['ip_address'] in own and assigned.get('hostname'):
+                name = assigned['hostname']
+                domain = assigned['fqdn'].removeprefix(name).strip('.')
+                break
+        return dataclasses.replace(self, host_name=name, domain=domain, dhcp_options=options)
+
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), sort_keys=True)
 
@@ -215,7 +241,8 @@ class Plan:
                       'routes': tuple((to, via) for to, via in subnet['routes'])})
             for subnet in fields.pop('subnets'))
         hops = tuple(fields.pop('metadata_hops', ()))
-        return cls(subnets=subnets, metadata_hops=hops, **fields)
+        options = tuple((name, value) for name, value in fields.pop('dhcp_options', ()))
+        return cls(subnets=subnets, metadata_hops=hops, dhcp_options=options, **fields)
 
 
 def drivers(details: Mapping[str, Any]) -> set[str]:

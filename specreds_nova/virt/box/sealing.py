@@ -95,13 +95,8 @@ class Box:
         for plan in plans:
             self._plans.save(plan)
             self._mechanism.seal(plan)
-        for plan in self._admission.gone(looking, plans):
-            LOG.warning('port %s was deleted or detached: backup %s begins without it', plan.port,
-                        backup_id, instance=instance)
-            self._remove_local(plan.port)
-            self._plans.forget(plan.port)
-            plans.remove(plan)
-            del vifs[plan.port]
+        plans = self._shown(plans, self._admission.ports(looking))
+        vifs = {plan.port: vifs[plan.port] for plan in plans}
         self._background.start(backup_id, self._bind_ports, context, instance, plans, looking)
         for vif, plan in zip(vifs.values(), plans, strict=True):
             self._background.start(backup_id, self._services.start, context,
@@ -280,6 +275,29 @@ class Box:
                    for plan in self._plans.of(backup_id)
                    for subnet in (*plan.ipv4, *plan.answered_ipv6)
                    for address in subnet.addresses)
+
+    def _shown(self, plans: list[box_plan.Plan], ports: admission.Ports | None
+               ) -> list[box_plan.Plan]:
+        """Return plans as the network service shows their ports, without those that are gone.
+
+        Nova learns from the host of a server that a port was deleted, and not from a dead one.
+
+        :param plans: of boxes that are made, in which there is no guest yet
+        :param ports: None if they are not known
+        """
+        if ports is None:
+            return plans
+        shown = []
+        for plan in plans:
+            if plan.port in ports:
+                shown.append(plan.shown(ports[plan.port]))
+                self._plans.save(shown[-1])
+                continue
+            LOG.warning('port %s of server %s was deleted or detached: backup %s begins without '
+                        'it', plan.port, plan.instance, plan.backup_id)
+            self._remove_local(plan.port)
+            self._plans.forget(plan.port)
+        return shown
 
     def _bind_ports(self, context: Any, instance: Any, plans: Sequence[box_plan.Plan],
                     looking: futures.Future[admission.Ports]) -> None:

@@ -128,7 +128,16 @@ class Services:
 
     def _start_dhcp(self, plan: box_plan.Plan) -> None:
         try:
-            privileged.start_services(plan.to_json())
+            try:
+                privileged.start_services(plan.to_json())
+            except processutils.ProcessExecutionError as exc:
+                if not plan.dhcp_options:
+                    raise
+                known = dhcp.with_known_options(plan, privileged.INSIDE)
+                LOG.warning('the box of port %s begins with %d of the %d DHCP options of its '
+                            'owner: %s', plan.port, len(known.dhcp_options),
+                            len(plan.dhcp_options), exc)
+                privileged.start_services(known.to_json())
         except (OSError, processutils.ProcessExecutionError) as exc:
             raise errors.BoxFailed(port=plan.port, reason=(
                 f'its DHCP server could not be started: {exc}')) from exc

@@ -140,10 +140,15 @@ class TestRemove(sealing_base.SealingTestCase):
 
     def test_removal_waits_for_the_work_that_goes_on_after_a_failure(self) -> None:
         self.bindings.bind.side_effect = errors.BoxFailed(port='x', reason='no')
-        goes_on, removed = threading.Event(), threading.Event()
+        begun, goes_on, removed = threading.Event(), threading.Event(), threading.Event()
         self.addCleanup(goes_on.set)
-        self.write.side_effect = lambda *arguments: goes_on.wait(_TIMEOUT)
+
+        def write(*_arguments: object) -> None:
+            begun.set()
+            goes_on.wait(_TIMEOUT)
+        self.write.side_effect = write
         self.box.seal(mock.sentinel.context, self.instance, fakes.BACKUP_ID)
+        self.assertTrue(begun.wait(_TIMEOUT))
         self.assertRaises(errors.BoxFailed, self.box.attached, self.instance, fakes.BACKUP_ID)
 
         def remove() -> None:

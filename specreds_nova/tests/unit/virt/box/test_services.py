@@ -5,6 +5,7 @@ from unittest import mock
 
 import fixtures
 from nova.network import model as network_model
+from oslo_concurrency import processutils
 
 from specreds_nova.tests.unit.virt.box import fakes
 from specreds_nova.tests.unit.virt.box import sealing_base
@@ -46,6 +47,21 @@ class TestServices(sealing_base.SealingTestCase):
         for _ in range(2):
             self.box.attached(self.instance, fakes.BACKUP_ID)
             self.privileged['start_responder'].assert_called_once()
+
+    def test_malformed_options_of_the_owner_are_left_out(self) -> None:
+        self.bindings.ports.return_value[fakes.PORT]['extra_dhcp_opts'] = [
+            {'opt_name': name, 'opt_value': '192.0.2.7', 'ip_version': 4}
+            for name in ('no-such-option', 'ntp-server')]
+        subnet = self.instance.get_network_info()[0]['network']['subnets'][0]
+        subnet['meta'].update(dhcp_server='10.77.0.2')
+        self.privileged['start_services'].side_effect = [
+            processutils.ProcessExecutionError('bad dhcp-option'), None]
+        self.sealed()
+        first, second = (plans.Plan.from_json(*call.args) for call
+                         in self.privileged['start_services'].call_args_list)
+        self.assertEqual(('no-such-option', 'ntp-server'),
+                         tuple(name for name, _value in first.dhcp_options))
+        self.assertEqual((('ntp-server', '192.0.2.7'),), second.dhcp_options)
 
     def test_failed_dhcp_is_an_error_and_failed_metadata_is_not(self) -> None:
         self.write.side_effect = ValueError('no')
