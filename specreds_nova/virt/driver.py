@@ -40,6 +40,7 @@ from specreds_nova.virt.backup import journal as journals
 from specreds_nova.virt.backup import marks
 from specreds_nova.virt.backup import readiness
 from specreds_nova.virt.backup import reconcile
+from specreds_nova.virt.backup import repeated_evacuations
 from specreds_nova.virt.backup import stale
 from specreds_nova.virt.backup import topology_claims
 from specreds_nova.virt.backup import warmup
@@ -111,6 +112,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         compute.additional_endpoints.append(endpoint.Endpoint(
             host_backups, stale.StaleServers(compute, host)))
         group_policy.install(compute, self._journal)
+        repeated_evacuations.install(compute)
         interrupted_reboots.install(compute)
         topologies.install()
         self._periodic = reconcile.Periodic(self._reconciler, warmup.Warmup(this_host))

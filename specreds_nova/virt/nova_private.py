@@ -156,8 +156,10 @@ USED: Sequence[Method | Attribute] = (
     Method(_MANAGER, '_validate_instance_group_policy', ('context', 'instance')),
     # unmerged.interrupted_reboots
     Method(_MANAGER, '_init_instance', ('context', 'instance')),
-    # backup.topology_claims
+    # backup.repeated_evacuations
     Attribute(_MANAGER, 'rt'),
+    Method(_TRACKER, 'rebuild_claim', ('context', 'instance')),
+    # backup.topology_claims
     Method(_TRACKER, '_update', ('context', 'compute_node')),
     *(Attribute(_TRACKER, name) for name in (
         'compute_nodes', 'pci_tracker', 'tracked_instances', 'tracked_migrations')),

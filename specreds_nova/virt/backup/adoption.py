@@ -28,6 +28,7 @@ from specreds_nova import exception
 from specreds_nova.virt.backup import backups as backup_module
 from specreds_nova.virt.backup import host as backup_host
 from specreds_nova.virt.backup import journal as journals
+from specreds_nova.virt.backup import repeated_evacuations
 from specreds_nova.virt.disks import connections
 from specreds_nova.virt.merge import pivot
 
@@ -70,9 +71,13 @@ class Adoption:
 
         :returns: its record; None if there is no backup to adopt, and Nova has to start the server
         :raises InstanceFaultRollback: the real version is unknown; nothing was changed
+        :raises InstanceNotFound: the server is adopted, or another request adopts it; nothing was
+            changed
         """
         instance = evacuation.instance
         with backup_host.locked(instance.uuid):
+            # Two requests may have begun at the same time.
+            repeated_evacuations.refuse(instance, self._host.name)
             record = self._promoted(instance)
             if record is None:
                 return None

@@ -182,6 +182,15 @@ class AdoptionTest(base.TestCase):
         self.api.attachment_delete.assert_called_once_with(mock.sentinel.context, 'left over')
         self.assertEqual('detach', self.order[0])
 
+    def test_request_that_comes_while_another_one_adopts_changes_nothing(self) -> None:
+        self.record(journals.PROMOTED, opened=True, adopting=True)
+        for host, task in ((base.PRIMARY, task_states.REBUILD_BLOCK_DEVICE_MAPPING),
+                           (base.PRIMARY, task_states.REBUILD_SPAWNING), (base.HOST, None)):
+            self.instance.host, self.instance.task_state = host, task
+            self.assertRaises(nova_exception.InstanceNotFound, self.adopt)
+        self.api.attachment_delete.assert_not_called()
+        self.assertEqual([], self.order)
+
     def test_adoption_is_recorded_before_it_begins(self) -> None:
         self.record(journals.PROMOTED, opened=True)
         with mock.patch.object(self, 'detach', side_effect=RuntimeError('Cinder fails')):
