@@ -73,6 +73,13 @@ class Compute(Protocol):
     def evacuation(self, server_id: str) -> model.Evacuation | None:
         """Return Nova's evacuation of a server that is under way; None if there is none."""
 
+    def evacuation_request(self, server_id: str) -> str | None:
+        """Return what Nova's conductor has done about the latest request for a server.
+
+        :returns: ``model.GIVEN_UP``, ``model.PENDING``, or None if the latest request was not an
+            evacuation
+        """
+
     def reset(self, server_id: str) -> None:
         """Set the state of a server in Nova to active."""
 

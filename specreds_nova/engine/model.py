@@ -144,13 +144,19 @@ class Vote:
     expected: tuple[str, ...] = ()
 
 
+# What has become of a request for an evacuation: Nova's conductor has given it up, or not.
+GIVEN_UP = 'given-up'
+PENDING = 'pending'
+
+
 @dataclasses.dataclass(frozen=True)
 class Evacuation:
     """An evacuation of a server by Nova that is under way.
 
-    :ivar host: its destination
+    :ivar host: its destination; empty if Nova's scheduler has not chosen it
     :ivar claimed: the destination's nova-compute has begun
-    :ivar updated: when it has noted something last, by Nova's clock in seconds since the epoch
+    :ivar updated: when Nova has noted something of it last, by Nova's clock in seconds since the
+        epoch
     """
 
     host: str

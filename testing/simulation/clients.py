@@ -197,6 +197,15 @@ class Compute:
             return model.Evacuation(server.target, server.claimed, server.noted)
         return self._line.call('nova', 'migrations', act)
 
+    def evacuation_request(self, server_id: str) -> str | None:
+        """Return what has become of the latest request for an evacuation."""
+        def act() -> str | None:
+            server = self._cloud.servers.get(server_id)
+            if server is None or not server.evacuations:
+                return None
+            return (model.GIVEN_UP if server.given_up == server.evacuations else model.PENDING)
+        return self._line.call('nova', 'actions', act)
+
     def reset(self, server_id: str) -> None:
         """Reset a server to active, without a task."""
         def act() -> None:

@@ -63,6 +63,7 @@ class Faults:
             'late_write': self._late_write,
             'refused_volumes': lambda fault: self._refuse_volumes(
                 fault, 'its volumes cannot be superposed'),
+            'conductor': self._lose_evacuation,
             'suspect': lambda fault: self._say(fault.target, word=model.SUSPECT, word_reason=''),
             'clear': lambda fault: self._say(fault.target, word=model.CLEAR, word_reason=''),
             'abort': self._abort,
@@ -257,6 +258,11 @@ class Faults:
         server = self._cloud.world.servers.get(fault.target)
         if server is not None:
             server.late += 1
+
+    def _lose_evacuation(self, fault: schedules.Fault) -> None:
+        server = self._cloud.world.servers.get(fault.target)
+        if server is not None:
+            server.lost += 1
 
     def _refuse_volumes(self, fault: schedules.Fault, why: str) -> None:
         server = self._cloud.world.servers.get(fault.target)

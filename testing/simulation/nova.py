@@ -8,6 +8,10 @@ from testing.simulation import parts
 
 # Seconds after which Nova marks a server without a domain as stopped.
 SYNC = 15.0
+# Seconds after which Nova's conductor gives up to wait for its scheduler.
+_CONDUCTOR = 60.0
+# Seconds for which a host is heard, after which every engine knows that.
+_KNOWN = 20.0
 # Seconds in which a nova-compute detaches and attaches the volumes of an evacuated server.
 _REBUILD = (0.2, 2.0)
 
@@ -81,14 +85,30 @@ class Nova(cinder.Cinder):
 
     def evacuate(self, server: parts.Server, host: str | None) -> None:
         """Begin Nova's evacuation of a server."""
-        server.task, server.target, server.claimed = 'rebuilding', None, False
+        self._check_destination(server, host)
+        server.task, server.target, server.claimed = 'rebuilding', host or '', False
+        server.noted = self.hub.now()
         server.evacuations += 1
         number = server.evacuations
         self._spawn(lambda: self._evacuate(server, host, number))
 
+    def _check_destination(self, server: parts.Server, wanted: str | None) -> None:
+        """Record a request to evacuate a server to a host, while its backup serves on another one.
+
+        A host that is not heard, or not for long, may have failed for all that engines know.
+        """
+        for host in self.hosts.values():
+            heard = host.alive and host.reached and host.beats and host.storage and (
+                self.hub.now() - host.since > _KNOWN)
+            if heard and host.name not in (wanted, server.host) and any(
+                    backup.server == server.name and backup.phase == 'promoted' and backup.runs
+                    for backup in host.backups.values()):
+                self.hub.failures.append(parts.Wrong(
+                    f'{server.name} serves on {host.name}, and is to be evacuated to {wanted}'))
+
     def _evacuate(self, server: parts.Server, wanted: str | None, number: int) -> None:
         self.hub.latency(0.5, 3.0)
-        if not self._evacuating(server, number):
+        if not self._evacuating(server, number) or self._loses(server, number):
             return
         target = wanted or self._room(server.host)
         if target is None:
@@ -129,6 +149,18 @@ class Nova(cinder.Cinder):
         if stopped and server.primary is not None:
             # Nova stops a server again that it evacuates while it is stopped.
             server.status, server.primary.runs = 'SHUTOFF', False
+
+    def _loses(self, server: parts.Server, number: int) -> bool:
+        """Return whether Nova's conductor loses an evacuation, which it may give up later."""
+        if server.lost > 0:
+            server.lost -= 1
+            self.hub.sleep(_CONDUCTOR)
+            server.given_up = number
+            return True
+        if server.lost < 0:
+            server.lost += 1
+            return True
+        return False
 
     def _finished(self, server: parts.Server, host: parts.Host, begun: int, number: int) -> bool:
         """Wait until the resource tracker of a host is free, and return whether Nova notes it."""

@@ -103,6 +103,8 @@ class Server:
     :ivar finishing: seconds for which an evacuation of it has ended the task, but not noted the
         new host yet
     :ivar late: how many times its guest will write at the moment when it is being fenced
+    :ivar lost: how many requests for its evacuation Nova's conductor will give up, which changes
+        nothing of the server; negative for how many it will never begin
     """
 
     name: str
@@ -114,6 +116,7 @@ class Server:
     immovable: str = ''
     finishing: float = 0.0
     late: int = 0
+    lost: int = 0
     status: str = 'ACTIVE'
     task: str | None = None
     # Destination of its evacuation, whether the nova-compute there is at work on it, and when that
@@ -128,8 +131,9 @@ class Server:
     lives: int = 0
     superposition: str | None = None
     failed: str = ''
-    # Number of its evacuations.
+    # Number of its evacuations, and of the latest one that Nova's conductor has given up.
     evacuations: int = 0
+    given_up: int = 0
     # Its owner has stopped it.
     stopped_by_owner: bool = False
     stopped_at: float = 0.0

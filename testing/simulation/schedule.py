@@ -27,6 +27,8 @@ OPERATOR = ('suspect', 'clear', 'abort', 'maintenance')
 KINDS = (*HOST, *ENGINE, *SERVICE, *NODE, *SERVER, *OPERATOR)
 # Kinds that few schedules have, from a stream of its own: the others stay as they are.
 REFUSED, SENTINEL = 'refused_volumes', 'sentinel'
+# Nova's conductor gives up a request for the evacuation of a server.
+CONDUCTOR = 'conductor'
 # The system clock of an engine is set, and is set back later.
 CLOCK = 'clock_jump'
 # The nova-compute of a host dies, whose servers are idle and whose sentinel answers.
@@ -128,6 +130,13 @@ def generate(seed: int, mix: Sequence[str] = ()) -> Schedule:
         kind = few.choice((REFUSED, SENTINEL))
         targets = hosts[:2] if kind == SENTINEL else tuple(servers)
         faults.append(Fault(BEGIN, kind, few.choice(targets), END - BEGIN))
+    losses = random.Random(f'evacuations {seed}')
+    if not mix and losses.random() < 0.1:
+        faults.append(Fault(BEGIN, CONDUCTOR, losses.choice(tuple(servers)), 1.0))
+    if not mix and losses.random() < 0.1:
+        # Nova is away for longer than an evacuation may take.
+        options['adopt_timeout'] = 15.0
+        faults.append(Fault(round(losses.uniform(BEGIN, 40.0), 1), 'away', 'nova', 30.0))
     drift, rates = random.Random(f'clocks {seed}'), {}
     if not mix and drift.random() < 0.2:
         rates = {host: drift.uniform(1.0 - _DRIFT, 1.0 + _DRIFT) for host in hosts}

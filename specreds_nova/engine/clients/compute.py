@@ -26,6 +26,8 @@ _VERSION = '2.94'
 _FORCING = {'OpenStack-API-Version': 'compute 2.67', 'X-OpenStack-Nova-API-Version': '2.67'}
 # The state of an evacuation on which the destination's nova-compute has begun to work.
 _CLAIMED = 'pre-migrating'
+# The event of an evacuation in Nova's conductor.
+_CONDUCTED = 'rebuild_server'
 # States of evacuations that have neither ended nor failed.
 _UNDER_WAY = ('accepted', 'pre-migrating', 'queued', 'preparing', 'running')
 # Actions that change whether a server is to run, and how many actions are read to find one.
@@ -187,10 +189,35 @@ class Compute:
         under_way = [migration for migration in migrations
                      if migration['status'] in _UNDER_WAY and _noted(migration) >= latest]
         newest = max(under_way, key=_noted, default=None)
-        if newest is None or newest['dest_compute'] is None:
+        if newest is None:
             return None
-        return model.Evacuation(newest['dest_compute'], newest['status'] == _CLAIMED,
-                                updated(newest))
+        return model.Evacuation(newest['dest_compute'] or '', newest['status'] == _CLAIMED,
+                                _time(_noted(newest)))
+
+    def evacuation_request(self, server_id: str) -> str | None:
+        """Return what Nova's conductor has done about the latest request for a server.
+
+        The conductor finishes its event of the request with an error, whatever the error was, but
+        changes the state of the server after a few errors only
+        (``ComputeTaskManager.rebuild_instance``).
+
+        :returns: ``model.GIVEN_UP``, ``model.PENDING``, or None if the latest request was not an
+            evacuation
+        """
+        actions = f'/servers/{server_id}/os-instance-actions'
+        try:
+            latest = next((action for action in self._nova.get(
+                actions, limit=_ACTIONS)['instanceActions']
+                if action['action'] in _POWER and action['action'] != 'resetState'), None)
+            if latest is None or latest['action'] != 'evacuate':
+                return None
+            events = self._nova.get(f'{actions}/{latest["request_id"]}')['instanceAction'].get(
+                'events', ())
+        except exception.NotFound:
+            return None
+        ended = any(event['event'] == _CONDUCTED and event.get('result') == 'Error'
+                    for event in events)
+        return model.GIVEN_UP if ended else model.PENDING
 
     def reset(self, server_id: str) -> None:
         """Set the state of a server in Nova to active."""
@@ -265,18 +292,23 @@ def enabled(service: Mapping[str, Any]) -> bool:
 
 def _started(action: Mapping[str, Any]) -> float:
     """Return when an action began, in seconds since the epoch."""
-    return timeutils.parse_isotime(action['start_time'] + 'Z').timestamp()
+    return _time(action['start_time'])
 
 
 def updated(service: Mapping[str, Any]) -> float:
     """Return when a service last reported to Nova, in seconds since the epoch; 0 for never."""
     updated_at = service.get('updated_at')
-    return timeutils.parse_isotime(updated_at + 'Z').timestamp() if updated_at else 0.0
+    return _time(updated_at) if updated_at else 0.0
+
+
+def _time(text: str) -> float:
+    """Return a time of Nova's in seconds since the epoch."""
+    return timeutils.parse_isotime(text + 'Z').timestamp()
 
 
 def _noted(migration: Mapping[str, Any]) -> str:
     """Return when Nova has noted something of a migration last."""
-    return str(migration['updated_at'] or migration['created_at'])
+    return str(migration.get('updated_at') or migration['created_at'])
 
 
 def _disks(shown: Mapping[str, Any]) -> tuple[str, ...]:

@@ -75,7 +75,10 @@ OPTIONS: list[cfg.Opt] = [
                       'again waits for other servers of the same host that race. The work for '
                       'the adoption would slow them down.'),
     cfg.FloatOpt('adopt_timeout', default=1800.0, min=10.0,
-                 help='Seconds that an evacuation by Nova may take before the recovery fails.'),
+                 help='Seconds that an evacuation by Nova may take before the recovery fails, '
+                      'without the time in which Nova does not answer. The recovery of a '
+                      'promoted backup does not fail: it shows that the adoption is late, and '
+                      'continues.'),
     cfg.IntOpt('max_errors', default=10, min=1,
                help='Unexpected errors after which a recovery fails, or leaves its slot to others '
                     'if it is past the decision. The next attempt begins 1 s after the first '

@@ -16,6 +16,7 @@ from specreds_nova.engine.recovery import force_down
 from specreds_nova.engine.recovery import pending
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
+from specreds_nova.engine.recovery import unclaimed
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import destination
 
@@ -32,6 +33,8 @@ _MOMENT = 2.0
 _MAY_BEGIN = 30.0
 # Number of failed evacuations after which Nova's checks of the host are skipped.
 _BEFORE_FORCE = 2
+# Characters of an error that the database holds.
+_LONGEST = 255
 
 LetOut = Callable[[str], bool]
 
@@ -66,6 +69,11 @@ class _Evacuation:
         # Times since which hosts are silent.
         self._silent: dict[str, float] = {}
         self._worker = evacuation_worker.Worker(run)
+        self._unclaimed = unclaimed.Unclaimed(run)
+        # The destination of a request that Nova may still fulfill: no other host gets another one.
+        self._named: str | None = None
+        # Whether the evacuation has been noted as late.
+        self._late = False
         # The destination where the guest may run, although Nova has not noted that.
         self._unnoted: str | None = None
 
@@ -76,7 +84,7 @@ class _Evacuation:
 
     def _wait(self, crowd: crowds.Crowd) -> verdicts.StepVerdict | None:
         run = self._run
-        until = run.now + run.options.adopt_timeout
+        until = run.now - run.away + run.options.adopt_timeout
         while True:
             server = self._server()
             if server is None:
@@ -85,10 +93,14 @@ class _Evacuation:
             moved = server.host != self._source and server.task is None
             if moved and not self._stopped(server):
                 self._detail['host'] = server.host
+                if self._late:
+                    run.plan(error=None)
                 pending.fulfill(run, server, self._detail)
                 return None
-            if run.now >= until:
-                return verdicts.StepVerdict(verdicts.FAILED, self._unfinished(server))
+            if run.now - run.away >= until:
+                if not self._may_serve():
+                    return verdicts.StepVerdict(verdicts.FAILED, self._unfinished(server))
+                self._note_late(server)
             if moved:
                 self._start(server)
             elif server.deleting:
@@ -100,6 +112,23 @@ class _Evacuation:
                 elif not self._changed(server):
                     return self._leave(server)
             run.pause(crowd.interval(_PAUSE, run.context.capacity.count()))
+
+    def _may_serve(self) -> bool:
+        """Return whether the promoted backup may serve on its host.
+
+        Such a server stays this recovery's until Nova has adopted it: nothing else keeps Nova from
+        starting it somewhere else.
+        """
+        return self._backup_host is not None and self._unnoted in (None, self._backup_host)
+
+    def _note_late(self, server: model.Server) -> None:
+        """Show that the adoption is late, once."""
+        if self._late:
+            return
+        self._late = True
+        why = f'{self._unfinished(server)}; its backup may serve on {self._backup_host}'
+        LOG.warning('recovery %s: %s', self._run.id, why)
+        self._run.context.observer.recovery('error', self._run.change(error=why[:_LONGEST]))
 
     def _unfinished(self, server: model.Server) -> str:
         """Say what Nova has not done in time."""
@@ -187,14 +216,34 @@ class _Evacuation:
         if run.now - self._looked < _ASK_AGAIN:
             return False
         self._looked = run.now
-        moving = run.insist(run.context.compute.evacuation, server.id)
+        self._named = None
+        moving = self._moving(server)
         if moving is None:
             return (run.now >= self._uncertain and server.host == self._source
-                    and tenant.left_to_host(server) and self._lost(self._source))
+                    and (tenant.left_to_host(server) or self._unclaimed.is_lost(server, None))
+                    and self._lost(self._source))
         host = moving.host
-        if not self._lost(host):
-            return self._dropped(moving) or self._backup_serves(host)
-        return self._given_up(host)
+        if host and self._lost(host):
+            return self._given_up(host)
+        if host and (self._dropped(moving) or self._backup_serves(host)):
+            return True
+        if moving.claimed:
+            self._unclaimed.forget()
+            return False
+        lost = self._unclaimed.is_lost(server, host)
+        self._named = None if self._unclaimed.given_up else host or None
+        return lost
+
+    def _moving(self, server: model.Server) -> model.Evacuation | None:
+        """Return Nova's evacuation of a server from its host; None if there is none.
+
+        Nova leaves records of requests, because it takes the oldest one for each.
+        """
+        moving = self._run.insist(self._run.context.compute.evacuation, server.id)
+        if moving is None or moving.host == server.host or (
+                not moving.claimed and self._worker.is_left(moving)):
+            return None
+        return moving
 
     def _given_up(self, host: str) -> bool:
         """Return whether the server may be evacuated again from a destination that is lost."""
@@ -212,12 +261,17 @@ class _Evacuation:
         Another engine or somebody else may have requested that. If it has ended since the server
         was read, the server is read once more.
         """
-        self._unnoted = None
-        moving = self._run.insist(self._run.context.compute.evacuation, server.id)
+        self._unnoted = self._named = None
+        moving = self._moving(server)
         if moving is None:
             return self._times > 0 and self._server() != server
-        if (not moving.claimed or self._worker.is_left(moving)
-                or not self._may_run(moving, server)):
+        if not moving.claimed:
+            # The task was reset: should Nova go on with it, no other host starts the server.
+            host = moving.host
+            if host and not self._lost(host) and not self._unclaimed.is_given_up(server):
+                self._named = host
+            return False
+        if self._worker.is_left(moving) or not self._may_run(moving, server):
             return False
         self._unnoted = moving.host
         return True
@@ -271,7 +325,7 @@ class _Evacuation:
             if not self._force_down():
                 return
             as_it_is = self._as_it_is(server)
-            host = target or self._other(server)
+            host = target or self._named or self._other(server)
             force = self._force(server, host, bool(target))
             # The claim is not released in vain, nor is the server evacuated after a slow release.
             if self._changed(server):
@@ -283,6 +337,7 @@ class _Evacuation:
                     self._times -= 1
                     return
             self._worker.forget()
+            self._unclaimed.forget()
             pending.note(run, server)
             if not as_it_is:
                 compute.reset(server.id)

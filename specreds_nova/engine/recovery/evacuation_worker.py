@@ -80,7 +80,7 @@ class Worker:
                 or 0.0 < moving.updated < started - _APART)
 
     def is_left(self, moving: model.Evacuation) -> bool:
-        """Return whether the record of a claim is left from an earlier accident.
+        """Return whether the record of a request or a claim is left from an earlier accident.
 
         Nova's API evacuates no server whose host is heard, as this one was after that.
         """

@@ -60,6 +60,8 @@ class RecordedRun:
         # What is not written yet: steps that have begun or ended, and values.
         self._unwritten: list[_Taken] = []
         self._planned: dict[str, Any] = {}
+        # Seconds for which services that this run needs have not answered: no limit counts them.
+        self.away = 0.0
 
     @property
     def recovery(self) -> model.Recovery:
@@ -282,14 +284,18 @@ class RecordedRun:
 
     def _insist(self, rest: Callable[[float], None], call: Callable[..., _T], *arguments: Any,
                 until: float | None = None) -> _T:
-        pause = _PAUSE
+        pause, began = _PAUSE, self.now
         while True:
             try:
-                return call(*arguments)
+                answer = call(*arguments)
             except exception.Unreachable as exc:
                 if until is not None and self.now >= until:
                     raise
                 if pause == _PAUSE:
                     LOG.warning('recovery %s waits for a service: %s', self.id, exc)
+            else:
+                if pause > _PAUSE:
+                    self.away += self.now - began
+                return answer
             rest(pause)
             pause = min(pause * 2, _PAUSE_AT_LAST)

@@ -136,13 +136,15 @@ class Run(recorded.RecordedRun):
 
         A host accepts an id once, and the first backup may still have a claim with it.
         """
-        number = len(self.chosen())
-        return self.id if number <= 1 else str(uuid.uuid5(uuid.UUID(self.id), str(number)))
+        return backup_id(self.recovery)
 
     def chosen(self) -> list[str]:
         """Return the hosts that were chosen for backups, in this order."""
-        return [str(step.detail['host']) for step in self.recovery.steps
-                if step.name == timeline.DESTINATION and step.ended and step.detail.get('host')]
+        return _chosen(self.recovery)
+
+    def inherited(self) -> Mapping[str, Any]:
+        """Return what this recovery has taken over of an earlier one; empty for nothing."""
+        return _inherited(self.recovery)
 
     def superposition(self) -> str | None:
         """Return the id of the superposition, even if an engine died before it recorded it."""
@@ -273,6 +275,31 @@ class Run(recorded.RecordedRun):
         return self.shutting_out() is not None or any(
             step.name == timeline.COLLAPSE and step.detail.get('outcome') == 'gone'
             for step in self.recovery.steps)
+
+
+def backup_id(recovery: model.Recovery) -> str:
+    """Return the id of the backup of a recovery on its host.
+
+    That is the id of the recovery for the first backup, another one for the next, and its own for
+    one that an earlier recovery has promoted.
+    """
+    if inherited := _inherited(recovery):
+        return str(inherited['backup_id'])
+    number = len(_chosen(recovery))
+    return recovery.id if number <= 1 else str(uuid.uuid5(uuid.UUID(recovery.id), str(number)))
+
+
+def _chosen(recovery: model.Recovery) -> list[str]:
+    return [str(step.detail['host']) for step in recovery.steps
+            if step.name == timeline.DESTINATION and step.ended and step.detail.get('host')]
+
+
+def _inherited(recovery: model.Recovery) -> Mapping[str, Any]:
+    """Return the last answer of Cinder to a superposition, if it was that a backup serves."""
+    last = next((step.detail for step in reversed(recovery.steps)
+                 if step.name == timeline.SUPER and step.ended), {})
+    return last if 'backup_id' in last else {}
+
 
 def before_commit(recovery: model.Recovery) -> bool:
     """Return whether a recovery can still end in favour of the primary."""

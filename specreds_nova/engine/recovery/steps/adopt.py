@@ -66,9 +66,9 @@ def _give_way(run: runs.Run, host: str) -> None:
 def _reboot(run: runs.Run, detail: dict[str, Any]) -> verdicts.StepVerdict | None:
     """Reboot a server whose host is well: the server was fenced, but not promoted elsewhere."""
     compute = run.context.compute
-    until = run.now + run.options.adopt_timeout
+    until = run.now - run.away + run.options.adopt_timeout
     requested = False
-    while run.now < until:
+    while run.now - run.away < until:
         server = run.insist(compute.server, run.recovery.server)
         if server is None or (requested and server.task is None and server.status == 'ACTIVE'):
             return None

@@ -109,7 +109,11 @@ def _fence(run: runs.Run) -> verdicts.StepVerdict:
     while True:
         superposed = super_step.superpose(run)
         if superposed.kind == verdicts.MERGING:
-            # Cinder fences all clients of the disks before it merges them, and Nova waits.
+            # Cinder fences all clients of the disks before it merges them, and Nova waits. A
+            # backup that an earlier recovery has promoted may serve: it is adopted where it is.
+            if inherited := run.inherited():
+                run.plan(destination=inherited['backup_host'],
+                         superposition=inherited['promoted'])
             decide.commit(run)
             return verdicts.StepVerdict(verdicts.PROMOTED, superposed.why)
         if superposed.kind == verdicts.EVACUATE:

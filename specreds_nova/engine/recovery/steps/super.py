@@ -46,6 +46,7 @@ def superpose(run: runs.Run) -> verdicts.StepVerdict:
                     detail['predecessor'] = exc.promoted_by
                     continue
                 detail['refused'] = str(exc)
+                detail.update(_successor(run, exc.promoted_by))
                 return verdicts.StepVerdict(verdicts.MERGING, str(exc))
             except exception.Refused as exc:
                 detail['refused'] = str(exc)
@@ -70,8 +71,27 @@ def _runs_there(run: runs.Run, server: model.Server, earlier: str | None) -> boo
 
     :param earlier: the recovery that has promoted a backup whose merge has not begun
     """
-    if earlier is None or server.host != run.recovery.host:
+    if server.host != run.recovery.host:
         return False
-    before = run.insist(run.context.store.get, earlier)
-    return (before is not None and before.server == run.recovery.server
-            and before.outcome == model.RECOVERED and before.destination == run.recovery.host)
+    before = _promoting(run, earlier)
+    return (before is not None and before.outcome == model.RECOVERED
+            and before.destination == run.recovery.host)
+
+
+def _promoting(run: runs.Run, earlier: str | None) -> model.Recovery | None:
+    """Return the earlier recovery of the server that has promoted its backup, or None."""
+    before = None if earlier is None else run.insist(run.context.store.get, earlier)
+    return None if before is None or before.server != run.recovery.server else before
+
+
+def _successor(run: runs.Run, earlier: str | None) -> dict[str, Any]:
+    """Return what this recovery takes over of an earlier one whose backup may serve elsewhere.
+
+    :param earlier: the recovery that has promoted a backup whose merge has not begun
+    """
+    before = _promoting(run, earlier)
+    if (before is None or before.superposition is None
+            or before.destination in (None, run.recovery.host)):
+        return {}
+    return {'predecessor': before.id, 'backup_id': runs.backup_id(before),
+            'backup_host': before.destination, 'promoted': before.superposition}

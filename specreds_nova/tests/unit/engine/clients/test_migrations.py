@@ -13,7 +13,7 @@ class EvacuationTest(base.ServiceTest):
         super().setUp()
         self.compute = compute.Compute(self.session, self.conf)
 
-    def migrations(self, *rows: tuple[str, str, int, int | None]) -> None:
+    def migrations(self, *rows: tuple[str, str | None, int, int | None]) -> None:
         """Let Nova list evacuations: status, destination, hours of creation and last change."""
         def time(hour: int) -> str:
             return f'1970-01-01T{hour:02}:00:00.000000'
@@ -27,7 +27,11 @@ class EvacuationTest(base.ServiceTest):
         self.assertEqual(model.Evacuation('h3', claimed=True, updated=10800.0),
                          self.compute.evacuation('a'))
         self.migrations(('accepted', 'h2', 1, None))
-        self.assertEqual(model.Evacuation('h2', claimed=False), self.compute.evacuation('a'))
+        self.assertEqual(model.Evacuation('h2', claimed=False, updated=3600.0),
+                         self.compute.evacuation('a'))
+        self.migrations(('accepted', None, 1, None))
+        self.assertEqual(model.Evacuation('', claimed=False, updated=3600.0),
+                         self.compute.evacuation('a'))
         self.migrations()
         self.assertIsNone(self.compute.evacuation('a'))
 
@@ -36,9 +40,43 @@ class EvacuationTest(base.ServiceTest):
             self.migrations(('pre-migrating', 'h3', 1, 2), (latest, 'h4', 3, 4))
             self.assertIsNone(self.compute.evacuation('a'))
         self.migrations(('pre-migrating', 'h3', 1, 2), ('accepted', 'h4', 3, None))
-        self.assertEqual(model.Evacuation('h4', claimed=False), self.compute.evacuation('a'))
+        self.assertEqual(model.Evacuation('h4', claimed=False, updated=10800.0),
+                         self.compute.evacuation('a'))
 
     def test_evacuation_for_which_nova_takes_an_older_record_is_known(self) -> None:
         self.migrations(('pre-migrating', 'h3', 1, 4), ('accepted', 'h3', 3, None))
         self.assertEqual(model.Evacuation('h3', claimed=True, updated=14400.0),
                          self.compute.evacuation('a'))
+
+    def conducted(self, *actions: str, result: str | None = None,
+                  events: tuple[str, ...] = ('rebuild_server',)) -> str | None:
+        """Return what Nova says of its latest request.
+
+        :param actions: actions on the server, the newest first
+        :param result: result of each event
+        """
+        self.session.answer('GET', '/servers/a/os-instance-actions', {'instanceActions': [
+            {'action': action, 'request_id': f'req-{action}'} for action in actions]})
+        self.session.answer('GET', '/servers/a/os-instance-actions/req-evacuate', {
+            'instanceAction': {'action': 'evacuate', 'events': [
+                {'event': event, 'result': result} for event in events]}})
+        return self.compute.evacuation_request('a')
+
+    def test_request_that_the_conductor_has_ended_with_an_error_is_given_up(self) -> None:
+        self.assertEqual(model.GIVEN_UP, self.conducted('evacuate', 'create', result='Error'))
+        # Neither is a request that comes after it.
+        self.assertEqual(model.GIVEN_UP, self.conducted(
+            'detach_volume', 'resetState', 'evacuate', 'create', result='Error'))
+
+    def test_request_that_may_go_on_is_pending(self) -> None:
+        self.assertEqual(model.PENDING, self.conducted('evacuate', 'create', events=()))
+        for result in (None, 'Success'):
+            self.assertEqual(model.PENDING, self.conducted('evacuate', result=result))
+        self.assertEqual(model.PENDING, self.conducted(
+            'evacuate', result='Error', events=('compute_rebuild_instance',)))
+
+    def test_other_request_is_no_evacuation(self) -> None:
+        self.assertIsNone(self.conducted('rebuild', 'evacuate', 'create', result='Error'))
+        self.assertIsNone(self.conducted())
+        self.session.fail('GET', '/servers/a/os-instance-actions', 404)
+        self.assertIsNone(self.compute.evacuation_request('a'))

@@ -69,6 +69,11 @@ class RecoveryTest(testtools.TestCase):
                 self.clock, store, limits or self.limits, self.suspects.healthy),
             revocations=revocations.Revocations(self.clock, store), observer=self.observer)
 
+    def stopped_after(self, seconds: float) -> contexts.Context:
+        """Return the context of an engine that is stopped after some seconds."""
+        until = self.clock.now() + seconds
+        return dataclasses.replace(self.context, stopping=lambda: self.clock.now() >= until)
+
     def note_ranks(self, **calls: mock.Mock) -> dict[str, set[int]]:
         """Note the ranks with which calls are made, by the name of the call.
 

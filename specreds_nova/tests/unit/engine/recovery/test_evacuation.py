@@ -2,6 +2,7 @@
 """Only the engine that owns a recovery forces the host down."""
 
 from collections.abc import Callable
+import contextlib
 import dataclasses
 from typing import Any
 from unittest import mock
@@ -30,6 +31,12 @@ class MovingTest(base.RecoveryTest):
     def move(self) -> None:
         """Run the evacuation until it has to wait."""
         evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {})
+
+    def adopt(self, seconds: float = 10.0) -> None:
+        """Run the evacuation of a server with a backup, until the engine is stopped."""
+        with contextlib.suppress(exception.Interrupted):
+            evacuation.evacuate(runs.Run(self.stopped_after(seconds), self.recovery), 'h1', {},
+                                lambda host: True)
 
     def test_owner_forces_the_host_down(self) -> None:
         self.move()
@@ -87,7 +94,7 @@ class MovingTest(base.RecoveryTest):
                                (self.backups, ('release',))):
             for name in names:
                 getattr(service, name).side_effect = self.noting(calls, name)
-        evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {}, lambda host: True)
+        self.adopt()
         self.assertEqual(['force_down', 'release', 'evacuate'], calls[:3])
         self.backups.release.assert_called_with('h2', self.recovery.id)
 
@@ -101,7 +108,7 @@ class MovingTest(base.RecoveryTest):
         self.compute.force_down.side_effect = force_down
         self.compute.server.side_effect = [
             server, dataclasses.replace(server, task='powering-off'), None]
-        evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {}, lambda host: True)
+        self.adopt()
         self.backups.release.assert_not_called()
         self.compute.evacuate.assert_not_called()
 
@@ -111,13 +118,13 @@ class MovingTest(base.RecoveryTest):
         self.backups.release.side_effect = lambda *arguments: self.clock.sleep(5.0)
         self.compute.server.side_effect = [
             server, dataclasses.replace(server, task='powering-off'), None]
-        evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {}, lambda host: True)
+        self.adopt()
         self.compute.evacuate.assert_not_called()
 
     def test_claim_that_cannot_be_released_does_not_prevent_the_evacuation(self) -> None:
         self.recovery = self.store.change(self.recovery, destination='h2')
         self.backups.release.side_effect = exception.Unreachable('no')
-        evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {}, lambda host: True)
+        self.adopt()
         self.compute.evacuate.assert_called()
 
     def test_evacuation_that_nova_may_still_begin_is_not_requested_again(self) -> None:
@@ -152,13 +159,12 @@ class MovingTest(base.RecoveryTest):
                          {call.args for call in self.compute.evacuate.mock_calls})
 
     def test_backup_that_nova_does_not_adopt_is_forced_if_policies_allow(self) -> None:
-        self.context = self.make_context(adopt_timeout=30.0)
         self.suspects.suspected.return_value = False
         for permitted in (True, False):
             self.compute.evacuate.reset_mock()
             self.compute.permits.return_value = permitted
-            recovery = self.store.change(self.recovery, destination='h2')
-            evacuation.evacuate(runs.Run(self.context, recovery), 'h1', {}, lambda host: True)
+            self.recovery = self.store.change(self.recovery, destination='h2')
+            self.adopt(30.0)
             forced = [call.args[2] for call in self.compute.evacuate.mock_calls]
             self.assertEqual([False, False], forced[:2])
             self.assertEqual({permitted}, set(forced[2:]))
@@ -198,7 +204,9 @@ class HangingTest(base.CommittedTest):
         self.backups.boot.return_value = {'uptime': 9000.0, 'service_uptime': 8000.0}
 
     def _evacuate(self, let_out: evacuation.LetOut | None = None) -> None:
-        evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {}, let_out)
+        with contextlib.suppress(exception.Interrupted):
+            evacuation.evacuate(
+                runs.Run(self.stopped_after(30.0), self.recovery), 'h1', {}, let_out)
 
     def test_evacuation_whose_worker_has_ended_is_requested_again(self) -> None:
         self._evacuate()

@@ -4,6 +4,7 @@
 import itertools
 from typing import Any
 
+from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import fibers
 from specreds_nova.engine import model
@@ -169,3 +170,55 @@ class UnprovenTest(base.RecoveryTest):
         self.assertEqual(['sp-2', 'sp-3', 'sp-4'],
                          [call.args[0] for call in self.volumes.collapse.call_args_list])
         self.volumes.fence.assert_not_called()
+
+
+class PredecessorTest(base.RecoveryTest):
+    """A recovery whose server has a backup that an earlier recovery has promoted."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspect()
+        self.before = self.make_recovery(
+            state=model.COMMITTED, destination='h3', superposition='s1')
+        for host in ('h2', 'h3'):
+            self.before = self.store.history[self.before.id]
+            attempt = self.begin_step(self.before, timeline.DESTINATION)
+            self.end_step(self.before, timeline.DESTINATION, attempt, {'host': host})
+        self.store.change(self.before, state=model.ENDED, outcome=model.FAILED)
+        self.recovery = self.make_recovery()
+        self.compute.server.side_effect = lambda name: base.make_server(
+            name, host='h3' if self.compute.evacuate.called else 'h1')
+        self.compute.candidates.return_value = ['h2']
+        self.backups.check.return_value = {'eligible': True, 'reasons': []}
+        self.volumes.superpose.side_effect = exception.Merging('s1 is promoted', self.before.id)
+        self.volumes.written.side_effect = exception.NotFound('s1')
+        self.suspects.suspected.side_effect = lambda host: host == 'h1'
+
+    def test_backup_that_serves_is_adopted_where_it_is(self) -> None:
+        backup = runs.backup_id(self.store.history[self.before.id])
+        self.assertNotEqual(self.before.id, backup)
+        run = runs.Run(self.context, self.recovery)
+        self.assertEqual(model.RECOVERED, sequence.attempt(run))
+        self.compute.evacuate.assert_called_once_with('a', 'h3', False)
+        self.backups.promote.assert_called_with('h3', backup)
+        self.backups.release.assert_called_with('h3', backup)
+        self.backups.start.assert_not_called()
+        self.backups.abort.assert_not_called()
+        self.assertEqual(('h3', 's1'), (run.recovery.destination, run.recovery.superposition))
+
+    def test_engine_that_takes_over_adopts_it_as_well(self) -> None:
+        self.compute.evacuate.side_effect = exception.Interrupted
+        self.assertRaises(exception.Interrupted, sequence.attempt,
+                          runs.Run(self.context, self.recovery))
+        self.compute.reset_mock(side_effect=False)
+        self.compute.evacuate.side_effect = None
+        taken_over = self.store.take_over(self.recovery.id, 'e2')
+        self.assertEqual(model.RECOVERED,
+                         sequence.attempt(runs.Run(self.context, taken_over)))
+        self.compute.evacuate.assert_called_once_with('a', 'h3', False)
+
+    def test_server_whose_backup_was_lost_is_evacuated_to_any_host(self) -> None:
+        self.backups.promote.side_effect = backup_errors.BackupLost('gone')
+        self.assertEqual(model.EVACUATED,
+                         sequence.attempt(runs.Run(self.context, self.recovery)))
+        self.compute.evacuate.assert_called_once_with('a', 'h2', False)

@@ -88,7 +88,7 @@ class AgainTest(base.RecoveryTest):
             self, values: dict[str, Any]) -> None:
         kept = {name: getattr(self.first, name) for name in ('server', 'id')}
         with mock.patch.object(self.store, 'get', return_value=mock.Mock(
-                **{**kept, 'destination': 'h2', **values})):
+                **{**kept, 'destination': 'h2', 'superposition': None, **values})):
             self.assertEqual(verdicts.MERGING, self.superpose().kind)
         self.assertEqual([False], self.again())
 
