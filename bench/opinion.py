@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kill nova-compute under idle guests, with a second opinion on them and without one.
+"""Kill nova-compute under idle guests, with and without a sentinel that gives a second opinion.
 
 A guest that writes nothing cannot be told from a dead one by its volumes. In each drill the
 nova-compute of a host with several such guests is killed, and all of them are recovered:
 
-*without*
-    the second opinion is off: each guest is replaced by its backup, although it is alive.
 *silent*
-    the second opinion is on, but the sentinel was killed as well: each guest is replaced, and the
-    time until then shows what the question costs.
+    the sentinel was killed as well: each guest is replaced by its backup, although it is alive.
 *answered*
     the sentinel answers, and each guest has to stay as it is. Any other end of a recovery is a
     false promotion.
@@ -31,7 +28,7 @@ from cloud.hosts import services
 
 NAME = 'opinion'
 DRILLS = 10
-# Drills that replace the guests, of each kind, and the servers of each drill.
+# Drills that replace the guests, and the servers of each drill.
 _REPLACED = 2
 _SERVERS = 4
 # Longest time until a recovery has ended, in seconds.
@@ -148,41 +145,35 @@ class Drills:
 def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, count: int) -> dict[str, float]:
     """Perform all drills, and return the figures by their keys.
 
-    :param cloud: with compute hosts and engines; the second opinion is on afterwards
+    :param cloud: with compute hosts and engines
     :param count: number of drills in which the sentinel answers
     """
-    tell.section(NAME, 2 * _REPLACED + count)
-    without = _drills(cloud, tell, _REPLACED, wanted=False)
+    tell.section(NAME, _REPLACED + count)
     silent = _drills(cloud, tell, _REPLACED, (services.SENTINEL,))
-    return figures(without, silent, _drills(cloud, tell, count), count)
+    return figures(silent, _drills(cloud, tell, count), count)
 
 
 def _drills(cloud: openstack_cloud.Cloud, tell: progress.Progress, count: int,
-            killed: Sequence[str] = (), *, wanted: bool = True) -> list[End]:
+            killed: Sequence[str] = ()) -> list[End]:
     """Perform drills of one kind, and return how their recoveries end.
 
     :param killed: names of services that are killed beside nova-compute
-    :param wanted: whether the second opinion is on
     """
-    same = openstack_cloud.Cloud(cloud.files.root, second_opinion=wanted)
-    same.up()
     ends = []
-    with failover.staged(same) as stage, contextlib.closing(Drills(stage)) as drill:
+    with failover.staged(cloud) as stage, contextlib.closing(Drills(stage)) as drill:
         for _ in range(count):
             tell.step('nova-compute is killed, ' + (
-                f'and so is {" and ".join(killed)}' if killed else
-                'and the sentinel answers' if wanted else 'without a second opinion'))
+                f'and so is {" and ".join(killed)}' if killed else 'and the sentinel answers'))
             ended = drill.once((*killed, services.COMPUTE))
             tell.say(', '.join(f'{end.outcome} after {end.seconds:.1f} s' for end in ended))
             for end in ended:
-                if wanted and not killed and not end.spared:
+                if not killed and not end.spared:
                     tell.say(f'WRONG: {end}')
             ends += ended
     return ends
 
 
-def figures(without: Sequence[End], silent: Sequence[End], answered: Sequence[End], count: int
-            ) -> dict[str, float]:
+def figures(silent: Sequence[End], answered: Sequence[End], count: int) -> dict[str, float]:
     """Return the figures of the recoveries of all drills, by the kind of drill.
 
     :param count: number of drills in which the sentinel answers
@@ -190,12 +181,11 @@ def figures(without: Sequence[End], silent: Sequence[End], answered: Sequence[En
     measured: dict[str, float] = {
         'opinion.drills': count, 'opinion.recoveries': len(answered),
         'opinion.false_promotions': sum(not end.spared for end in answered),
-        'opinion.without.recoveries': len(without),
-        'opinion.without.false_promotions': sum(not end.spared for end in without)}
+        'opinion.silent.recoveries': len(silent),
+        'opinion.silent.false_promotions': sum(not end.spared for end in silent)}
     medians = {}
-    for key, ends in (('without', without), ('silent', silent), ('answered', answered)):
+    for key, ends in (('silent', silent), ('answered', answered)):
         summary = stats.summary([end.seconds for end in ends])
         measured |= summary.entries(f'opinion.{key}_s')
         medians[key] = summary.median
-    return measured | {'opinion.answered_over_without': medians['answered'] / medians['without'],
-                       'opinion.silent_over_without': medians['silent'] / medians['without']}
+    return measured | {'opinion.answered_over_silent': medians['answered'] / medians['silent']}

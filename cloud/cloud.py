@@ -61,8 +61,6 @@ class Cloud:
     :param plain: Cinder and Nova without the plug-in; may be changed by a later `up`
     :param engines: number of processes of specreds-engine, where there are compute hosts with the
         plug-in; may be changed by a later `up`
-    :param second_opinion: sentinels answer through Ceph which servers run; may be changed by a
-        later `up`
     :raises CloudError: a value is out of range, or differs from the cloud in the directory
     """
 
@@ -73,8 +71,8 @@ class Cloud:
                  hosts: int | None = None, engines: int | None = None,
                  firewall: str | None = None, network: str | None = None,
                  disks: str | None = None, cachemodes: str | None = None,
-                 box_ipv6: bool | None = None, second_opinion: bool | None = None,
-                 cells: int | None = None, dedicated_cpus: bool | None = None) -> None:
+                 box_ipv6: bool | None = None, cells: int | None = None,
+                 dedicated_cpus: bool | None = None) -> None:
         self.files = layout.Layout(pathlib.Path(data_dir))
         fixed: dict[str, Any] = {name: value for name, value in (
             ('port', port), ('backends', backends), ('hosts', hosts), ('cells', cells),
@@ -83,8 +81,7 @@ class Cloud:
             ('dedicated_cpus', dedicated_cpus)) if value is not None}
         free: dict[str, Any] = {name: value for name, value in (
             ('extra_backends', extra_backends and tuple(extra_backends)),
-            ('clustered', clustered), ('plain', plain), ('engines', engines),
-            ('second_opinion', second_opinion)) if value is not None}
+            ('clustered', clustered), ('plain', plain), ('engines', engines)) if value is not None}
         saved = self.files.load()
         for name, value in fixed.items():
             if saved and getattr(saved, name) != value:

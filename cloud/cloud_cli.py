@@ -50,8 +50,6 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
     up.add_argument('--dedicated-cpus', action='store_true', default=None,
                     help='keep all processors of the hosts but the first one for servers with '
                          'pinned CPUs; needs two')
-    up.add_argument('--second-opinion', action=argparse.BooleanOptionalAction,
-                    help='let the sentinels of silent hosts answer through Ceph which servers run')
     up.add_argument('--extra-backend', action='append', metavar='NAME=POOL,USER,CONF',
                     help='a back end on another Ceph; can be given several times')
     up.add_argument('--clustered', action=argparse.BooleanOptionalAction,
@@ -114,7 +112,7 @@ def _up(args: argparse.Namespace, progress: commands.Progress) -> int:
                                   firewall=args.firewall, network=args.network,
                                   disks=args.disks, cachemodes=args.cachemodes,
                                   box_ipv6=args.box_ipv6, dedicated_cpus=args.dedicated_cpus,
-                                  second_opinion=args.second_opinion, cells=args.cells)
+                                  cells=args.cells)
     cloud.up(progress)
     progress(f'the cloud is up; to use it, type: . {cloud.openrc()}')
     print(f'openrc: {cloud.openrc()}', flush=True)

@@ -65,13 +65,6 @@ OPTIONS: list[cfg.Opt] = [
                  help='Seconds between two looks of specreds-sentinel at the domains of its '
                       'host.'),
     NETWORK_LEASE,
-    cfg.BoolOpt('second_opinion', default=False,
-                help='Have specreds-sentinel answer, through Ceph, which servers run on its host, '
-                     'and have hosts with backups ask it: a primary that runs is then spared, '
-                     'even if it writes nothing and no engine hears its host. The clients of '
-                     'sentinel_clients need "allow rw pool=POOL namespace=specreds-sentinels" '
-                     'for it; a client with "profile rbd pool=POOL" has that already. The same '
-                     'on all hosts.'),
     cfg.FloatOpt('heartbeat_interval', default=0.2, min=0.0, max=60.0,
                  help='Seconds between two heartbeats that nova-compute sends to the engines; 0 '
                       'for none: then its servers are not recovered when it fails.'),

@@ -10,6 +10,7 @@ a host that is dead has no watch, or does not answer in time.
 
 from collections.abc import Callable
 import json
+import time
 from typing import Any
 
 from oslo_log import log as logging
@@ -25,6 +26,8 @@ LOG = logging.getLogger(__name__)
 NAMESPACE = capabilities.SENTINELS
 # Seconds for which Ceph keeps the watch of a sentinel that is gone.
 _EXPIRES = 10
+# Seconds after which a watch is tried again that Ceph has refused to this client.
+_REFUSED = 30.0
 
 
 def object_name(host: str) -> str:
@@ -64,6 +67,7 @@ class Witness:
 
     :param host: name of this host in Nova
     :param running: returns the servers that run; None while that is unknown
+    :ivar failing: by user and pool: why the object in the pool cannot be watched
     """
 
     def __init__(self, host: str, running: Callable[[], frozenset[str] | None]) -> None:
@@ -73,7 +77,9 @@ class Witness:
         # By user and pool: the watch and what it was opened with; None after an error.
         self._watches: dict[tuple[str, str], tuple[Any, Any]] = {}
         self._broken: set[tuple[str, str]] = set()
-        self._failing: set[tuple[str, str]] = set()
+        self.failing: dict[tuple[str, str], str] = {}
+        # By user and pool: when to try again.
+        self._refused: dict[tuple[str, str], float] = {}
 
     def watch(self, user: str, cluster: ceph.Cluster, pool: str) -> None:
         """Watch the object in a pool, unless it is watched. Errors are logged, and tried again.
@@ -84,17 +90,22 @@ class Witness:
         place = user, pool
         if place in self._broken:
             self._drop(place)
-        if place in self._watches:
+        if place in self._watches or time.monotonic() < self._refused.get(place, 0.0):
             return
         try:
             self._watches[place] = self._begin(self._clusters.setdefault(user, cluster), place)
         except (errors.SuperError, rados.Error) as exc:
-            if place not in self._failing:
-                LOG.warning('no second opinion from pool %s as the user of %s: %s', pool, user,
-                            exc)
-            self._failing.add(place)
+            if place not in self.failing:
+                LOG.warning('no second opinion on servers with disks of user %s in pool %s: %s; '
+                            '"specreds-super caps --sentinel" prints the capabilities for it',
+                            user, pool, exc)
+            self.failing[place] = str(exc)
+            if isinstance(exc.__cause__, rados.PermissionError | rados.PermissionDeniedError):
+                self._refused[place] = time.monotonic() + _REFUSED
         else:
-            self._failing.discard(place)
+            if self.failing.pop(place, None) is not None:
+                LOG.info('second opinion on servers with disks of user %s in pool %s is possible '
+                         'again', user, pool)
 
     def close(self) -> None:
         """End all watches."""

@@ -172,7 +172,6 @@ class Writer:
         """Return the options of the plug-in that have no default, or are off by default."""
         options: dict[str, private.Value] = {name: 'true' for name, wanted in (
             ('box_ipv6', self._settings.box_ipv6),
-            ('second_opinion', self._settings.second_opinion),
             ('server_disk_backups', self._settings.disks == layout.RBD_BACKUPS)) if wanted}
         if self._settings.in_second_cell(self._files.name):
             options['heartbeat_transport_url'] = broker.url(self._settings, self._passwords)

@@ -110,7 +110,6 @@ class Settings(ports.Ports):
     :param cachemodes: Nova's `disk_cachemodes` on the hosts; empty for Nova's default
     :param box_ipv6: whether the boxes of backups answer over IPv6
     :param dedicated_cpus: whether all processors but one are for servers with pinned CPUs
-    :param second_opinion: whether sentinels answer which servers run
     :param secret_uuid: from which those of the back ends' keys are made
     """
 
@@ -128,7 +127,6 @@ class Settings(ports.Ports):
     cachemodes: str = ''
     box_ipv6: bool = False
     dedicated_cpus: bool = False
-    second_opinion: bool = False
     secret_uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 
     def check(self, own: Iterable[Backend]) -> None:

@@ -26,8 +26,7 @@ class Caps(base.SuperCommand):
                             help='pool of volumes that the user has to reach; may be repeated '
                                  '(default: the pools that the user reaches)')
         parser.add_argument('--sentinel', action='store_true',
-                            help='print what a client of sentinel_clients needs, with '
-                                 '[specreds] second_opinion; needs --pool')
+                            help='print what a client of sentinel_clients needs; needs --pool')
         return parser
 
     def take_action(self, parsed_args: Any) -> None:

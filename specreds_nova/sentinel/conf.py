@@ -13,8 +13,10 @@ OPTIONS: list[cfg.Opt] = [
     cfg.DictOpt('sentinel_clients', default={},
                 help='How to look at the disks of a cephx user, as USER:CLIENT or '
                      'USER:CLIENT@CONF, separated by commas; by default as the same user. The '
-                     'client needs only "mon \'profile rbd-read-only\'" and "osd \'profile '
-                     'rbd-read-only pool=POOL\'" for each pool of volumes.'),
+                     'client needs only "mon \'profile rbd-read-only\'" and, for each pool of '
+                     'volumes, "osd \'profile rbd-read-only pool=POOL, allow rw pool=POOL '
+                     'namespace=specreds-sentinels\'". Without the second grant, its host gives '
+                     'no second opinion.'),
     cfg.FloatOpt('sentinel_timeout', default=3.0, min=1.0, max=60.0,
                  help='Seconds that Ceph may take to answer. While it does not, nothing is done.'),
     cfg.FloatOpt('sentinel_learn_interval', default=10.0, min=1.0,

@@ -95,7 +95,6 @@ class _Daemon:
                                   state / 'sentinel-taps.json', links.Links())
         self._renewals = renewals.Hearer(state)
         self._witness = witness.Witness(conf.host, self._watch.running)
-        self._second_opinion: bool = conf.specreds.second_opinion
 
     def run(self) -> int:
         """Go on until a signal says otherwise."""
@@ -107,8 +106,7 @@ class _Daemon:
         LOG.info('%s looks at the domains of this host every %g s', _NAME, self._interval_s)
         threading.Thread(target=self._look, daemon=True, name='look').start()
         threading.Thread(target=self._keep_lease, daemon=True, name='lease').start()
-        if self._second_opinion:
-            threading.Thread(target=self._bear_witness, daemon=True, name='witness').start()
+        threading.Thread(target=self._bear_witness, daemon=True, name='witness').start()
         systemd.ready()
         # Counted by our own steps: a host that stood still, clock and all, has nothing that hangs.
         seen, hung = (-1, -1), [0, 0]
@@ -159,6 +157,8 @@ class _Daemon:
             try:
                 for user, pool in sorted(self._watch.places()):
                     self._witness.watch(user, self._storages.apart(user), pool)
+                self._watch.status.unwatched = {
+                    pool: why for (_user, pool), why in self._witness.failing.items()}
             except Exception:
                 # As above.
                 LOG.exception('the objects of this host could not be watched')

@@ -73,6 +73,7 @@ class Status:
     :param hypervisor: why libvirt does not answer
     :param silent: why Ceph does not answer, by the user of the disks
     :param ended: UUIDs of the domains that were ended, the last ones
+    :param unwatched: why no second opinion can be given on servers with disks in a pool
     :param hidden: network interfaces that are down because the lease on the network is over
     """
 
@@ -82,6 +83,7 @@ class Status:
     silent: dict[str, str] = dataclasses.field(default_factory=dict)
     ended: list[str] = dataclasses.field(default_factory=list)
     hidden: list[str] = dataclasses.field(default_factory=list)
+    unwatched: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def trouble(self) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check the capabilities of the specreds-sentinel that runs on this host."""
+"""Check what the specreds-sentinel that runs on this host may do."""
 
 from collections.abc import Iterator
 import json
@@ -14,14 +14,15 @@ _STATE = '/var/lib/nova'
 
 def running(config: files.Files, proc: pathlib.Path = pathlib.Path('/proc')
             ) -> Iterator[findings.Finding]:
-    """Check the capabilities of the running sentinel; none is found if it does not run.
+    """Check what the running sentinel may do; nothing is found if it does not run.
 
     :param config: of nova-compute
     :param proc: where the kernel describes processes
     """
     path = pathlib.Path(config.get('DEFAULT', 'state_path', _STATE), 'specreds/sentinel.json')
     try:
-        pid = int(json.loads(path.read_text())['pid'])
+        status = json.loads(path.read_text())
+        pid = int(status['pid'])
         # The number may be another program's by now.
         if b'specreds-sentinel' not in (proc / str(pid) / 'cmdline').read_bytes():
             return
@@ -33,3 +34,8 @@ def running(config: files.Files, proc: pathlib.Path = pathlib.Path('/proc')
             f'specreds-sentinel (process {pid}) lacks {" and ".join(missing)}: it cannot end '
             'servers that were promoted elsewhere; run it as root, or add them to '
             'AmbientCapabilities of its unit')
+    for pool, why in status.get('unwatched', {}).items():
+        yield findings.warning(
+            f'specreds-sentinel gives no second opinion on servers with disks in pool {pool} '
+            f'({why}): idle ones are replaced if nova-compute is killed; "specreds-super caps '
+            f'--sentinel --pool {pool}" prints the capabilities of its client')

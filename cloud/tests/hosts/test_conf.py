@@ -118,10 +118,6 @@ class ConfTest(base.HostsTestCase):
         self.assertRaises(commands.CloudError, self.write,
                           layout.Settings(hosts=3, dedicated_cpus=True))
 
-    def test_sentinels_may_give_a_second_opinion(self) -> None:
-        self.write(layout.Settings(hosts=3, second_opinion=True))
-        self.assertEqual('true', self.read(self.files.nova_conf)['specreds']['second_opinion'])
-
     def test_host_in_the_second_cell_has_a_broker_of_its_own(self) -> None:
         self.write(layout.Settings(hosts=3, cells=2))
         nova_conf = self.read(self.files.nova_conf)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests on a cloud whose sentinels give a second opinion on silent hosts.
+"""Tests of the second opinion that sentinels give on silent hosts.
 
 ``./run test opinion_stories``
 """

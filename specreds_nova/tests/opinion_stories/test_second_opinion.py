@@ -12,8 +12,6 @@ class TestSecondOpinion(base.EngineTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        if not self.cloud.settings.second_opinion:
-            self.skipTest('bring the cloud up with --second-opinion')
         self.server = self.boot()
         self.name = self.guest_name(self.server)
         self.primary = self.host(cloud_base.PRIMARY)

@@ -35,7 +35,7 @@ class Primaries(pulse.Pulse):
 
     def __init__(self, conf: Any) -> None:
         super().__init__('specreds-primaries', _INTERVAL)
-        self._users = probes.Storage.users(conf) if conf.specreds.second_opinion else ()
+        self._users = probes.Storage.users(conf)
         self._conffile: str = conf.specreds.sentinel_ceph_conf if self._users else ''
         self._timeout: float = conf.specreds.sentinel_timeout if self._users else 0.0
         self._clusters: dict[str, Any] = {}
@@ -46,7 +46,7 @@ class Primaries(pulse.Pulse):
         self._failing = False
 
     def start(self) -> None:
-        """Start the thread, unless a second opinion is not wanted, or there is no Ceph."""
+        """Start the thread, unless there is no Ceph."""
         if self._users:
             super().start()
 

@@ -79,23 +79,12 @@ class MainTestCase(testtools.TestCase):
             running.join(30.0)
         self.assertEqual([b'READY=1', b'WATCHDOG=1\nSTATUS=ok'], messages[:2])
 
-    def run_with(self, second_opinion: bool) -> mock.Mock:
-        """Run until the objects of the host are watched, or until the second look."""
-        more = self.root / 'more.conf'
-        more.write_text(f'[specreds]\nsecond_opinion = {second_opinion}\n')
+    def test_objects_of_this_host_are_watched(self) -> None:
         with mock.patch.object(watch.HostWatch, 'places', lambda _: {('cinder', 'volumes')}), \
                 mock.patch.object(witness.Witness, 'watch') as watching:
             watching.side_effect = lambda *_: self._stop()
-            main.main([*self.argv, '--config-file', str(more)])
-        return watching
-
-    def test_objects_of_this_host_are_watched(self) -> None:
-        self.assertEqual(('cinder', 'volumes'),
-                         self.run_with(second_opinion=True).call_args.args[::2])
-
-    def test_nothing_is_watched_without_a_second_opinion(self) -> None:
-        self.look.side_effect = self._stop
-        self.run_with(second_opinion=False).assert_not_called()
+            main.main(self.argv)
+        self.assertEqual(('cinder', 'volumes'), watching.call_args.args[::2])
 
     def test_hanging_lease_restarts_the_sentinel(self) -> None:
         release = threading.Event()

@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+from typing import Any
 
 import ddt
 import fixtures
@@ -47,9 +48,16 @@ class RunningTest(_Base):
         config = files.Files(['nova.conf'], {'DEFAULT': {'state_path': [str(self.root)]}})
         return [finding.text for finding in sentinel.running(config, self.root)]
 
-    def write_status(self) -> None:
+    def write_status(self, **more: Any) -> None:
         (self.root / 'specreds').mkdir()
-        (self.root / 'specreds/sentinel.json').write_text(json.dumps({'pid': 7}))
+        (self.root / 'specreds/sentinel.json').write_text(json.dumps({'pid': 7, **more}))
+
+    def test_pool_without_a_second_opinion_is_a_warning(self) -> None:
+        self.make_process('000001ffffffffff')
+        self.write_status(unwatched={'volumes': 'not permitted'})
+        [text] = self.findings()
+        self.assertIn('pool volumes (not permitted)', text)
+        self.assertIn('caps --sentinel --pool volumes', text)
 
     def test_missing_capabilities_are_a_failure(self) -> None:
         self.make_process('0000000000000020')

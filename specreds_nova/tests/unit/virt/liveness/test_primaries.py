@@ -31,10 +31,8 @@ class PrimariesTest(testtools.TestCase):
         cluster.return_value.rados.list_pools.return_value = ['images', 'volumes']
         self.primaries = self.make()
 
-    def make(self, **options: Any) -> primaries.Primaries:
-        conf = mock.Mock()
-        conf.specreds.second_opinion = options.get('second_opinion', True)
-        made = primaries.Primaries(conf)
+    def make(self) -> primaries.Primaries:
+        made = primaries.Primaries(mock.Mock())
         made._time = mock.Mock(monotonic=lambda: self.now)
         return made
 
@@ -107,16 +105,15 @@ class PrimariesTest(testtools.TestCase):
             self.primaries.beat()
         self.assertIsNone(self.primaries.runs('h1', 's1'))
 
-    def test_nobody_is_asked_unless_it_is_wanted(self) -> None:
-        for users, wanted in ((('cinder',), False), ((), True)):
-            self.users = users
-            made = self.make(second_opinion=wanted)
-            made.start()
-            made.stop(1.0)
-            made.expect('h1')
-            self.assertIsNone(made.runs('h1', 's1'))
-            self.assertFalse(made.asks)
-            made.beat()
+    def test_nobody_is_asked_without_ceph(self) -> None:
+        self.users = ()
+        made = self.make()
+        made.start()
+        made.stop(1.0)
+        made.expect('h1')
+        self.assertIsNone(made.runs('h1', 's1'))
+        self.assertFalse(made.asks)
+        made.beat()
         self.assertEqual([], self.questions)
 
     def test_thread_asks_until_it_is_stopped(self) -> None:
