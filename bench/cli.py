@@ -56,7 +56,9 @@ Figures = dict[str, str | float]
 
 
 def main() -> int:
-    """:return: the exit status: 1 for an error, 0 even if a figure does not meet its bar"""
+    """:return: the exit status: 1 for an error, or servers that are not served; 0 even if a
+        figure does not meet its bar
+    """
     args = _parser().parse_args()
     # SIGTERM has to run the clean-up, too, which ends Ceph and the cloud.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -193,4 +195,7 @@ def _run(args: argparse.Namespace) -> int:
     for key in report.missed(figures):
         print(f'bar missed: {key}')
     tell.say(f'done; figures in {args.figures}')
+    if unserved := rack.unserved(figures):
+        print(f'failed: {unserved} servers of the rack are not served')
+        return 1
     return 0

@@ -6,7 +6,7 @@ one answers for Keystone, Nova, Placement and Cinder, with the latencies of real
 load; the other one simulates the hosts.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import time
 from typing import Any
 
@@ -134,12 +134,21 @@ def fail(stage: process.Stage, until: float, say: Callable[[str], None], beating
         say(f'of {count} servers {report["started"]} have started, {report["served"]} serve, and '
             f'{len(stage.store.active())} recoveries have not ended after '
             f'{time.monotonic() - began:.0f} s')
+    if report['served'] < count:
+        for host, servers in stage.hosts.say('unserved').items():
+            say(f'{len(servers)} servers of {host} are not served, such as {servers[0]}; the '
+                f'engine has {host} as {stage.store.host(host).shown}')
     stage.engine.stop()
     return figures | {f'{NAME}.rack.servers': count,
                       f'{NAME}.rack.started': report['started'],
                       f'{NAME}.rack.served': report['served'],
                       f'{NAME}.rack.threads': stage.engine.threads,
                       f'{NAME}.memory_mib': round(stage.engine.memory, 1)}
+
+
+def unserved(figures: Mapping[str, Any]) -> int:
+    """Return how many servers of the rack are not served in the end."""
+    return int(figures.get(f'{NAME}.rack.servers', 0) - figures.get(f'{NAME}.rack.served', 0))
 
 
 def _wait(condition: Callable[[], bool], until: float) -> bool:

@@ -34,7 +34,8 @@ class FailTest(testtools.TestCase):
         """Return the figures of a rack with so many servers that have started and serve."""
         report = {'now': 100.0, 'started': started, 'served': served, 'last_started': 130.0,
                   'last_served': 150.0}
-        self.stage.hosts.say.return_value = report
+        self.stage.hosts.say.side_effect = lambda word: (
+            {'dead0': ['s1']} if word == 'unserved' else report)
         self.stage.counts.side_effect = [
             {'statements': 100.0, 'requests': 10.0, 'calls': 0.0},
             {'statements': 180.0, 'requests': 31.0, 'calls': 12.0}]
@@ -58,7 +59,9 @@ class FailTest(testtools.TestCase):
         self.assertIn('scale.rack.recovery_cpu_ms', figures)
         self.assertNotIn('scale.rack.last_served_s', figures)
         self.assertNotIn('scale.rack.last_ended_s', figures)
-        [words] = self.said
+        self.assertEqual((1, 0), (rack.unserved(figures), rack.unserved(self.figures_of(2, 2))))
+        words, unserved = self.said[:2]
+        self.assertIn('1 servers of dead0 are not served, such as s1', unserved)
         self.assertIn('of 2 servers 2 have started, 1 serve, and 1 recoveries have not ended',
                       words)
 

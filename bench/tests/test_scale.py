@@ -19,6 +19,7 @@ from bench.scale.simulated import inventory
 from bench.scale.simulated import openstack
 from bench.scale.simulated import web
 from specreds_nova import exception as backup_errors
+from specreds_nova.engine.clients import compute
 from specreds_nova.engine.db import migration
 from specreds_nova.engine.db import store as stores
 from specreds_nova.engine.detection import frames
@@ -55,6 +56,10 @@ class OpenStackTest(testtools.TestCase):
         self.ask('POST', f'/compute/servers/{server}/action', {'evacuate': {'host': 'host1'}})
         shown = self.ask('GET', f'/compute/servers/{server}')['server']
         self.assertEqual('rebuilding', shown['OS-EXT-STS:task_state'])
+        nova = mock.Mock(get=lambda path, **query: self.ask('GET', f'/compute{path}', **query))
+        evacuation = compute.Compute.evacuation(mock.Mock(_nova=nova), server)
+        assert evacuation is not None
+        self.assertEqual('host1', evacuation.host)
         self.services._moves[server] = 0.0, 'host1'
         shown = self.ask('GET', f'/compute/servers/{server}')['server']
         self.assertEqual('host1', shown['OS-EXT-SRV-ATTR:host'])

@@ -12,6 +12,7 @@ from specreds_nova.engine import events
 from specreds_nova.engine import exception
 from specreds_nova.engine import holding
 from specreds_nova.engine import interfaces
+from specreds_nova.engine import model
 from specreds_nova.engine.db import store as stores
 from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.engine.recovery import dispatch
@@ -24,6 +25,11 @@ _HELD = 0.25
 _GATHER = 0.1
 # Seconds for which the loop waits for events, to show that it does not hang.
 _IDLE = 5.0
+# Seconds between two looks for hosts that are suspected, and were overlooked.
+_OVERLOOKED = 5.0
+# Suspected hosts from which on the services are asked only about those that the engine would act
+# on by what it hears alone.
+_MANY = 100
 # A timeout that is over at once.
 _NOW = 1e-6
 # Hosts that are recorded in one transaction.
@@ -57,11 +63,15 @@ class EventLoop:
         :param progress: called at each turn, to show that this thread does not hang
         """
         held = holding.Holding(self._clock, self._dispatcher.hold)
-        # This thread may have failed, and lost the suspicions that it had received.
-        for name in self._monitor.all_suspected():
-            self._news.put(name)
+        looked = float('-inf')
         while not stopping():
             progress()
+            # Suspicions may be lost, with an earlier thread or by whatever else: what counts is
+            # which hosts are suspected.
+            if self._clock.now() - looked >= _OVERLOOKED:
+                looked = self._clock.now()
+                for name in self._overlooked(held):
+                    self._news.put(name)
             news = self._next(_HELD if held.names() else _IDLE)
             if _STOP in news:
                 return
@@ -72,6 +82,19 @@ class EventLoop:
             for other in news:
                 if isinstance(other, events.GoodbyeChanged):
                     self._record_goodbye(other)
+
+    def _overlooked(self, held: holding.Holding) -> list[str]:
+        """Return the hosts that are suspected, not held back, and trusted by the database."""
+        suspected = {*self._monitor.all_suspected()}.difference(held.names())
+        if not suspected:
+            return []
+        try:
+            known = {host.name for host in self._store.notable_hosts()
+                     if host.state != model.TRUSTED}
+        except exception.EngineError as exc:
+            LOG.warning('suspected hosts are looked up later: %s', exc)
+            return []
+        return sorted(suspected - known)
 
     def _next(self, seconds: float) -> list[Any]:
         """Return all waiting events of the detector; none if there are none for some seconds."""
@@ -115,15 +138,21 @@ class EventLoop:
 
     def _act(self, names: Sequence[str], held: holding.Holding) -> None:
         """Act on hosts, or note the reasons that hold each back."""
-        suspicions = []
+        suspicions, kept = [], {}
         for name in names:
             heard = self._monitor.look(name)
             if heard is None or not heard.suspected:
                 held.release(name)
                 continue
+            if len(names) > _MANY and (
+                    reasons := self._dispatcher.shut(self._monitor.facts(name))):
+                kept[name] = reasons
+                continue
             # An operator's word counts once.
             suspicions.append(dispatch.Suspicion(
                 name, heard.why, heard.heard, heard.well if heard.word is None else None))
+        if kept:
+            held.keep_all(kept)
         if not suspicions:
             return
         try:

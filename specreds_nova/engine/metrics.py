@@ -54,6 +54,12 @@ class Metrics:
         self._rejected = prometheus_client.Counter(
             'specreds_rejected_messages', 'Messages of hosts and engines that did not count, by '
             'reason.', ['reason'], registry=self._registry)
+        self._dropped = prometheus_client.Counter(
+            'specreds_dropped_heartbeats', 'Heartbeats that were not heard, as a later one of the '
+            'same host had already come.', registry=self._registry)
+        self._overload = prometheus_client.Gauge(
+            'specreds_overload_seconds', 'Seconds by which the engine reads messages late, if '
+            'that is too late to judge hosts; otherwise 0.', registry=self._registry)
         self._hosts = prometheus_client.Gauge(
             'specreds_hosts', 'Hosts by their state.', ['state'], registry=self._registry)
         self._sentinels = prometheus_client.Gauge(
@@ -97,6 +103,14 @@ class Metrics:
     def rejected(self, reason: str, count: int) -> None:
         """Count messages that did not count."""
         self._rejected.labels(reason).inc(count)
+
+    def dropped(self, count: int) -> None:
+        """Count heartbeats that a later one has made obsolete."""
+        self._dropped.inc(count)
+
+    def overload(self, seconds: float) -> None:
+        """Note by how many seconds messages are read late."""
+        self._overload.set(seconds)
 
     def hosts(self, states: Mapping[str, int]) -> None:
         """Note how many hosts there are in each state."""

@@ -38,6 +38,7 @@ from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import listener
 from specreds_nova.engine.detection import masakari
 from specreds_nova.engine.detection import monitor as monitors
+from specreds_nova.engine.detection import overload
 from specreds_nova.engine.detection import rejections
 from specreds_nova.engine.detection import sentinels
 from specreds_nova.engine.detection import suspects
@@ -92,6 +93,7 @@ class Engine:
         self._clock = clocks.FiberClock(self._fibers, self._stopping)
         self._metrics = counted.Metrics()
         self._watcher = events.Watcher(self._metrics)
+        self._overload = overload.Overload(self._clock)
         self._observer = events.Observer(self._metrics, notify.from_conf(conf, options.name))
         self._rejections, echoed = rejections.Rejections(), echo.Echoed()
         self._monitor = monitors.Monitor(
@@ -238,6 +240,8 @@ class Engine:
             self._monitor.tick()
             self._threads.progress('detector')
             self._metrics.heard(self._monitor.counted())
+            self._metrics.dropped(self._monitor.dropped())
+            self._metrics.overload(self._overload.look(self._monitor.lateness()))
             for reason, count in self._rejections.taken().items():
                 self._metrics.rejected(reason, count)
 

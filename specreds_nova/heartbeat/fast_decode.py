@@ -5,6 +5,7 @@ What differs between one beat and the next are eight values; JSON within JSON ta
 as long to find them as one pattern does. Whatever is not as usual does not match, and is for JSON.
 """
 
+from collections.abc import Sequence
 import re
 
 from specreds_nova.heartbeat import message
@@ -28,6 +29,11 @@ def _pattern() -> re.Pattern[bytes]:
 
 
 _match = _pattern().fullmatch
+# How a beat begins, up to the name of its host, and what ends that.
+_BEGIN = message.wrap('beat', {'beat': {'host': 'HOST'}}).partition(b'HOST')[0]
+_END = message.wrap('beat', {'beat': {'host': 'HOST'}}).partition(b'HOST')[2][:2]
+# What beats contain of which each one matters: lists, goodbyes, and what is sent now and then.
+_MATTERS = (b'[', b'leaving', b'uptime')
 _new = object.__new__
 
 
@@ -49,3 +55,19 @@ def read(body: bytes) -> message.Beat | None:
     fields['libvirt_age'], fields['storage_age'] = float(libvirt_age), float(storage_age)
     fields['kernel'], fields['running'] = kernel.decode(), running.decode()
     return beat
+
+
+def newest(bodies: Sequence[bytes]) -> list[bytes]:
+    """Return messages without the beats that a later one of the same host has made obsolete.
+
+    The others keep their order. It is not known yet whether they are beats at all.
+    """
+    latest: dict[bytes, int] = {}
+    obsolete: set[int] = set()
+    for number, body in enumerate(bodies):
+        if body.startswith(_BEGIN) and not any(word in body for word in _MATTERS):
+            host = body[len(_BEGIN):body.find(_END, len(_BEGIN))]
+            if host in latest:
+                obsolete.add(latest[host])
+            latest[host] = number
+    return [body for number, body in enumerate(bodies) if number not in obsolete]

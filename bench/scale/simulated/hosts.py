@@ -2,7 +2,8 @@
 """The process that answers for nova-compute on all hosts, without running any guests.
 
 Each line of its input is a command: ``die`` ends the hosts that have servers, ``report`` prints a
-line of JSON about the backups, ``asked`` one with the times at which they were requested.
+line of JSON about the backups, ``asked`` one with the times at which they were requested, and
+``unserved`` one with the servers that do not serve, by host.
 """
 
 import heapq
@@ -62,6 +63,15 @@ class Backups:
         elif method == 'harden':
             self._phases[backup] = 'hardened'
         return took, self._status(backup), None
+
+    def unserved(self) -> dict[str, list[str]]:
+        """Return the servers of the hosts that have failed which do not serve elsewhere, by host.
+        """
+        servers: dict[str, list[str]] = {}
+        for server in self._inventory.failed.values():
+            if server['id'] not in self.served:
+                servers.setdefault(server['OS-EXT-SRV-ATTR:host'], []).append(server['id'])
+        return servers
 
     def _start(self, host: str, backup: str, server: str) -> tuple[float, Any, None]:
         now = time.monotonic()
@@ -159,6 +169,9 @@ def main() -> None:
             sender.die()
         elif line.strip() == 'asked':
             print(json.dumps(dict(backups.asked)), flush=True)
+            continue
+        elif line.strip() == 'unserved':
+            print(json.dumps(backups.unserved()), flush=True)
             continue
         print(json.dumps({
             'now': time.monotonic(), 'beats': sender.sent, 'calls': backups.calls,

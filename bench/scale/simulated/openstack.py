@@ -160,7 +160,7 @@ class OpenStack:
         return {'id': inventories.made(f'service{host}'), 'host': host, 'binary': 'nova-compute',
                 'status': 'enabled', 'state': 'down' if forced else 'up', 'zone': 'nova',
                 'disabled_reason': None, 'forced_down': forced,
-                'updated_at': time.strftime('%Y-%m-%dT%H:%M:%S.000000', time.gmtime())}
+                'updated_at': _stamp()}
 
     def _force_down(self, request: web.Request, service_id: str) -> web.Reply:
         [host] = [host for host in self._inventory.all_hosts
@@ -199,7 +199,8 @@ class OpenStack:
         ended, host = self._moves.get(server_id, (0.0, ''))
         under_way = host and time.monotonic() < ended
         return self._reply({'migrations': [
-            {'status': 'running', 'dest_compute': host, 'created_at': ''}] if under_way else []})
+            {'status': 'running', 'dest_compute': host, 'created_at': _stamp(),
+             'updated_at': _stamp()}] if under_way else []})
 
     # Placement
 
@@ -263,6 +264,11 @@ class OpenStack:
         volumes = request.body['fence']['volume_ids']
         return self._reply({'fence': {'volumes': [
             {'id': volume, 'clients': 1} for volume in volumes]}})
+
+
+def _stamp() -> str:
+    """Return this moment as Nova writes it."""
+    return time.strftime('%Y-%m-%dT%H:%M:%S.000000', time.gmtime())
 
 
 def main() -> None:

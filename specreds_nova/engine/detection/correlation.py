@@ -7,8 +7,9 @@ power: the ones that are still silent may be booting, too.
 """
 
 import collections
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 import dataclasses
+from typing import Any
 
 from specreds_nova.engine.detection import watched
 
@@ -43,28 +44,53 @@ class Overview:
     labels: Mapping[str, int]
     booted: Mapping[str, float]
     own_broker: str
+    # Thousands of hosts may be silent, and each of them asks about the others.
+    _known: dict[Hashable, Any] = dataclasses.field(default_factory=dict, compare=False)
 
     def silence(self, since: float, within: float) -> frozenset[str]:
-        """Return the hosts that fell silent at about a time; others did long before.
+        """Return the hosts that fell silent at about a time; others did long before, or later.
 
         :param within: seconds around that time
         """
-        return frozenset(host.name for host in self.troubled
-                         if abs(host.troubled_since() - since) <= within)
+        return self._silent(since, within, since + within)
 
-    def groups(self, host: watched.Watched, silent: Collection[str]) -> tuple[Group, ...]:
+    def silent(self, since: float, within: float) -> frozenset[str]:
+        """Return the hosts that fell silent at about a time or later: they are silent as well.
+
+        :param within: seconds before that time
+        """
+        return self._silent(since, within, float('inf'))
+
+    def _silent(self, since: float, within: float, until: float) -> frozenset[str]:
+        first, until = round(since - within, 1), round(until, 1)
+        silent: frozenset[str] | None = self._known.get((first, until))
+        if silent is None:
+            silent = self._known[first, until] = frozenset(
+                host.name for host in self.troubled
+                if first <= round(host.troubled_since(), 1) <= until)
+        return silent
+
+    def _counted(self, silent: frozenset[str]) -> Mapping[str, int]:
+        """Return what silent hosts have in common, with the number of those hosts."""
+        counted: Mapping[str, int] | None = self._known.get(silent)
+        if counted is None:
+            counted = self._known[silent] = collections.Counter(
+                label for host in self.troubled if host.name in silent
+                for label in _labels(host, self.own_broker))
+        return counted
+
+    def groups(self, host: watched.Watched, silent: frozenset[str]) -> tuple[Group, ...]:
         """Return the groups of a host, without those that all hosts are in.
 
         :param silent: the hosts that fell silent with it
         """
-        with_it = [other for other in self.troubled
-                   if other.name in silent and other is not host]
         # A host may be heard although an operator suspects it.
-        heard = self.heard - {host.name}
-        count, groups = len(heard) + len(with_it) + 1, []
+        heard, among = host.name in self.heard, host.name in silent
+        labels = self._counted(silent)
+        count, groups = len(self.heard) - heard + len(silent) - among + 1, []
         for label in _labels(host, self.own_broker):
-            members = 1 + sum(label in _labels(other, self.own_broker) for other in with_it)
-            known = members + self.labels.get(label, 0) - (host.name in self.heard)
+            members = 1 + labels.get(label, 0) - among
+            known = members + self.labels.get(label, 0) - heard
             if known != count:
                 groups.append(Group(label, members, known))
         return tuple(groups)

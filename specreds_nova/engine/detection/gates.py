@@ -22,7 +22,7 @@ class Facts:
 
     :ivar host: its name
     :ivar trouble: reason why the engine may be deaf; None if it hears
-    :ivar known: number of hosts that were heard and did not say goodbye
+    :ivar known: number of hosts that did not say goodbye, and were heard when the host was
     :ivar silent: those hosts that are suspected, or about to be
     :ivar word: an operator said that the host has failed
     :ivar flaps: number of recent wrong suspicions

@@ -10,7 +10,9 @@ It reads RabbitMQ's connection itself, as oslo.messaging's server takes half a m
 message, and uses that server for any other broker.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+import contextlib
+import ssl
 import threading
 import time
 from typing import Any, Protocol
@@ -36,6 +38,12 @@ COLLECT = 0.02
 _CHUNK = 1 << 20
 # Beats that the monitor takes at a time: nobody else can ask it anything meanwhile.
 _TOGETHER = 100
+# Seconds for which a message waits for an engine that does not read: what is older is dropped, so
+# that an engine that was overloaded hears what is, not what was.
+_FRESH = 2.0
+# Bytes that are read at a time by an engine that is late, and its own echoes among the messages
+# from which on it is: it has not read for as many intervals.
+_AT_ONCE, _LATE = 32 << 20, 4
 # Seconds without any message, its own included, after which the engine reconnects.
 _SILENCE = 3.0
 _SILENCE_WITHOUT_ECHO = 60.0
@@ -62,6 +70,39 @@ class Listener(Protocol):
         """The broker node that this is connected to; empty if that is unknown."""
 
 
+class Receiver(Protocol):
+    """Receives what is heard: a monitor."""
+
+    def heard(self, beat: message.Beat) -> None:
+        """Take a host's beat."""
+
+    def heard_together(self, beats: Sequence[message.Beat]) -> None:
+        """Take beats that have arrived at the same time, in their order."""
+
+    def echo(self, sent: float) -> None:
+        """Take an echo."""
+
+
+class _Late:
+    """Collects what is read at once after a while without reading."""
+
+    def __init__(self) -> None:
+        self.beats: list[message.Beat] = []
+        self.echoes: list[float] = []
+
+    def heard(self, beat: message.Beat) -> None:
+        """Take a host's beat."""
+        self.beats.append(beat)
+
+    def heard_together(self, beats: Sequence[message.Beat]) -> None:
+        """Take beats, in their order."""
+        self.beats += beats
+
+    def echo(self, sent: float) -> None:
+        """Take an echo."""
+        self.echoes.append(sent)
+
+
 class Ears:
     """Passes the messages of the bus to the monitor. Never raises.
 
@@ -82,62 +123,80 @@ class Ears:
         self._colleague = colleague
         self._echoed = echoed
         self._rejected = rejected or rejections.Rejections()
+        # How an echo of this engine begins.
+        self._own = message.wrap('echo', {'engine': engine, 'sent': 0.0}).partition(b'0.0')[0]
 
     def beat(self, ctxt: Any, beat: Any) -> None:
         """Take a host's beat."""
         del ctxt
+        self._take_beat(beat, self._monitor)
+
+    def echo(self, ctxt: Any, engine: Any, sent: Any) -> None:
+        """Take the echo of this engine, or of another one."""
+        del ctxt
+        self._take_echo(engine, sent, self._monitor)
+
+    def hear(self, bodies: Iterable[bytes]) -> None:
+        """Take messages in oslo.messaging's envelope that were read together, in their order."""
+        read: list[bytes] = []
+        try:
+            for body in bodies:
+                read.append(body)
+        finally:
+            # What was read before the end of the connection counts.
+            if sum(body.startswith(self._own) for body in read) >= _LATE:
+                self._hear_late(read)
+            else:
+                self._hear_all(read, self._monitor)
+
+    def _hear_all(self, bodies: Iterable[bytes], receiver: Receiver) -> None:
+        beats: list[message.Beat] = []
+        for body in bodies:
+            beat = fast_decode.read(body)
+            if beat is not None:
+                beats.append(beat)
+            if beat is None or len(beats) >= _TOGETHER:
+                receiver.heard_together(beats)
+                beats = []
+            if beat is None:
+                self._hear_unusual(body, receiver)
+        receiver.heard_together(beats)
+
+    def _hear_late(self, bodies: Sequence[bytes]) -> None:
+        """Take messages that have waited: of each host only the newest of its usual beats."""
+        newest, late = fast_decode.newest(bodies), _Late()
+        self._hear_all(newest, late)
+        self._monitor.heard_late(late.beats, late.echoes, len(bodies) - len(newest))
+
+    def _hear_unusual(self, body: bytes, receiver: Receiver) -> None:
+        """Take a message that is no usual beat."""
+        try:
+            method, arguments = message.unwrap(body)
+            if method == 'beat':
+                self._take_beat(arguments['beat'], receiver)
+            elif method == 'echo':
+                self._take_echo(arguments['engine'], arguments['sent'], receiver)
+        except (ValueError, TypeError, KeyError) as exc:
+            self._reject(None, exc)
+
+    def _take_beat(self, beat: Any, receiver: Receiver) -> None:
         try:
             decoded_beat = message.decode(beat)
         except (ValueError, TypeError, KeyError) as exc:
             self._reject(beat.get('host') if isinstance(beat, Mapping) else None, exc)
         else:
-            self._monitor.heard(decoded_beat)
+            receiver.heard(decoded_beat)
 
-    def echo(self, ctxt: Any, engine: Any, sent: Any) -> None:
-        """Take the echo of this engine, or of another one."""
-        del ctxt
+    def _take_echo(self, engine: Any, sent: Any, receiver: Receiver) -> None:
         if not (message.is_text(engine) and message.is_seconds(sent)):
             self._reject(engine, ValueError('it is no echo'))
         elif engine != self._engine:
             self._colleague(engine)
         elif self._echoed(float(sent)):
-            self._monitor.echo(float(sent))
+            receiver.echo(float(sent))
         else:
             self._rejected.note(rejections.ECHO, engine,
                                 'this process has not sent this echo, or has heard it before')
-
-    def hear(self, bodies: Iterable[bytes]) -> None:
-        """Take messages in oslo.messaging's envelope that were read together, in their order."""
-        beats: list[message.Beat] = []
-        try:
-            for body in bodies:
-                beat = fast_decode.read(body)
-                if beat is not None:
-                    beats.append(beat)
-                if beat is None or len(beats) >= _TOGETHER:
-                    self._monitor.heard_together(beats)
-                    beats = []
-                if beat is None:
-                    self._hear_unusual(body)
-        finally:
-            # What was read before the end of the connection counts.
-            self._monitor.heard_together(beats)
-
-    def _hear_unusual(self, body: bytes) -> None:
-        """Take a message that is no usual beat."""
-        try:
-            method, arguments = message.unwrap(body)
-            if method == 'beat':
-                encoded_beat = arguments['beat']
-            elif method == 'echo':
-                self.echo(None, arguments['engine'], arguments['sent'])
-                return
-            else:
-                return
-        except (ValueError, TypeError, KeyError) as exc:
-            self._reject(None, exc)
-        else:
-            self.beat(None, encoded_beat)
 
     def _reject(self, sender: object, error: Exception) -> None:
         """Count a malformed message.
@@ -227,7 +286,8 @@ class _Rabbit:
         queue = f'{rabbit.EXCHANGE}_{uuidutils.generate_uuid(dashed=False)}'
         # The queue ends with the connection, so that a dead engine leaves no messages.
         channel.queue_declare(queue, exclusive=True, auto_delete=True,
-                              arguments={'x-max-length': _WAITING})
+                              arguments={'x-max-length': _WAITING,
+                                         'x-message-ttl': round(1000 * _FRESH)})
         channel.queue_bind(queue, rabbit.EXCHANGE)
         # An echo may arrive before the answer to this request.
         channel.basic_consume(queue, no_ack=True,
@@ -238,15 +298,28 @@ class _Rabbit:
 
         :raises frames.Closed, OSError: it fails
         """
-        socket.settimeout(self._silence)
         split = frames.Frames()
         while not self._stopped.is_set():
             self._progress.note()
-            received = socket.recv(_CHUNK)
-            if not received:
-                raise frames.Closed('the broker has closed the connection')
-            self._ears.hear(split.bodies(received))
+            self._ears.hear(split.bodies(self._received(socket)))
             time.sleep(COLLECT)
+
+    def _received(self, socket: Any) -> bytes:
+        """Return all bytes that have arrived, up to a limit; wait for the first ones.
+
+        :raises frames.Closed, OSError: the connection fails
+        """
+        socket.settimeout(self._silence)
+        pieces = [socket.recv(_CHUNK)]
+        size = len(pieces[0])
+        with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
+            socket.settimeout(0.0)
+            while pieces[-1] and size < _AT_ONCE:
+                pieces.append(socket.recv(_CHUNK))
+                size += len(pieces[-1])
+        if not size:
+            raise frames.Closed('the broker has closed the connection')
+        return b''.join(pieces)
 
 
 def of(conf: Any, engine: str, monitor: monitors.Monitor,

@@ -40,13 +40,17 @@ class Listening:
         self._skipped = 0.0
         self._settled = now + settings.settle
         self._heard = not settings.echo
+        # When the newest echo was received; None if that is unknown.
+        self._received: float | None = None
 
-    def echo(self, sent: float) -> float | None:
+    def echo(self, sent: float, received: float | None = None) -> float | None:
         """Take an echo. Returns as :meth:`advance` does.
 
         :param sent: when it was sent
+        :param received: when it was received; None if that does not matter
         """
         self._heard = True
+        self._received = received
         return self._move(sent)
 
     def advance(self, now: float) -> float | None:
@@ -83,7 +87,9 @@ class Listening:
         settings = self._settings
         if not self._heard:
             return 'the engine has not heard its own beats yet'
-        behind = now - self._horizon
+        behind, late = now - self._horizon, self.lateness(now)
+        if late > settings.pause:
+            return f'the engine is overloaded: it has read its own beats {late:.1f} s late'
         if behind > settings.pause:
             return f'the engine has not heard its own beats for {behind:.1f} s'
         left = self._settled - self._horizon
@@ -91,6 +97,20 @@ class Listening:
             return f'the engine hears again, and waits {left:.1f} s for those who lost the ' \
                    f'broker, too'
         return None
+
+    def lateness(self, now: float) -> float:
+        """Return by how many seconds messages are read late; 0 without a recent echo.
+
+        An engine that is overloaded hears everything, and late. Without echoes it is deaf.
+        """
+        if self._received is None or now - self._received > self._settings.outage:
+            return 0.0
+        return max(0.0, self._received - self._horizon)
+
+    def overload(self, now: float) -> float:
+        """Return by how many seconds messages are read late, if that is too late; otherwise 0."""
+        late = self.lateness(now)
+        return late if late > self._settings.pause else 0.0
 
     def _move(self, to: float) -> float | None:
         settings = self._settings

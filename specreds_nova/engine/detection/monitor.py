@@ -65,8 +65,8 @@ class Monitor:
         self._seen: tuple[float, correlation.Overview] | None = None
         # By host: what its latest report of its sentinel says.
         self._sentinels: dict[str, tuple[str, float | None]] = {}
-        # Beats since the last call of `counted`.
-        self._count = 0
+        # Beats since the last call of `counted`, and those since that of `dropped`.
+        self._count = self._dropped = 0
         # Calls of the watcher that are due, in order.
         self._news: list[watchers.News] = []
 
@@ -81,48 +81,36 @@ class Monitor:
         now = self._clock.now()
         at, learn = self._listening.at(now), self._listening.runs(now)
         echoed = self._listening.echoed()
-        restless = self._restless
         with self._lock:
-            self._count += len(beats)
-            # Without a call that a usual beat does not need: there may be 50,000 per second.
-            for beat in beats:
-                host = self._hosts.get(beat.host)
-                if host is None:
-                    host = self._add(beat.host, at, beat.interval)
-                if host.beat is None:
-                    self._news.append(('appeared', (beat.host, beat.kernel)))
-                before, interval = host.goodbye, host.interval
-                refusal = host.hear(beat, at, now, learn)
-                if refusal is not None:
-                    if refusal:
-                        self._reject(refusal, beat)
-                    continue
-                host.sent_after = echoed
-                if beat.lease:
-                    self._sentinels[beat.host] = beat.lease, beat.sentinel_age
-                if beat.interval != interval:
-                    restless.stir()
-                if host.goodbye != before:
-                    self._news.append(('left', (host.name, host.goodbye, host.goodbye_at)))
-                if beat.ended or host.crashed or host.rebooted:
-                    self._ended(host, beat, now)
-                if beat.kernel and beat.kernel != host.kernel and not host.rebooted:
-                    host.kernel = beat.kernel
-                    self._news.append(('booted', (host.name, beat.kernel)))
-                if ((beat.libvirt_age or 0.0) > restless.libvirt
-                        or (beat.storage_age or 0.0) > restless.storage):
-                    self._notice(host)
+            self._hear(beats, at, now, learn, echoed)
+
+    def heard_late(self, beats: Sequence[message.Beat], echoes: Sequence[float],
+                   dropped: int) -> None:
+        """Take what an engine reads at once that has not read for a while.
+
+        Nothing is judged before all of it is taken, and the gaps between beats mean nothing.
+
+        :param beats: the newest beat of each host, and others that matter, in their order
+        :param echoes: the times at which the echoes among them were sent
+        :param dropped: number of the older beats that are left out
+        """
+        now = self._clock.now()
+        with self._lock:
+            # The beats came with these echoes: all of them were sent after the one before.
+            echoed = self._listening.echoed()
+            self._dropped += dropped
+            for sent in echoes:
+                self._echo(sent, now)
+            self._hear(beats, self._listening.at(now), now, False, echoed)
+            self._due.move(self._listening.horizon())
 
     def echo(self, sent: float) -> None:
         """Take an echo.
 
         :param sent: when it was sent; one that is not over yet does not count
         """
-        if not sent <= self._clock.now():
-            self._rejections.note(rejections.ECHO, 'this engine', f'an echo is dated {sent}')
-            return
         with self._lock:
-            self._resume(self._listening.echo(sent))
+            self._echo(sent, self._clock.now())
             self._due.move(self._listening.horizon())
 
     def due_in(self) -> float:
@@ -306,6 +294,16 @@ class Monitor:
             count, self._count = self._count, 0
             return count
 
+    def dropped(self) -> int:
+        """Return how many old beats were left out since the last call."""
+        with self._lock:
+            count, self._dropped = self._dropped, 0
+            return count
+
+    def lateness(self) -> float:
+        """Return by how many seconds this engine reads messages late, if that is too late."""
+        return self._listening.overload(self._clock.now())
+
     def trouble(self) -> str | None:
         """Return why silence is meaningless now; None if it is meaningful."""
         return self._listening.trouble(self._clock.now())
@@ -354,11 +352,13 @@ class Monitor:
             watched_host = self._hosts.get(host)
             since = horizon if watched_host is None else watched_host.troubled_since()
             seen = self._overview(horizon, now)
-            silent = seen.silence(since, self._settings.together)
+            together = seen.silence(since, self._settings.together)
+            silent = seen.silent(since, self._settings.together)
             return gates.Facts(
                 host=host, trouble=self._listening.trouble(now),
-                known=len(silent | seen.heard), silent=silent | {host},
-                groups=seen.groups(watched_host, silent) if watched_host else (),
+                known=len(silent) + len(seen.heard),
+                silent=silent if host in silent else silent | {host},
+                groups=seen.groups(watched_host, together) if watched_host else (),
                 powered_up=seen.powered_up(watched_host, now, self._settings.power_up_grace),
                 word=watched_host is not None and watched_host.word == model.SUSPECT,
                 flaps=(watched_host.flapped(now - self._settings.flap_period)
@@ -367,6 +367,45 @@ class Monitor:
                 silence=max(0.0, horizon - watched_host.accrual.last) if watched_host else 0.0)
 
     # Methods that hold the lock
+
+    def _hear(self, beats: Sequence[message.Beat], at: float, now: float, learn: bool,
+              echoed: float) -> None:
+        restless = self._restless
+        self._count += len(beats)
+        # Without a call that a usual beat does not need: there may be 50,000 per second.
+        for beat in beats:
+            host = self._hosts.get(beat.host)
+            if host is None:
+                host = self._add(beat.host, at, beat.interval)
+            if host.beat is None:
+                self._news.append(('appeared', (beat.host, beat.kernel)))
+            before, interval = host.goodbye, host.interval
+            refusal = host.hear(beat, at, now, learn)
+            if refusal is not None:
+                if refusal:
+                    self._reject(refusal, beat)
+                continue
+            host.sent_after = echoed
+            if beat.lease:
+                self._sentinels[beat.host] = beat.lease, beat.sentinel_age
+            if beat.interval != interval:
+                restless.stir()
+            if host.goodbye != before:
+                self._news.append(('left', (host.name, host.goodbye, host.goodbye_at)))
+            if beat.ended or host.crashed or host.rebooted:
+                self._ended(host, beat, now)
+            if beat.kernel and beat.kernel != host.kernel and not host.rebooted:
+                host.kernel = beat.kernel
+                self._news.append(('booted', (host.name, beat.kernel)))
+            if ((beat.libvirt_age or 0.0) > restless.libvirt
+                    or (beat.storage_age or 0.0) > restless.storage):
+                self._notice(host)
+
+    def _echo(self, sent: float, now: float) -> None:
+        if sent <= now:
+            self._resume(self._listening.echo(sent, now))
+        else:
+            self._rejections.note(rejections.ECHO, 'this engine', f'an echo is dated {sent}')
 
     def _reject(self, reason: str, beat: message.Beat) -> None:
         what = (f'its beat number {beat.number} is far ahead' if reason == rejections.JUMP else

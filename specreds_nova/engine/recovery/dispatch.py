@@ -165,6 +165,10 @@ class Dispatcher:
         self._context.observer.host('suspect', changed)
         return changed, since, not anew
 
+    def shut(self, facts: gates.Facts) -> list[str]:
+        """Return the reasons of the gates that are shut by what this engine hears alone."""
+        return self._host_gates.reasons(facts)
+
     def hold(self, name: str, reasons: Iterable[str]) -> None:
         """Record the reasons that hold back the recoveries of a host that seems to have failed.
 

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable
 
+import fixtures
 import testtools
 
 from specreds_nova.engine import exception
@@ -43,6 +44,18 @@ class HoldingTest(testtools.TestCase):
             self.keep(1.0, f'{number} of 50 hosts are silent')
         self.assertEqual([['h1', f'{number} of 50 hosts are silent'] for number in (1, 11, 21)],
                          self.written)
+
+    def test_many_hosts_are_held_back_at_little_cost(self) -> None:
+        names = [f'h{number}' for number in range(1000)]
+        log = self.useFixture(fixtures.FakeLogger())
+        for _ in range(4):
+            self.holding.keep_all({name: ['too many'] for name in names})
+            self.clock.sleep(0.5)
+        self.assertEqual(names, self.holding.names())
+        self.assertLess(len(self.written), 100)
+        self.assertEqual(len({*map(tuple, self.written)}), len(self.written))
+        self.assertLess(len(log.output.splitlines()), 30)
+        self.assertIn('980 other hosts', log.output)
 
     def test_hold_is_recorded_after_an_outage_of_the_database(self) -> None:
         self.away = True

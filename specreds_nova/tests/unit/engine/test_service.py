@@ -24,6 +24,7 @@ class ThreadsTest(testtools.TestCase):
         self.engine._metrics = metrics.Metrics()
         self.engine._monitor = mock.Mock()
         self.engine._rejections = rejections.Rejections()
+        self.engine._overload = mock.Mock(**{'look.return_value': 3.5})
         self.engine._threads = mock.Mock()
         for part in _WATCHED:
             setattr(self.engine, part, mock.Mock(**{'problems.return_value': []}))
@@ -44,9 +45,12 @@ class ThreadsTest(testtools.TestCase):
     def test_received_beats_are_counted(self) -> None:
         self.engine._stopping.is_set.side_effect = [False, False, True]
         self.engine._monitor.counted.side_effect = [5, 7]
+        self.engine._monitor.dropped.side_effect = [0, 4]
         self.engine._rejections.note(rejections.ECHO, 'e1', 'forged')
         self.engine._tick()
-        self.assertIn('specreds_heartbeats_total 12.0', self.engine._metrics.text())
+        for line in ('specreds_heartbeats_total 12.0', 'specreds_dropped_heartbeats_total 4.0',
+                     'specreds_overload_seconds 3.5'):
+            self.assertIn(line, self.engine._metrics.text())
         self.assertIn('specreds_rejected_messages_total{reason="echo"} 1.0',
                       self.engine._metrics.text())
 
