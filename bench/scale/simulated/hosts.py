@@ -65,8 +65,7 @@ class Backups:
         return took, self._status(backup), None
 
     def unserved(self) -> dict[str, list[str]]:
-        """Return the servers of the hosts that have failed which do not serve elsewhere, by host.
-        """
+        """Return the servers of failed hosts that do not serve elsewhere, by host."""
         servers: dict[str, list[str]] = {}
         for server in self._inventory.failed.values():
             if server['id'] not in self.served:
