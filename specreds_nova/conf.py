@@ -73,8 +73,9 @@ OPTIONS: list[cfg.Opt] = [
                     "than that of [DEFAULT] transport_url: where Nova's cells have brokers of "
                     'their own.'),
     cfg.FloatOpt('heartbeat_probe_interval', default=1.0, min=0.1, max=60.0,
-                 help='Seconds between two looks whether libvirt, and the pools that the clients '
-                      'of sentinel_clients may read, still answer.'),
+                 help='Seconds between two looks whether libvirt, and the pools with disks of '
+                      'this host, still answer; where the host has no disks, any pool that the '
+                      'clients of sentinel_clients may read.'),
 ]
 
 

@@ -7,6 +7,9 @@ from oslo_config import cfg
 
 from specreds_nova import conf as shared
 
+# Seconds for which a cluster is left alone that did not answer, before it is connected anew.
+AGAIN_S = 0.25
+
 OPTIONS: list[cfg.Opt] = [
     cfg.StrOpt('sentinel_ceph_conf', default='/etc/ceph/ceph.conf',
                help='Configuration of the Ceph cluster that the volumes are in.'),
@@ -34,6 +37,11 @@ OPTIONS: list[cfg.Opt] = [
                help='Seconds after which a look that hangs is given up by starting anew.'),
 ]
 
+# The arguments of `lease_fault`.
+LEASE = (shared.NETWORK_LEASE, *(
+    option for name in ('sentinel_timeout', 'sentinel_interval')
+    for option in (*OPTIONS, *shared.OPTIONS) if option.name == name))
+
 
 def register(conf: cfg.ConfigOpts) -> None:
     """Make the options known. May be repeated."""
@@ -43,3 +51,13 @@ def register(conf: cfg.ConfigOpts) -> None:
     # As Nova has it, whose services go by that name.
     conf.register_opt(cfg.StrOpt('host', default=socket.gethostname()))
     conf.register_opt(cfg.StrOpt('connection_uri', default=''), 'libvirt')
+
+
+def lease_fault(lease_s: float, timeout_s: float, interval_s: float) -> str | None:
+    """Return what is wrong with the options of the lease on the network; None if nothing is."""
+    if not lease_s or lease_s > timeout_s + interval_s + AGAIN_S:
+        return None
+    return (f'[specreds] sentinel_network_lease is {lease_s:g} and has to exceed '
+            f'sentinel_timeout + sentinel_interval + {AGAIN_S:g}, which is '
+            f'{timeout_s + interval_s + AGAIN_S:g}: a call to Ceph that takes long may hide '
+            'servers that live')

@@ -23,6 +23,7 @@ from specreds_nova.sentinel import domains
 from specreds_nova.sentinel import lease
 from specreds_nova.sentinel import links
 from specreds_nova.sentinel import memory
+from specreds_nova.sentinel import pings
 from specreds_nova.sentinel import privileges
 from specreds_nova.sentinel import status
 from specreds_nova.sentinel import storages
@@ -91,6 +92,9 @@ class _Daemon:
                            conf.specreds.sentinel_blocklist_interval,
                            conf.specreds.sentinel_confirm,
                            conf.specreds.sentinel_fenced_for_good))
+        self._pings = pings.Pings(self._storages.apart, self._watch.places, self._watch.heard)
+        if fault := options.lease_fault(*(conf.specreds[option.name] for option in options.LEASE)):
+            LOG.warning('%s', fault)
         self._lease = lease.Lease(conf.specreds.sentinel_network_lease,
                                   state / 'sentinel-taps.json', links.Links())
         self._renewals = renewals.Hearer(state)
@@ -111,6 +115,7 @@ class _Daemon:
         # Counted by our own steps: a host that stood still, clock and all, has nothing that hangs.
         seen, hung = (-1, -1), [0, 0]
         while not self._stop.wait(_STEP_S):
+            self._pings.look()
             now = self._looks, self._lease_looks
             hung = [steps + 1 if before == after else 0
                     for steps, before, after in zip(hung, seen, now, strict=True)]
@@ -119,6 +124,7 @@ class _Daemon:
                 LOG.critical('a look has hung for %d s: beginning anew', self._steps)
                 os.execv(sys.executable, [sys.executable, '-P', *sys.argv])
             systemd.alive(self._watch.status.trouble or 'ok')
+        self._pings.stop()
         systemd.stopping()
         LOG.info('%s stops', _NAME)
         return 0
@@ -169,5 +175,5 @@ class _Daemon:
         if now - self._told < _STATUS_S and leased == self._told_leased:
             return
         self._told, self._told_leased = now, leased
-        status.write(self._status_file, renewals.now(), leased,
+        status.write(self._status_file, renewals.now(), leased, self._watch.places(),
                      dataclasses.asdict(self._watch.status))

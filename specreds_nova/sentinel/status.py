@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file in which the sentinel tells others how it goes."""
 
+from collections.abc import Iterable
 import dataclasses
 import json
 import os
@@ -22,23 +23,26 @@ class Written:
     :ivar lease: as in a beat
     :ivar looked: the moment of :func:`.renewals.now` at which it has looked last; NaN if it has
         not looked since the boot
+    :ivar places: the cephx users and the pools of local disks
     """
 
     lease: str
     looked: float
+    places: frozenset[tuple[str, str]] = frozenset()
 
 
-def write(path: pathlib.Path, looked: float, leased: bool, details: dict[str, Any]) -> None:
+def write(path: pathlib.Path, looked: float, leased: bool, places: Iterable[tuple[str, str]],
+          details: dict[str, Any]) -> None:
     """Write the file.
 
-    :param looked: as in :class:`Written`
+    :param looked: as in :class:`Written`, as are the places
     :param leased: the sentinel has heard an engine once
     :param details: what is for people to read
     """
     new = path.with_suffix('.new')
     new.write_text(json.dumps({
         'pid': os.getpid(), 'at': time.time(), 'boot': _BOOT.read_text().strip(),
-        'looked': looked, 'leased': leased, **details}) + '\n')
+        'looked': looked, 'leased': leased, 'places': sorted(places), **details}) + '\n')
     new.replace(path)
 
 
@@ -54,9 +58,10 @@ def read(path: pathlib.Path) -> Written:
     if 'leased' not in contents:
         # An older sentinel has written it, which hides servers whether it has heard an engine.
         return Written('', float('nan'))
+    places = frozenset((str(user), str(pool)) for user, pool in contents['places'])
     booted = contents['boot'] == _BOOT.read_text().strip()
     return Written(message.LEASED if contents['leased'] else message.UNLEASED,
-                   float(contents['looked']) if booted else float('nan'))
+                   float(contents['looked']) if booted else float('nan'), places)
 
 
 def age(written: Written) -> float | None:

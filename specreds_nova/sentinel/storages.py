@@ -7,11 +7,10 @@ import time
 from oslo_log import log as logging
 
 from specreds_cinder.superposition import cluster as ceph
+from specreds_nova.sentinel import conf
 from specreds_nova.sentinel import evidence
 
 LOG = logging.getLogger(__name__)
-
-_AGAIN_S = 1.0
 
 
 class Storages:
@@ -57,4 +56,4 @@ class Storages:
                         error)
         self.silent[user] = str(error)
         self._storages[user].reset()
-        self._again[user] = time.monotonic() + _AGAIN_S
+        self._again[user] = time.monotonic() + conf.AGAIN_S

@@ -26,6 +26,9 @@ LOG = logging.getLogger(__name__)
 
 # How old the description of a domain's disks may be that is not suspected of anything.
 _DESCRIBE_S = 5.0
+# Images that may time out in one look; an image that has timed out in the look before is only
+# asked for if none has in this one.
+_TIMEOUTS = 2
 _REMEMBERED = 100
 
 
@@ -53,6 +56,8 @@ class _Known:
     :param fenced_since: when it first looked fenced for good, without a break since
     :param judged: by cephx user: the start of the latest look that read everything about it and
         found nothing against it
+    :param attempted: when it was last looked at
+    :param stuck: when it was, if Ceph did not answer in time then; None if it did
     :param reason: what was last found out about it
     """
 
@@ -63,6 +68,8 @@ class _Known:
     ids: dict[records.VolumeRef, str] = dataclasses.field(default_factory=dict)
     fenced_since: float | None = None
     judged: dict[str, float] = dataclasses.field(default_factory=dict)
+    attempted: float = 0.0
+    stuck: float | None = None
     reason: str = ''
 
 
@@ -110,8 +117,10 @@ class HostWatch:
         self._known: dict[str, _Known] = {}
         self._fenced: dict[str, frozenset[str]] = {}
         self._asked: dict[str, float] = {}
-        # By cephx user: when the sentinel asked the latest question that Ceph answered.
+        # By cephx user: when looks asked the latest question that Ceph answered, and when others
+        # did.
         self._heard: dict[str, float] = {}
+        self._pinged: dict[str, float] = {}
         # When the latest look began, and the domains that ran.
         self._unpaused: tuple[float, frozenset[str]] = -1e9, frozenset()
         self.status = Status()
@@ -122,12 +131,17 @@ class HostWatch:
 
     def _guest(self, known: _Known) -> lease.Guest:
         users = {image.user for image in known.domain.images}
-        heard, judged = ([moments[user] for user in users if user in moments]
-                         for moments in (self._heard, known.judged))
+        heard = [max(moments) for user in users if (moments := [
+            each[user] for each in (self._heard, self._pinged) if user in each])]
+        judged = [known.judged[user] for user in users if user in known.judged]
         return lease.Guest(
             known.domain.name, known.domain.taps,
             min(heard) if len(heard) == len(users) else None,
             min(judged) if len(judged) == len(users) else None)
+
+    def heard(self, user: str, at: float) -> None:
+        """Take a moment at which Ceph was asked something that it answered. For any thread."""
+        self._pinged[user] = max(at, self._pinged.get(user, at))
 
     def places(self) -> set[tuple[str, str]]:
         """Return the cephx users and the pools of local disks. For any thread."""
@@ -226,38 +240,48 @@ class HostWatch:
     def _look_through(self, user: str) -> list[_Known]:
         """Look at the domains of a user; return those with nothing against them."""
         storage = self._ceph.of(user)
-        now = time.monotonic()
-        if now - self._asked.get(user, -1e9) > self._settings.blocklist_s:
-            with self._hearing(user):
-                self._fenced[user] = storage.suspected(self._settings.fenced_for_good_s)
-            self._asked[user] = now
+        if time.monotonic() - self._asked.get(user, -1e9) > self._settings.blocklist_s:
+            self._read_blocklist(user, storage)
         failed: list[errors.SuperError] = []
         judged: list[_Known] = []
-        attempts = 0
-        for known in list(self._known.values()):
+        attempts = timeouts = 0
+        for known in sorted(self._known.values(), key=_turn):
             images = [image for image in known.domain.images if image.user == user]
-            if not images or known.process is None:
+            if not images or known.process is None or (timeouts and known.stuck is not None):
                 continue
+            known.attempted = time.monotonic()
+            attempts += 1
             try:
                 if self._consider(known, known.process, images, storage):
                     judged.append(known)
-            except errors.ClusterTimeout:
-                raise
+                known.stuck = None
             except errors.SuperError as exc:
                 self._say(known, f'nothing is done about it: {exc}')
                 failed.append(exc)
-            attempts += 1
+                if isinstance(exc, errors.ClusterTimeout):
+                    known.stuck = known.attempted
+                    timeouts += 1
+                    if timeouts == _TIMEOUTS:
+                        break
+                    # Either the image is stuck, or Ceph is silent, which raises.
+                    self._read_blocklist(user, storage)
         # One unreadable image must not keep us from the others; all of them are another matter.
-        if failed and len(failed) == attempts:
+        if failed and len(failed) == attempts and timeouts < _TIMEOUTS:
             raise failed[0]
         return judged
+
+    def _read_blocklist(self, user: str, storage: evidence.Storage) -> None:
+        now = time.monotonic()
+        with self._hearing(user):
+            self._fenced[user] = storage.suspected(self._settings.fenced_for_good_s)
+        self._asked[user] = now
 
     def _consider(self, known: _Known, process: processes.Process, images: list[domains.Image],
                   storage: evidence.Storage) -> bool:
         """End a domain if it is stale; return whether all was read and nothing is against it."""
         self._learn(known, process, images, storage)
         if self._suspicious(known, process, images, storage):
-            return self._judge(known, process)
+            return self._judge(known, process, images[0].user)
         known.fenced_since = None
         return True
 
@@ -299,9 +323,10 @@ class HostWatch:
                     return True
         return False
 
-    def _judge(self, known: _Known, process: processes.Process) -> bool:
+    def _judge(self, known: _Known, process: processes.Process, user: str) -> bool:
         """Collect all facts anew, in the order that :mod:`decide` asks for, and act on them.
 
+        :param user: cephx user whose images are looked at
         :return: whether all facts were collected, and none is against the domain
         """
         domain: domains.Domain | None = known.domain
@@ -312,6 +337,7 @@ class HostWatch:
         known.domain = domain
         uses: list[decide.Use | None] = []
         hosts: frozenset[str] = frozenset()
+        troubles: dict[str, errors.SuperError] = {}
         for image in domain.images:
             try:
                 storage = self._ceph.of(image.user)
@@ -319,20 +345,28 @@ class HostWatch:
                 hosts |= storage.hosts
             except errors.SuperError as exc:
                 uses.append(None)
-                self._trouble(image.user, exc)
-        verdict = self._verdict(domain, hosts, uses)
+                troubles[image.user] = exc
+        verdict = self._verdict(domain, hosts, uses, troubles)
+        for other in troubles.keys() - {user}:
+            self._trouble(other, troubles[other])
+        if user in troubles:
+            known.fenced_since = None
+            raise troubles[user]
         self._say(known, verdict.reason)
         if self._confirmed(known, verdict):
             self._end(domain, process, verdict.reason)
         return verdict.kind is decide.Kind.KEEP
 
     def _verdict(self, domain: domains.Domain, hosts: frozenset[str],
-                 uses: Sequence[decide.Use | None]) -> decide.Verdict:
+                 uses: Sequence[decide.Use | None], troubles: dict[str, errors.SuperError]
+                 ) -> decide.Verdict:
         """Return what follows from the facts, and collect the last of them only if need be.
 
         Which records name a client takes a look at all of them: thousands, when the hundred
         servers of a host that is back are to be ended at once, each of which its own record
         convicts.
+
+        :param troubles: receives the errors by cephx user
         """
         facts = decide.Facts(domain.backup_of, hosts, tuple(uses))
         verdict = decide.decide(facts)
@@ -347,7 +381,7 @@ class HostWatch:
                     use = dataclasses.replace(use, noted=storage.noted(image.ref))
                 except errors.SuperError as exc:
                     use = None
-                    self._trouble(image.user, exc)
+                    troubles[image.user] = exc
             noted.append(use)
         return decide.decide(dataclasses.replace(facts, uses=tuple(noted)))
 
@@ -399,3 +433,11 @@ class HostWatch:
         else:
             LOG.error('domain %s (QEMU process %d) does not end; its network is down: have an '
                       'administrator look at it', domain.name, process.pid)
+
+
+def _turn(known: _Known) -> tuple[float, float]:
+    """Return what domains are sorted by: those that are stuck last, each after a turn of its own.
+
+    A look may end before it has come to all of them.
+    """
+    return known.stuck or 0.0, known.attempted

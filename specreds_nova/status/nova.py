@@ -61,6 +61,12 @@ def settings(config: files.Files, engine: files.Files | None) -> Iterator[findin
     if _number(config.get(_GROUP, 'heartbeat_interval', '0.2')) == 0:
         yield findings.warning(f'{config}: [specreds] heartbeat_interval is 0: servers of this '
                                'host are not recovered when it fails')
+    seconds = [number for option in sentinel_conf.LEASE if (number := _number(
+        config.get(_GROUP, option.name, str(option.default)))) is not None]
+    # A value that is no number is reported above.
+    if len(seconds) == len(sentinel_conf.LEASE) and (
+            fault := sentinel_conf.lease_fault(*seconds)):
+        yield findings.warning(f'{config}: {fault}')
     if engine is not None:
         here, there = (_true(each.get(section, 'protect_by_default', 'true'))
                        for each, section in ((config, _GROUP), (engine, 'engine')))

@@ -252,7 +252,7 @@ def of(conf: Any, host: str, uri: str, overlooked: Callable[[str], bool]) -> Hea
     sentinel_probe = probes.Sentinel(conf)
     named_probes: dict[str, probes.Probe] = {'libvirt': libvirt_probe, 'sentinel': sentinel_probe}
     if probes.Storage.users(conf):
-        named_probes['storage'] = probes.Storage(conf)
+        named_probes['storage'] = probes.Storage(conf, sentinel_probe.places)
     heartbeat = Heartbeat(conf, host, named_probes, lambda: libvirt_probe.domains,
                           sentinel_probe.report)
 

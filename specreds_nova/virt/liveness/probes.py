@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Probes of what servers depend on: libvirt, Ceph and the sentinel, each in its own thread."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import contextlib
 import pathlib
 import time
@@ -19,14 +19,13 @@ try:
     import rados
 
     from specreds_cinder.superposition import cluster
+    from specreds_nova import storage_ping
 except ImportError:
     # This host has no client of Ceph.
     rados = None
 
 LOG = logging.getLogger(__name__)
 
-# It need not exist: an OSD that answers is enough.
-_OBJECT = 'rbd_directory'
 _CRASHES = frozenset({
     (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED),
     # QEMU has ended without a request.
@@ -133,24 +132,36 @@ class Sentinel(Probe):
         age = status.age(self._written)
         return self._written.lease, None if age is None else round(age, 1)
 
+    def places(self) -> frozenset[tuple[str, str]]:
+        """Return the cephx users and the pools of local disks; empty where that is unknown."""
+        return self._written.places
+
     def ask(self) -> None:
         """Read the file."""
         self._written = status.read(self._path)
 
 
 class Storage(Probe):
-    """Probes Ceph: an OSD of each readable pool, which the servers' disks need as well.
+    """Probes Ceph: some OSD of each pool that has disks of this host.
 
-    The clients are those of specreds-sentinel.
+    A host without disks needs an answer of any readable pool. The clients are those of
+    specreds-sentinel.
+
+    :param places: returns the cephx users and the pools of local disks
     """
 
-    def __init__(self, conf: Any) -> None:
+    def __init__(self, conf: Any, places: Callable[[], frozenset[tuple[str, str]]] = frozenset
+                 ) -> None:
         super().__init__('storage', conf.specreds.heartbeat_probe_interval)
         self._conffile: str = conf.specreds.sentinel_ceph_conf
         self._timeout: float = conf.specreds.sentinel_timeout
+        self._clients: Mapping[str, str] = conf.specreds.sentinel_clients
         self._users = self.users(conf)
+        self._places = places
         self._connected: dict[str, Any] = {}
-        self._pools: dict[str, tuple[str, ...]] = {}
+        self._pools: dict[tuple[str, str], storage_ping.Pool] = {}
+        # By user: the pool that has answered last, where any readable one will do.
+        self._any: dict[str, str] = {}
 
     @staticmethod
     def users(conf: Any) -> tuple[str, ...]:
@@ -163,10 +174,20 @@ class Storage(Probe):
         return tuple(sorted(clients or ({own} if own else set())))
 
     def ask(self) -> None:
-        """Look for an object in each pool."""
-        for user in self._users:
+        """Ask each pool with disks of this host, or any pool."""
+        own: dict[str, list[str]] = {}
+        for owner, pool in sorted(self._places()):
+            user = self._clients.get(owner, owner)
+            if user in self._users:
+                own.setdefault(user, []).append(pool)
+        for user in own or self._users:
             try:
-                self._ask(user)
+                if user not in self._connected:
+                    self._connected[user] = self._connect(user)
+                readable = ([pool for pool in own[user] if self._answers(user, pool)] if own
+                            else self._first(user))
+                if not readable:
+                    raise LookupError(f'client {user} may not read any pool')
             except Exception:
                 self._drop(user)
                 raise
@@ -176,30 +197,38 @@ class Storage(Probe):
         for user in tuple(self._connected):
             self._drop(user)
 
-    def _ask(self, user: str) -> None:
-        if user not in self._connected:
-            self._connected[user] = self._connect(user)
-        pools = self._pools.get(user) or self._connected[user].list_pools()
-        self._pools[user] = tuple(pool for pool in pools if self._stat(user, pool))
-        if not self._pools[user]:
-            raise LookupError(f'client {user} may not read any pool')
+    def _first(self, user: str) -> list[str]:
+        """Return the first readable pool that answers; empty if no pool may be read."""
+        before = self._any.get(user)
+        error: Exception | None = None
+        for pool in sorted(self._connected[user].list_pools(), key=lambda pool: pool != before):
+            try:
+                if self._answers(user, pool):
+                    self._any[user] = pool
+                    return [pool]
+            except rados.Error as exc:
+                error = exc
+        if error is not None:
+            raise error
+        return []
 
-    def _stat(self, user: str, pool: str) -> bool:
-        """Return whether the pool can be read."""
-        try:
-            with self._connected[user].open_ioctx(pool) as io:
-                io.stat(_OBJECT)
-        except rados.ObjectNotFound:
-            return True
-        except (rados.PermissionError, rados.PermissionDeniedError):
-            return False
-        return True
+    def _answers(self, user: str, pool: str) -> bool:
+        """Return whether a pool may be read; raise if it does not answer."""
+        if (user, pool) not in self._pools:
+            try:
+                self._pools[user, pool] = storage_ping.Pool(self._connected[user], pool)
+            except rados.ObjectNotFound:
+                # It was deleted after its last disk.
+                return False
+        return self._pools[user, pool].ask(self._timeout)
 
     def _connect(self, user: str) -> Any:
         client, _, conffile = user.partition('@')
         return cluster.Cluster(conffile or self._conffile, client, self._timeout).rados
 
     def _drop(self, user: str) -> None:
+        for place in [place for place in self._pools if place[0] == user]:
+            self._pools.pop(place).close()
         connected = self._connected.pop(user, None)
         if connected is not None:
             connected.shutdown()

@@ -17,9 +17,13 @@ from oslo_log import log as logging
 import testtools
 
 from specreds_nova import witness
+from specreds_nova.heartbeat import message
+from specreds_nova.heartbeat import renewals
 from specreds_nova.sentinel import lease
 from specreds_nova.sentinel import main
+from specreds_nova.sentinel import pings
 from specreds_nova.sentinel import privileges
+from specreds_nova.sentinel import status
 from specreds_nova.sentinel import watch
 
 
@@ -104,6 +108,43 @@ class MainTestCase(testtools.TestCase):
             self.assertEqual(times, error.call_count)
             if missing:
                 self.assertIn('CAP_KILL and CAP_NET_ADMIN', error.call_args.args)
+
+    def test_lease_that_one_slow_call_outlasts_is_logged_at_start(self) -> None:
+        self.look.side_effect = self._stop
+        conf = self.root / 'nova.conf'
+        text = conf.read_text()
+        for lease_s, times in ((3.75, 1), (3.8, 0), (0, 0)):
+            conf.write_text(text.replace('0.1\n', f'0.5\nsentinel_network_lease = {lease_s}\n'))
+            with mock.patch.object(main.LOG, 'warning') as warning:
+                main.main(self.argv)
+            faults = [call for call in warning.call_args_list if 'has to exceed' in str(call)]
+            self.assertEqual(times, len(faults), str(lease_s))
+
+    def test_ceph_is_asked_beside_the_looks(self) -> None:
+        questions = self.useFixture(fixtures.MockPatchObject(pings, 'Pings')).mock
+
+        def stop() -> None:
+            if questions().look.called:
+                self._stop()
+        self.look.side_effect = stop
+        main.main(self.argv)
+        questions().stop.assert_called_once_with()
+
+    def test_status_tells_when_the_sentinel_has_looked_and_whether_it_has_a_lease(self) -> None:
+        def stop() -> None:
+            if self.look.call_count % 3 == 0:
+                self._stop()
+        self.look.side_effect = stop
+        (self.root / 'specreds').mkdir()
+        for leased in (False, True):
+            if leased:
+                lease.Lease(4.0, self.root / 'specreds/sentinel-taps.json',
+                            mock.Mock()).renewed(1.0)
+            before = renewals.now()
+            main.main(self.argv)
+            written = status.read(self.root / 'specreds/sentinel.json')
+            self.assertEqual(message.LEASED if leased else message.UNLEASED, written.lease)
+            self.assertTrue(before <= written.looked <= renewals.now())
 
     def test_failed_look_is_repeated(self) -> None:
         def look() -> None:

@@ -310,6 +310,94 @@ class WatchTestCase(testtools.TestCase):
         self.ended.assert_called_once_with(self.process)
         self.assertEqual({}, self.watch.status.silent)
 
+    def _many(self, count: int, stuck: set[str]) -> list[str]:
+        """Run servers with an image each, and return the images whose record is asked for.
+
+        :param stuck: the images whose placement group does not answer
+        """
+        by_uuid = {}
+        for number in range(count):
+            ref = records.VolumeRef('volumes', '', f'image-{number}')
+            uuid = f'{_UUID[:-2]}{number:02d}'
+            by_uuid[uuid] = domains.Domain(uuid, f'instance-{number}', 7, None,
+                                           (domains.Image(ref, 'cinder'),), (f'tap{number}',))
+        self.hypervisor.running.side_effect = lambda: dict.fromkeys(by_uuid, 7)
+        self.hypervisor.describe.side_effect = by_uuid.__getitem__
+        reads: list[str] = []
+
+        def read(ref: records.VolumeRef, _id: str) -> records.Record | None:
+            reads.append(ref.image)
+            if ref.image in stuck:
+                raise errors.ClusterTimeout(f'{ref}: no answer')
+            return None
+        self.storage.record.side_effect = read
+        return reads
+
+    def test_image_that_times_out_does_not_end_the_look(self) -> None:
+        reads = self._many(4, {'image-1'})
+        self.watch.look()
+        self.assertEqual(['image-0', 'image-1', 'image-2', 'image-3'], reads)
+        self.assertEqual([True, False, True, True],
+                         [guest.judged is not None for guest in self.watch.guests()])
+        self.storage.reset.assert_not_called()
+        self.assertEqual({}, self.watch.status.silent)
+        reads.clear()
+        self.watch.look()
+        self.assertEqual(['image-0', 'image-2', 'image-3', 'image-1'], reads)
+
+    def test_servers_beside_one_that_times_out_are_ended(self) -> None:
+        self._many(1, {'image-0'})
+        stuck = self.hypervisor.describe(f'{_UUID[:-2]}00')
+        self.hypervisor.running.side_effect = lambda: {stuck.uuid: 7, _UUID: 7}
+        self.hypervisor.describe.side_effect = (
+            lambda uuid: stuck if uuid == stuck.uuid else self.domain)
+        read, overtaken = self.storage.record.side_effect, _record(
+            states.PROMOTED, states.PROMOTED, (_OWN,))
+        self.storage.record.side_effect = (
+            lambda ref, image_id: overtaken if ref == _REF else read(ref, image_id))
+        self.watch.look()
+        self.ended.assert_called_once_with(self.process)
+
+    def test_look_with_many_stuck_images_ends_and_the_next_one_goes_on(self) -> None:
+        reads = self._many(5, {'image-0', 'image-1', 'image-2'})
+        looks = []
+        for _ in range(4):
+            self.watch.look()
+            looks.append([image[-1] for image in reads])
+            reads.clear()
+        # The second new one ends a look, and what has not been looked at comes first.
+        self.assertEqual([['0', '1'], ['2', '3', '4'], ['3', '4', '0'], ['3', '4', '1']], looks)
+
+    def test_images_that_answer_again_are_all_looked_at(self) -> None:
+        stuck = {'image-0', 'image-1', 'image-2'}
+        reads = self._many(4, stuck)
+        for _ in range(3):
+            self.watch.look()
+        stuck.clear()
+        reads.clear()
+        self.watch.look()
+        self.assertEqual(4, len(set(reads)))
+        self.assertNotIn(None, [guest.judged for guest in self.watch.guests()])
+
+    def test_silent_ceph_ends_the_look_at_once(self) -> None:
+        reads = self._many(4, set())
+        self.watch.look()
+        reads.clear()
+        self._many(4, {f'image-{number}' for number in range(4)})
+        self.storage.suspected.side_effect = itertools.chain(
+            [frozenset()], itertools.repeat(errors.ClusterTimeout('no monitor')))
+        self.watch.look()
+        self.assertEqual(1, self.storage.record.call_count - 4)
+        self.storage.reset.assert_called_once_with()
+
+    def test_pings_renew_what_was_heard(self) -> None:
+        self.storage.suspected.side_effect = errors.ClusterTimeout('no answer')
+        self.watch.look()
+        for at in (107.0, 105.0):
+            self.watch.heard('cinder', at)
+        [guest] = self.watch.guests()
+        self.assertEqual((107.0, None), (guest.heard, guest.judged))
+
     def test_client_of_an_image_of_two_domains_is_not_learned(self) -> None:
         other = _UUID.replace('1', '2')
         self.hypervisor.running.side_effect = lambda: {_UUID: 7, other: 8}

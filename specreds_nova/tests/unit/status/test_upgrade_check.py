@@ -367,6 +367,14 @@ class UpgradeCheckTest(testtools.TestCase):
             _GOOD_ENGINE.replace('[engine]', '[engine]\nsentinel_network_lease = 6'))
         self.assert_found('Nova: configuration', FAILURE, 'beside its primary', *arguments)
 
+    def test_network_lease_that_one_slow_call_outlasts_is_warned_of(self) -> None:
+        for options, code, words in (
+                ('sentinel_timeout = 4', WARNING, 'has to exceed sentinel_timeout'),
+                ('sentinel_timeout = 2', SUCCESS, 'fine'),
+                ('sentinel_timeout = 4\nsentinel_network_lease = 0', SUCCESS, 'fine')):
+            self.write_nova(_GOOD_NOVA.replace('[specreds]', f'[specreds]\n{options}'))
+            self.assert_found('Nova: configuration', code, words)
+
     def test_missing_file_of_the_command_line_fails(self) -> None:
         self.assert_found('Nova: configuration', FAILURE, 'cannot be read',
                           '--nova-conf', str(self.place / 'nowhere.conf'))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The heartbeat of a host, which no hanging service delays."""
 
+import errno
 import itertools
 import json
 import pathlib
@@ -376,16 +377,17 @@ class SentinelTest(testtools.TestCase):
         self.assertEqual((message.UNLEASED, None), self.report())
 
     def test_age_grows_while_the_sentinel_does_not_look(self) -> None:
-        status.write(self.path, 99.0, False, {'looks': 7})
+        status.write(self.path, 99.0, False, [], {'looks': 7})
         self.assertEqual((message.UNLEASED, 1.0), self.report())
-        status.write(self.path, 104.0, True, {})
+        status.write(self.path, 104.0, True, [('cinder', 'volumes')], {})
         self.now = 104.5
         self.assertEqual((message.LEASED, 0.5), self.report())
         self.now = 164.0
         self.assertEqual((message.LEASED, 60.0), self.report())
+        self.assertEqual({('cinder', 'volumes')}, self.probe.places())
 
     def test_look_before_the_boot_does_not_count(self) -> None:
-        status.write(self.path, 99.0, True, {})
+        status.write(self.path, 99.0, True, [], {})
         written = json.loads(self.path.read_text())
         self.path.write_text(json.dumps({**written, 'boot': 'another'}))
         self.assertEqual((message.LEASED, None), self.report())
@@ -418,39 +420,79 @@ class StorageTest(testtools.TestCase):
         with mock.patch.object(probes, 'rados', None):
             self.assertEqual((), probes.Storage.users(nova.conf.CONF))
 
-    def storage(self, **pools: Any) -> tuple[probes.Storage, mock.Mock]:
-        self.conf.config(sentinel_clients={'a': 'look'}, group='specreds')
+    def storage(self, *places: tuple[str, str], **pools: int | None
+                ) -> tuple[probes.Storage, mock.Mock]:
+        """Return a probe.
+
+        :param places: users and pools of local disks
+        :param pools: the errno with which each pool answers; None for one that is not there
+        """
+        self.conf.config(sentinel_clients={'cinder': 'look'}, group='specreds')
         cluster = mock.Mock()
         cluster.rados.list_pools.return_value = list(pools)
 
         def open_ioctx(pool: str) -> Any:
-            ioctx = mock.MagicMock()
-            ioctx.__enter__().stat.side_effect = pools[pool]
-            return ioctx
+            code = pools[pool]
+            if code is None:
+                raise rados.ObjectNotFound('played')
+
+            return mock.Mock(**{'stat.side_effect': rados.ObjectNotFound('played')
+                                if code == errno.ENOENT else rados.Error('played', code)})
 
         cluster.rados.open_ioctx.side_effect = open_ioctx
         self.useFixture(fixtures.MonkeyPatch(
             'specreds_nova.virt.liveness.probes.cluster.Cluster', mock.Mock(return_value=cluster)))
-        return probes.Storage(nova.conf.CONF), cluster.rados
+        return probes.Storage(nova.conf.CONF, lambda: frozenset(places)), cluster.rados
 
-    def test_readable_pools_are_probed(self) -> None:
-        probe, handle = self.storage(
-            volumes=rados.ObjectNotFound('played'), other=rados.PermissionError(''),
-            images=None)
+    def asked(self, *places: tuple[str, str], **pools: int | None) -> tuple[list[str], bool]:
+        """Return the pools that one probe asks, and whether Ceph counts as heard."""
+        probe, handle = self.storage(*places, **pools)
         probe.beat()
-        self.assertIsNotNone(probe.age())
-        handle.open_ioctx.reset_mock()
+        return ([call.args[0] for call in handle.open_ioctx.call_args_list],
+                probe.age() is not None)
+
+    def test_pools_of_the_disks_of_this_host_are_asked(self) -> None:
+        disks = ('cinder', 'volumes'), ('cinder', 'vms')
+        self.assertEqual((['vms', 'volumes'], True), self.asked(
+            *disks, volumes=errno.ENOENT, vms=errno.ENOENT, other=errno.ETIMEDOUT))
+
+    def test_each_pool_with_disks_has_to_answer(self) -> None:
+        disks = ('cinder', 'volumes'), ('cinder', 'vms')
+        self.assertEqual((['vms'], False), self.asked(
+            *disks, volumes=errno.ENOENT, vms=errno.ETIMEDOUT))
+
+    def test_pool_that_was_deleted_with_its_disks_does_not_count(self) -> None:
+        disks = ('cinder', 'volumes'), ('cinder', 'old')
+        self.assertEqual((['old', 'volumes'], True), self.asked(
+            *disks, volumes=errno.ENOENT, old=None))
+
+    def test_any_pool_is_enough_for_a_host_without_disks(self) -> None:
+        self.assertEqual((['stuck', 'refused', 'volumes'], True), self.asked(
+            stuck=errno.ETIMEDOUT, refused=errno.EPERM, volumes=errno.ENOENT,
+            more=errno.ENOENT))
+
+    def test_disks_of_users_without_a_client_here_do_not_count(self) -> None:
+        self.assertEqual((['volumes'], True), self.asked(
+            ('stranger', 'elsewhere'), volumes=errno.ENOENT))
+
+    def test_pool_that_has_answered_is_asked_first(self) -> None:
+        probe, handle = self.storage(refused=errno.EPERM, volumes=errno.ENOENT)
         probe.beat()
-        self.assertEqual(['volumes', 'images'],
-                         [call.args[0] for call in handle.open_ioctx.call_args_list])
+        handle.open_ioctx.side_effect = AssertionError('a pool is opened')
+        with mock.patch.object(probe, '_pools', {
+                ('look', 'volumes'): mock.Mock(ask=lambda _timeout: True)}):
+            probe.beat()
+        self.assertLess(probe.age() or 0.0, _PATIENCE)
+        handle.shutdown.assert_not_called()
 
     def test_silent_ceph_has_no_age(self) -> None:
-        probe, handle = self.storage(volumes=rados.TimedOut('played'))
+        probe, handle = self.storage(volumes=errno.ETIMEDOUT)
         probe.beat()
         self.assertIsNone(probe.age())
         handle.shutdown.assert_called_once_with()
 
     def test_ceph_without_readable_pools_has_no_age(self) -> None:
-        probe, _ = self.storage(volumes=rados.PermissionError(''))
-        probe.beat()
-        self.assertIsNone(probe.age())
+        for places in ((), (('cinder', 'volumes'),)):
+            probe, _ = self.storage(*places, volumes=errno.EPERM)
+            probe.beat()
+            self.assertIsNone(probe.age())
