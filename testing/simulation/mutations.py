@@ -95,6 +95,12 @@ def _answer_all(self: answering.Answers) -> None:
             self._answer([(name, (host.beat.boot, host.beat.number))])
 
 
+def _answer_unsuspected(self: monitors.Monitor) -> list[tuple[str, str, int]]:
+    """Answer no host that this engine suspects by itself."""
+    return [(host.name, host.beat.boot, host.beat.number) for host in self._hosts.values()
+            if host.beat is not None and not host.suspected]
+
+
 def _force_down(self: evacuation._Evacuation) -> bool:
     """Force a host down without a look at the recovery or the host."""
     return self._run.context.compute.force_down(self._source, True)
@@ -135,6 +141,9 @@ MUTATIONS = _by_name((
              unseen, 'wait', _nothing(), 38),
     Mutation('c3-suspects-answered', 'hosts that are suspected are answered as well',
              answering.Answers, '_answer_all', _answer_all, 14),
+    Mutation('living-hidden', 'hosts whose suspicion is held back are not answered',
+             monitors.Monitor, 'answerable', _answer_unsuspected, 3,
+             ('storage:h1', 'storage:h2', 'storage:h3')),
     Mutation('h6-no-votes', 'what the other engines hear does not count', votes.Votes, 'hearing',
              _nothing(()), 24, ('engine_deaf', 'engine_deaf', 'engine_deaf', 'late_write'),
              also=('holding',)),

@@ -287,6 +287,15 @@ class Process:
         """Return whether the engine suspects a host that it has heard."""
         return self.engine is not None and host in self.engine._monitor.all_suspected()
 
+    def answers(self, host: str) -> bool:
+        """Return whether the engine should answer a host: it hears the host, which is trusted."""
+        if self.engine is None or not self.listens() or self._services.troubled('store'):
+            return False
+        view = self.engine._monitor.look(host)
+        return (view is not None and view.heard is not None and not view.leaving
+                and view.silence < view.patience
+                and self._cloud_store.host(host).state == model.TRUSTED)
+
     def hears(self, host: str) -> bool:
         """Return whether the engine hears a host, does not suspect it, and can say so.
 

@@ -34,6 +34,9 @@ class Engine(Protocol):
     def hears(self, host: str) -> bool:
         """Return whether the engine hears a host, does not suspect it, and can say so."""
 
+    def answers(self, host: str) -> bool:
+        """Return whether the engine should answer a host: it hears the host, which is trusted."""
+
 
 class Truth:
     """The whole cloud, as no engine of it sees it.
@@ -60,9 +63,20 @@ class Truth:
             self._note(('', host), self._world.answers(host))
             for engine in self._engines.values():
                 self._note((engine.owner, host), engine.hears(host))
-
+            self._note(('answered', host), any(
+                engine.answers(host) for engine in self._engines.values()))
+            self._check_shown(self._world.hosts[host])
         for recovery in self._store().active():
             self._owned[str(recovery.engine), recovery.id] = self._hub.now()
+
+    def _check_shown(self, host: parts.Host) -> None:
+        """Record a host that hides servers although engines should answer it for a while."""
+        now, lease = self._hub.now(), self._world._lease(host)
+        since, _ = self._seen.get(('answered', host.name), (now, now))
+        hides = (host.alive and host.sentinel and not host.paused and not host.storage
+                 and self._world.lease > 0 and now - max(host.deaf, host.renewed) > lease)
+        if hides and now - since > lease + _GRACE and self._world.running(host.name):
+            self._world.fail(f'{host.name} hides its servers, though it is trusted and heard')
 
     def check_force_down(self, engine: str, host: str) -> None:
         """Record a host that an engine forces down, which works on no recovery of its servers.
