@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of servers are skipped on clouds with too few hosts."""
+"""Tests of servers need hosts that the engine trusts."""
 
 from typing import Any
 from unittest import mock
@@ -21,14 +21,25 @@ class HostsNeededTest(testtools.TestCase):
     @ddt.data((test_data.DataTest, 1), (test_protection.ProtectionTest, 2),
               (test_killed.KilledTest, 2))
     @ddt.unpack
-    def test_too_few_hosts(self, case: type[engine.EngineTest], needed: int) -> None:
-        known = mock.Mock()
+    def test_cloud_with_too_few_hosts_is_skipped_and_unknown_hosts_are_a_failure(
+            self, case: type[engine.EngineTest], needed: int) -> None:
+        trusting, admin = mock.Mock(), mock.Mock()
+
+        def hosts(computes: int, trusted: int) -> None:
+            admin.services_client.list_services.return_value = {'services': [{}] * computes}
+            trusting.list_hosts.return_value = {'hosts': [{}] * trusted}
         with mock.patch.object(manager.ScenarioTest, 'resource_setup'), \
-                mock.patch.object(case, 'hosts', known, create=True):
-            known.list_hosts.return_value = {'hosts': [{}] * (needed - 1)}
-            error = self.assertRaises(case.skipException, case.resource_setup)
-            self.assertIn(f'needs {needed} hosts', str(error))
-            known.list_hosts.return_value = {'hosts': [{}] * needed}
+                mock.patch.object(case, 'hosts', trusting, create=True), \
+                mock.patch.object(case, 'os_admin', admin, create=True):
+            if needed > 1:
+                hosts(needed - 1, needed - 1)
+                error: Exception = self.assertRaises(case.skipException, case.resource_setup)
+                self.assertIn(f'needs {needed} compute hosts', str(error))
+            for computes, trusted in (needed, needed - 1), (needed, 0), (0, 0):
+                hosts(computes, trusted)
+                error = self.assertRaises(AssertionError, case.resource_setup)
+                self.assertIn(f'trusts {trusted} of the {computes}', str(error))
+            hosts(needed, needed)
             case.resource_setup()
 
 
