@@ -22,6 +22,8 @@ _LINKS = {'usr/bin/curl': 'curl', 'usr/sbin/podman': 'podman'}
 # The program that a stand-in calls keeps this name when its package is installed again.
 _DIVERSION = ['dpkg-divert', '--local', '--rename', '--divert', '/usr/bin/curl.distrib', '--add',
               '/usr/bin/curl']
+# What a service has to stop in good order, which systemd asks all at once, before it is killed.
+_STOP_SECONDS = 5
 _FILES = {
     # libvirt makes no cgroups, device nodes or profiles in a container.
     'etc/libvirt/qemu.conf':
@@ -37,6 +39,11 @@ _FILES = {
     # Open vSwitch's userspace datapath and QEMU need it.
     'etc/tmpfiles.d/specreds-devstack.conf':
         'd /dev/net 0755 root root\nc /dev/net/tun 0666 root root - 10:200\n',
+    # DevStack gives its services 300 s to stop, and some use them up; systemd gives others 90 s.
+    'etc/systemd/system/devstack@.service.d/stop.conf':
+        f'[Service]\nTimeoutStopSec={_STOP_SECONDS}\n',
+    'etc/systemd/system.conf.d/stop.conf':
+        f'[Manager]\nDefaultTimeoutStopSec={_STOP_SECONDS}\n',
     # Masked: a user's systemd does not end in a container, and later logins wait two minutes.
     'etc/systemd/system/user@.service': '',
     # The repositories are root's, and DevStack's user clones them.

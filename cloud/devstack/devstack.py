@@ -2,6 +2,7 @@
 """One DevStack on this machine, from nothing to nothing."""
 
 from collections.abc import Mapping, Sequence
+from concurrent import futures
 import os
 import shutil
 
@@ -118,7 +119,9 @@ class Devstack:
                 self._first.container.run(['systemctl', 'stop', _ENGINE])
             for node in running:
                 progress(f'stopping {node.files.name}')
-                node.container.stop(kill)
+            with futures.ThreadPoolExecutor() as pool:
+                # A list, so that an error of a thread is raised here.
+                list(pool.map(lambda node: node.container.stop(kill), running))
             self._network.down()
 
     def wipe(self, cache: bool, progress: commands.Progress) -> None:

@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 import os
 import pathlib
+import re
 
 import fixtures
 
@@ -123,6 +124,17 @@ class ContentsTest(base.DevstackTestCase):
         contents.fill(self.files, base.NODES, commands.silent)
         # To systemd, an empty file is a unit that is masked.
         self.assertEqual('', (root / 'etc/systemd/system/user@.service').read_text())
+
+    def test_services_have_seconds_to_stop(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch('cloud.matrix.jail.run', _install))
+        systemd = self.files.root.path / 'etc/systemd'
+        for name in ('bin', 'sbin'):
+            (self.files.root.path / 'usr' / name).mkdir(parents=True)
+        contents.fill(self.files, base.NODES, commands.silent)
+        for name in ('system/devstack@.service.d/stop.conf', 'system.conf.d/stop.conf'):
+            [seconds] = re.findall(r'TimeoutStopSec=(\d+)$', (systemd / name).read_text(),
+                                   re.MULTILINE)
+            self.assertLess(int(seconds), 10)
 
     def test_failed_installation_names_the_log(self) -> None:
         self.useFixture(fixtures.MonkeyPatch('cloud.matrix.jail.run', lambda *_: 1))

@@ -2,6 +2,7 @@
 """What ./run devstack does with its nodes, in which order."""
 
 from collections.abc import Callable
+import threading
 from unittest import mock
 
 import fixtures
@@ -66,7 +67,18 @@ class DevstackTest(base.DevstackTestCase):
                                   side_effect=lambda node, _: stopped.append(node.name)):
             self.stack.down(commands.silent)
         self.assertEqual(['systemctl', 'stop', 'devstack@specreds-engine'], calls[0][-3:])
-        self.assertEqual(['devstack3', 'devstack2', 'devstack'], stopped)
+        self.assertEqual({'devstack3', 'devstack2', 'devstack'}, set(stopped))
+
+    def test_nodes_stop_at_the_same_time(self) -> None:
+        for files in self.files.others:
+            files.data.mkdir(parents=True)
+        self.record_commands()
+        together = threading.Barrier(3)
+        with mock.patch.object(container.Container, 'leader', 7), \
+                mock.patch.object(container.Container, 'stop', autospec=True,
+                                  side_effect=lambda *_: together.wait(60)):
+            self.stack.down(commands.silent)
+        self.assertFalse(together.broken)
 
     def test_down_and_wipe_of_nothing(self) -> None:
         calls = self.record_commands()
