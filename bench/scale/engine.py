@@ -60,7 +60,8 @@ class Simulation:
         self.cloud = cloud
         conf = configuration(url, port)
         conf.set_override('name', name, 'engine')
-        migration.sync(db_connection.connect(conf))
+        self._tables = db_connection.connect(conf)
+        migration.sync(self._tables)
         self._stopping = threading.Event()
         self.fibers = all_fibers.Fibers(engine_service.CALLERS)
         self.clock = clocks.FiberClock(self.fibers, self._stopping)
@@ -88,6 +89,8 @@ class Simulation:
         self._stopping.set()
         self.conductor.stop(5.0)
         self.prefetch.close()
+        self.store.close()
+        self._tables.dispose()
 
     def last_started(self) -> float:
         """Suspect a host, and return the seconds until the last backup is to start."""

@@ -153,8 +153,9 @@ def stage(inventory: inventories.Inventory, interval: float, port: int,
         watched = Engine(process.pid, f'http://127.0.0.1:{metrics}')
         stack.callback(watched.stop)
         _wait(watched, process, log)
-        yield Stage(inventory, hosts, watched, stores.Store(tables), log,
-                    f'http://127.0.0.1:{web}', tables)
+        store = stores.Store(tables)
+        stack.callback(store.close)
+        yield Stage(inventory, hosts, watched, store, log, f'http://127.0.0.1:{web}', tables)
 
 
 @contextlib.contextmanager

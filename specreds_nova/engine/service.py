@@ -202,6 +202,7 @@ class Engine:
             self._store.flush()
         except exception.Unreachable as exc:
             LOG.warning('durations of backups are lost: %s', exc)
+        self._store.close()
         return calm
 
     def problems(self) -> list[str]:

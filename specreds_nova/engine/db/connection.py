@@ -87,6 +87,10 @@ class Transactions:
             result: T = self._again(once)()
         return result
 
+    def close(self) -> None:
+        """Close all connections that are not used; another transaction opens one again."""
+        self._connections.close()
+
 
 @contextlib.contextmanager
 def translated() -> Iterator[None]:

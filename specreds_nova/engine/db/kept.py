@@ -58,6 +58,17 @@ class Connections:
             raise
         self._keep(connection)
 
+    def close(self) -> None:
+        """Close the connections that no thread uses, as long as the database is there.
+
+        The garbage collector would roll each of them back later, and log an error for each if the
+        database has ended before.
+        """
+        for connection in list(self._all):
+            if not connection.in_transaction():
+                self._close(connection)
+        self._engine.dispose()
+
     def _take(self) -> sa.Connection:
         kept, now = self._kept, time.monotonic()
         connection, kept.connection = kept.connection, None

@@ -314,6 +314,10 @@ class Store:
         """Write what was learned to the database."""
         self._samples.flush()
 
+    def close(self) -> None:
+        """Close the connections to the database."""
+        self._transactions.close()
+
     def _learn(self, taken: Mapping[str, Sequence[float]]) -> None:
         self._transactions.run(
             lambda connection: durations.learn(connection, taken, self._now()))

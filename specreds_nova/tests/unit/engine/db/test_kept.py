@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Threads use their connections again, and never one that is lost or of another process."""
 
+import gc
 import pathlib
 import threading
 from typing import Any
@@ -65,6 +66,22 @@ class ConnectionsTest(testtools.TestCase):
         first = self._used()
         self.now, self.lives = self.now + 2.0, False
         self.assertIsNot(first, self._used())
+
+    def test_closed_connections_are_not_rolled_back_later(self) -> None:
+        resets: list[object] = []
+        event.listen(self.engine, 'reset', lambda *arguments: resets.append(arguments))
+        thread = threading.Thread(target=self._used)
+        thread.start()
+        self._used()
+        with self.connections.get() as used, used.begin():
+            self.connections.close()
+            used.execute(sa.text('SELECT 1'))
+        thread.join()
+        self.connections.close()
+        count = len(resets)
+        del self.connections
+        gc.collect()
+        self.assertEqual(count, len(resets))
 
     def test_forked_process_has_its_own_connection(self) -> None:
         first = self._used()
