@@ -16,10 +16,11 @@ from specreds_nova.engine.recovery import run as runs
 
 LOG = logging.getLogger(__name__)
 
-# Seconds after which Nova is asked what has become of a request: its conductor waits as long for
-# an answer of the scheduler (rpc_response_timeout, by default). Seconds between two questions.
-_ASK_NOVA = 60.0
-_ASK_AGAIN = 10.0
+# Seconds after which Nova is asked what has become of a request: a little longer than its
+# conductor waits for the scheduler (rpc_response_timeout, 60 s by default). Seconds between two
+# questions, each of which costs as much as a look at the server.
+_ASK_NOVA = 75.0
+_ASK_AGAIN = 30.0
 # Seconds after which a request counts as lost that the conductor has not given up. A queue of
 # requests for a whole rack takes minutes, and one that is in it still will be fulfilled later. So
 # the time doubles with each such request.
