@@ -28,6 +28,10 @@ class ClusterTimeout(ClusterError):
     """
 
 
+class Rebuilding(ClusterTimeout):
+    """The object map of a volume is being rebuilt by the volume's client."""
+
+
 class NotEligible(SuperError):
     """A volume cannot be superposed.
 

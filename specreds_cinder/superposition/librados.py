@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import errno
 import itertools
 import os
+import struct
 import threading
 import time
 from typing import Any
@@ -41,12 +42,17 @@ uint64_t rados_aio_get_version(rados_completion_t c);
 void rados_aio_release(rados_completion_t c);
 int rados_aio_stat(rados_ioctx_t io, const char *o, rados_completion_t c,
                    uint64_t *psize, long *pmtime);
+int rados_notify2(rados_ioctx_t io, const char *o, const char *buf, int buf_len,
+                  uint64_t timeout_ms, char **reply_buffer, size_t *reply_buffer_len);
+void rados_buffer_free(char *buf);
 int rados_aio_remove(rados_ioctx_t io, const char *o, rados_completion_t c);
 int rados_aio_write_full(rados_ioctx_t io, const char *o, rados_completion_t c,
                          const char *buf, size_t len);
 """)
 
 _MISSING = -errno.ENOENT
+# Number of answers to a notification; of each one the client, its watch, and the length.
+_COUNT, _ANSWER = struct.Struct('<I'), struct.Struct('<QQI')
 _POLL_S = 0.001
 # Time between polls of all operations: one poll of 4,096 takes 0.4 ms.
 _POLL_ALL_S = 0.02
@@ -175,6 +181,31 @@ class IoCtx:
         write, io, length = self._lib.rados_aio_write_full, self._io, len(data)
         return self._answered(names, patience_s, 'write',
                               lambda name, done: write(io, name, done, data, length))
+
+    def notify(self, name: bytes, message: bytes, patience_s: float) -> list[bytes]:
+        """Send a message to all clients that watch an object, and return their answers.
+
+        :param patience_s: seconds after which those that have not answered are given up
+        :raises ClusterTimeout: an OSD did not answer in time
+        :raises ClusterError: the message was not sent for another reason
+        """
+        reply, length = _ffi.new('char **'), _ffi.new('size_t *')
+        code = self._lib.rados_notify2(self._io, name, message, len(message),
+                                       int(patience_s * 1e3), reply, length)
+        # A watcher that has not answered is an error, beside the answers of the others.
+        raw = bytes(_ffi.buffer(reply[0], length[0])) if reply[0] else b''
+        self._lib.rados_buffer_free(reply[0])
+        if not raw:
+            if code != _MISSING:
+                _check(code, f'notify the clients of {name.decode()} in {self._label}')
+            return []
+        answers, at = [], _COUNT.size
+        for _ in range(_COUNT.unpack_from(raw)[0]):
+            size = _ANSWER.unpack_from(raw, at)[2]
+            at += _ANSWER.size
+            answers.append(raw[at:at + size])
+            at += size
+        return answers
 
     def remove(self, names: Sequence[bytes], depth: int) -> None:
         """Remove objects; one that does not exist is no error.

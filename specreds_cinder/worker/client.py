@@ -39,6 +39,7 @@ _ERRORS: dict[str, type[exception.SuperpositionError]] = {
     'BackupError': exception.SuperpositionConflict,
     'ClusterError': exception.SuperpositionUnavailable,
     'ClusterTimeout': exception.SuperpositionUnavailable,
+    'Rebuilding': exception.SuperpositionUnavailable,
     'MergeFailed': exception.SuperpositionUnavailable,
 }
 

@@ -159,6 +159,9 @@ MUTATIONS = (
              'if objection is None and not watched:', 'if False:',
              'specreds_nova.tests.unit.engine.recovery.steps.test_fence.UnprovenTest.'
              'test_primary_that_writes_is_not_evacuated'),
+    Mutation('rebuild-taken-for-a-valid-map', f'{_SUPERPOSITION}/rebuild.py',
+             '    if facts.invalid_map:\n', '    if False:\n',
+             f'{_UNIT}.test_rebuild.InspectTest.test_rebuild_that_takes_long_is_no_refusal'),
     Mutation('long-sweep-taken-for-interrupted', f'{_SUPERPOSITION}/sweep.py',
              '        self._renew()\n', '',
              f'{_UNIT}.test_sweep.SweeperTest.test_decision_is_renewed_after_each_batch'),

@@ -17,6 +17,7 @@ from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import objectmap
 from specreds_cinder.superposition import overlay
+from specreds_cinder.superposition import rebuild
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import settings as tunables
 from specreds_cinder.superposition import states
@@ -65,6 +66,7 @@ class Creation(end.Ending):
         :raises RecordChanged: a merge of the promoted version begins, or its connection was
             handed out
         :raises ClusterTimeout: Ceph did not answer in time
+        :raises Rebuilding: the client of a volume rebuilds its object map
         """
         if not refs or len(set(refs)) != len(refs):
             raise errors.InvalidInput('name at least one volume, and each only once')
@@ -105,7 +107,9 @@ class Creation(end.Ending):
         :raises NotEligible: a volume cannot be superposed
         """
         pools = self.cluster.pools()
-        inspected = self._each(lambda ref: volumes.inspect(self.cluster, ref), refs)
+        # The volumes below a promoted version are latched: nobody could rebuild their maps.
+        inspect = rebuild.inspect if below is None else volumes.inspect
+        inspected = self._each(lambda ref: inspect(self.cluster, ref), refs)
         if below is not None:
             inspected = [dataclasses.replace(image, clients=image.clients - set(below.fenced))
                          for image in inspected]
@@ -124,7 +128,9 @@ class Creation(end.Ending):
         return eligible, tuple(ended)
 
     def objections(self, ref: records.VolumeRef, *, encrypted: bool = False) -> list[str]:
-        """Return the reasons why :meth:`super` refuses a volume at the moment. Changes nothing.
+        """Return the reasons why :meth:`super` refuses a volume at the moment.
+
+        Nothing is changed but an invalid object map, which the volume's client rebuilds.
 
         :param encrypted: servers open it with a key
         :returns: the reasons; none if the volume is accepted
@@ -136,11 +142,11 @@ class Creation(end.Ending):
         else:
             return [f'it is in superposition {holder.id} already']
         try:
-            image, _ended = self._without_ended(volumes.inspect(self.cluster, ref))
+            image, _ended = self._without_ended(rebuild.inspect(self.cluster, ref))
             return image.reasons(self.cluster.pools(), encrypted=encrypted)
         except errors.NotEligible as exc:
             return list(exc.reasons)
-        except errors.VolumeGone as exc:
+        except (errors.VolumeGone, errors.Rebuilding) as exc:
             return [str(exc)]
 
     def _promoted(self, refs: Sequence[records.VolumeRef], *, joint: bool

@@ -10,6 +10,7 @@ from specreds_cinder.superposition import address
 from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import ledger as ledgers
+from specreds_cinder.superposition import rebuild
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import removal
 from specreds_cinder.superposition import roles
@@ -21,7 +22,8 @@ from specreds_cinder.superposition.protocol import succession
 
 LOG = logging.getLogger(__name__)
 
-# Seconds after a decision for a primary for which late entries of its fence are looked for.
+# Seconds after a decision for a primary for which late entries of its fence, and object maps that
+# it has invalidated, are looked for.
 _LATE_S = 3600.0
 # The label with the times at which clients were fenced already, by client.
 FENCED_AT = 'fenced_at'
@@ -103,7 +105,9 @@ class Ending(clients.Clients):
         return removed
 
     def _tidy_dropped(self, record: records.Record, blocklist: frozenset[str]) -> None:
-        """Remove late entries of the fence of a primary that lives; after an hour, forget it.
+        """Mend what a primary that lives has met since; after an hour, forget it.
+
+        Late entries of its fence are removed, and its object maps rebuilt.
 
         :param blocklist: the clients on the blocklist that a superposition has fenced
         """
@@ -111,6 +115,7 @@ class Ending(clients.Clients):
             return
         if late := blocklist & set(record.fenced):
             self._unfence_gone(dataclasses.replace(record, fenced=tuple(sorted(late))))
+        self._rebuild(record)
         age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(
             record.updated_at)
         if age.total_seconds() > _LATE_S:
@@ -205,10 +210,31 @@ class Ending(clients.Clients):
         # Again: a controller that was collapsing when the record was decided may have fenced
         # since. Without a record it fences nothing, but the monitors may commit its entries late.
         self._unfence(record)
-        if record.outcome in states.LIVING and record.fenced:
+        if record.outcome in states.LIVING and record.cuts:
             self.dropped.enter(record)
+        elif record.outcome == states.LATE_DIRTY:
+            # It stays fenced: its server, which is started again, has its object maps.
+            self.dropped.enter(dataclasses.replace(record, fenced=()))
+        if record.outcome in states.LIVING:
+            self._rebuild(record)
         self._each(lambda volume: self.store.release(volume, record.id), record.volumes)
         self.store.delete(record)
+
+    def _rebuild(self, record: records.Record) -> None:
+        """Have invalid object maps rebuilt by the clients of their volumes that live.
+
+        A primary that hung, and lost its lock to the backup, has invalidated them as it woke. A
+        later look does what fails now.
+        """
+        def begin(volume: records.Volume) -> None:
+            try:
+                if rebuild.begin(self.cluster, volume):
+                    LOG.info('superposition %s: a client rebuilds the object map of %s, which was '
+                             'flagged invalid', record.id, volume.ref)
+            except errors.ClusterError as exc:
+                LOG.warning('superposition %s: the object map of %s may be invalid: %s', record.id,
+                            volume.ref, exc)
+        self._each(begin, record.volumes)
 
     def _settle(self, record: records.Record) -> None:
         """Remove from the ledgers the clients that this superposition has fenced for good."""

@@ -107,6 +107,7 @@ class Cluster:
 
     conffile = '/etc/ceph/ceph.conf'
     user = 'cinder'
+    timeout = 10.0
 
     def __init__(self, io: Any = None, aio: Any = None,
                  pools: Sequence[Mapping[int, ceph.Pool]] = ({POOL_ID: pool()},)) -> None:
