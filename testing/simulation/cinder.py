@@ -68,7 +68,7 @@ class Cinder(machines.Machines):
 
     def _decide(self, superposition: str) -> str:
         record = self.superpositions.get(superposition)
-        if record is None or record.outcome in ('dirty', 'late-dirty'):
+        if record is None or record.outcome in ('dirty', 'late-dirty', 'unproven'):
             return 'gone'
         if record.state in states.DECIDED:
             return 'promoted'
@@ -76,8 +76,12 @@ class Cinder(machines.Machines):
         self.hub.latency(0.01, self.sweep)
         if record.dirty:
             return self._drop(record, 'dirty')
+        server = self.servers.get(record.server)
+        if server is not None and server.changed:
+            server.changed -= 1
+            return self._drop(record, 'unproven')
         self.hub.latency(0.05, 0.6)
-        self._fence(self.servers.get(record.server), record)
+        self._fence(server, record)
         self.hub.latency(0.01, self.sweep)
         if record.dirty:
             return self._drop(record, 'late-dirty')

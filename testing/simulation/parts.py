@@ -103,6 +103,8 @@ class Server:
     :ivar finishing: seconds for which an evacuation of it has ended the task, but not noted the
         new host yet
     :ivar late: how many times its guest will write at the moment when it is being fenced
+    :ivar changed: how many decisions on its volumes will prove nothing, unless its guest has
+        written, because somebody changes the volumes
     :ivar lost: how many requests for its evacuation Nova's conductor will give up, which changes
         nothing of the server; negative for how many it will never begin
     """
@@ -116,6 +118,7 @@ class Server:
     immovable: str = ''
     finishing: float = 0.0
     late: int = 0
+    changed: int = 0
     lost: int = 0
     status: str = 'ACTIVE'
     task: str | None = None
