@@ -36,6 +36,7 @@ class Pool:
 
     :param merges: changes whenever two placement groups of the pool were merged
     :param rjenkins: names of objects are hashed as this code does
+    :param full: no write that needs space is admitted
     """
 
     id: int
@@ -46,6 +47,7 @@ class Pool:
     cache_tier: bool
     rbd: bool
     rjenkins: bool = True
+    full: bool = False
 
 
 class Cluster:
@@ -256,4 +258,5 @@ def _pool(entry: Mapping[str, Any]) -> Pool:
         cache_tier=bool(entry['tiers'] or entry['tier_of'] >= 0
                         or entry['read_tier'] >= 0 or entry['write_tier'] >= 0),
         rbd='rbd' in entry['application_metadata'],
-        rjenkins=entry['object_hash'] == _RJENKINS)
+        rjenkins=entry['object_hash'] == _RJENKINS,
+        full='full' in entry.get('flags_names', '').split(','))

@@ -17,6 +17,7 @@ from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import omap
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import trace
+from specreds_cinder.superposition import writes
 
 _OBJECT = 'specreds.dropped'
 
@@ -35,7 +36,7 @@ class Dropped:
                 ceph.answering(f'list the dropped superposition {record.id}'), \
                 trace.change('dropped.enter', record.id), rados.WriteOpCtx() as op:
             io.set_omap(op, (record.id,), (value,))
-            io.operate_write_op(op, _OBJECT)
+            writes.operate(io, op, _OBJECT)
 
     def read(self, home: records.Home) -> list[records.Record]:
         """Return the last records of the listed superpositions of a home.
@@ -53,4 +54,4 @@ class Dropped:
                 ceph.answering(f'remove dropped superposition {record.id} from its list'), \
                 trace.change('dropped.remove', record.id), rados.WriteOpCtx() as op:
             io.remove_omap_keys(op, (record.id,))
-            io.operate_write_op(op, _OBJECT)
+            writes.operate(io, op, _OBJECT)

@@ -19,6 +19,7 @@ from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import omap
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import trace
+from specreds_cinder.superposition import writes
 
 _OBJECT = 'specreds.fenced'
 _CHANGED = (errno.ERANGE, errno.EOVERFLOW)
@@ -70,7 +71,7 @@ class FencedClients:
                 ceph.answering(f'enter fenced clients in {home}'), \
                 trace.change('fenced.enter', entry.superposition), rados.WriteOpCtx() as op:
             io.set_omap(op, tuple(clients), (value,) * len(clients))
-            io.operate_write_op(op, _OBJECT)
+            writes.operate(io, op, _OBJECT)
 
     def read(self, home: records.Home) -> Listing:
         """Return the list of a home.
@@ -104,7 +105,7 @@ class FencedClients:
             op.assert_version(listing.version)
             io.remove_omap_keys(op, tuple(clients))
             try:
-                io.operate_write_op(op, _OBJECT)
+                writes.operate(io, op, _OBJECT)
             except rados.Error as exc:
                 if abs(getattr(exc, 'errno', None) or 0) not in _CHANGED:
                     raise

@@ -30,6 +30,7 @@ from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import store as stores
 from specreds_cinder.superposition import trace
+from specreds_cinder.superposition import writes
 
 # Names the owner that a latch adds to the lock; librbd's own begin with "auto".
 COOKIE = 'specreds latch'
@@ -227,7 +228,7 @@ class Latch:
                 if changed.lock != header.lock:
                     op.set_xattr(_LOCK, changed.lock.dump())
                 try:
-                    io.operate_write_op(op, _name(volume.image_id))
+                    writes.operate(io, op, _name(volume.image_id))
                 except rados.Error as exc:
                     if abs(getattr(exc, 'errno', None) or 0) not in _CHANGED:
                         raise

@@ -26,6 +26,7 @@ from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import trace
+from specreds_cinder.superposition import writes
 
 FORMAT = 1
 
@@ -104,7 +105,7 @@ class Ledger:
                 ceph.answering(f'remove the ledger of image {image_id}'), \
                 trace.change('ledger.remove', image_id), \
                 contextlib.suppress(rados.ObjectNotFound):
-            io.remove_object(_object(image_id))
+            writes.remove(io, _object(image_id))
 
     # Each loser of a compare-and-swap makes way for a winner, so this ends.
     @tenacity.retry(retry=tenacity.retry_if_exception_type(errors.RecordChanged),
@@ -130,7 +131,7 @@ class Ledger:
             else:
                 op.remove()
             try:
-                io.operate_write_op(op, _object(image_id))
+                writes.operate(io, op, _object(image_id))
             except (rados.ObjectExists, rados.ObjectNotFound) as exc:
                 raise _lost(volume) from exc
             except rados.Error as exc:

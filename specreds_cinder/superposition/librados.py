@@ -32,6 +32,7 @@ void rados_shutdown(rados_t cluster);
 int rados_wait_for_latest_osdmap(rados_t cluster);
 int rados_ioctx_create2(rados_t cluster, int64_t pool_id, rados_ioctx_t *ioctx);
 void rados_ioctx_set_namespace(rados_ioctx_t io, const char *nspace);
+void rados_set_pool_full_try(rados_ioctx_t io);
 void rados_ioctx_destroy(rados_ioctx_t io);
 int rados_aio_create_completion2(void *arg, void *complete, rados_completion_t *completion);
 int rados_aio_wait_for_complete(rados_completion_t c);
@@ -119,6 +120,8 @@ class Client:
                 _check(self._lib.rados_ioctx_create2(self._handle, pool_id, io),
                        f'open pool {pool_id}')
                 self._lib.rados_ioctx_set_namespace(io[0], namespace.encode())
+                # In a full pool, a removal succeeds; what needs space fails, and does not hang.
+                self._lib.rados_set_pool_full_try(io[0])
                 self._ioctxs[key] = IoCtx(self._lib, io[0], f'pool {pool_id}')
             return self._ioctxs[key]
 

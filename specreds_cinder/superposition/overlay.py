@@ -9,9 +9,12 @@ it: a client that had it open before the feature was enabled would write without
 """
 
 from collections.abc import Iterator, Sequence
+import contextlib
 import dataclasses
+import errno
 import functools
 import hashlib
+import json
 import pathlib
 import re
 import struct
@@ -19,6 +22,7 @@ import subprocess
 import tempfile
 from typing import Any
 
+import rados
 import rbd
 
 from specreds_cinder.superposition import cluster as ceph
@@ -27,6 +31,7 @@ from specreds_cinder.superposition import luks
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import trace
 from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition import writes
 
 CLUSTER_SIZE = 128 << 10
 # Extended L2 entries: 16 bytes per cluster; reference counts: 2 bytes per cluster.
@@ -38,7 +43,10 @@ _TIMEOUT = 30
 _BATCH = 8192
 # Operations on data objects that are under way at a time.
 DEPTH = 256
-_NAMED = re.compile(r'(^|\.)super-[0-9a-f]{8}-[0-9a-f]{4}(\.|$)')
+# The attribute of the header with the versions of the data objects that the creation has written.
+_WRITTEN = 'specreds.written'
+_CHANGED = (errno.ERANGE, errno.EOVERFLOW)
+_NAMED = re.compile(r'(^|\.)super-([0-9a-f]{8}-[0-9a-f]{4})(\.|$)')
 # Nova removes every image whose name begins with the id of a server that it deletes.
 _NOVAS = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}', re.IGNORECASE)
 
@@ -105,14 +113,32 @@ def name(image: str, superposition: str) -> str:
     return f'{suffix}.{image}' if _NOVAS.match(image) else f'{image}.{suffix}'
 
 
+def named(image: str) -> tuple[str, str] | None:
+    """Return what the name of an overlay is made of.
+
+    :returns: the name of its image and the beginning of its superposition's id; None if an image
+        does not have the name of an overlay
+    """
+    match = _NAMED.search(image)
+    if match is None:
+        return None
+    return image[:match.start()] or image[match.end():], match.group(2)
+
+
 def is_named(image: str) -> bool:
     """Return whether an image has the name of an overlay."""
     return _NAMED.search(image) is not None
 
 
+def is_striped(image: Any) -> bool:
+    """Return whether an open image has the layout of an overlay."""
+    return bool((image.stripe_unit(), image.stripe_count()) == (CLUSTER_SIZE, _STRIPE_COUNT))
+
+
 def create(cluster: ceph.Cluster, volume: records.Volume) -> None:
     """Create the overlay of a volume.
 
+    :raises RecordChanged: another controller has removed the overlay meanwhile
     :raises ClusterTimeout: Ceph did not answer in time
     :raises ClusterError: the overlay could not be created
     """
@@ -127,20 +153,85 @@ def create(cluster: ceph.Cluster, volume: records.Volume) -> None:
             io, ref.image, presized(volume.size_bytes), _ORDER, old_format=False,
             features=features, stripe_unit=CLUSTER_SIZE, stripe_count=_STRIPE_COUNT,
             data_pool=volume.data_pool if volume.data_pool_id != volume.pool_id else None)
+    try:
+        _write(cluster, volume, header)
+    except errors.VolumeGone:
+        raise errors.RecordChanged(f'overlay {ref} was removed by another controller, which took '
+                                   f'its creation for interrupted') from None
+
+
+def _write(cluster: ceph.Cluster, volume: records.Volume, header: '_Blocks') -> None:
+    """Write an overlay's qcow2 header, and the versions of its objects.
+
+    :raises VolumeGone: the overlay was removed; none of its data is left
+    """
     # Written to the header and the data objects directly: an image that is open for writing has
     # a watcher, which another controller that aborts would fence like a backup.
+    ref = volume.overlay_ref
     objects = Objects.of(cluster, ref)
+    version = _version(cluster, ref, objects.header)
+    written: dict[int, int] = {}
     with cluster.ioctx(ref.pool, ref.namespace) as io, \
             cluster.ioctx(volume.data_pool, ref.namespace) as data, \
             ceph.answering(f'write overlay {ref}'), \
             trace.change('overlay.write', str(ref)):
-        io.execute(objects.header, 'rbd', 'metadata_set',
-                   _encoded({**CACHE, **_limits(io, volume)}))
+        metadata = _encoded({**CACHE, **_limits(io, volume)})
         for offset, block in header:
             # The header lies within the first set of objects.
             unit, within = divmod(offset, CLUSTER_SIZE)
             row, number = divmod(unit, _STRIPE_COUNT)
             data.write(objects.data(number).decode(), block, row * CLUSTER_SIZE + within)
+            written[number] = data.get_last_version()
+        try:
+            with rados.WriteOpCtx() as op:
+                # Otherwise a header that was removed meanwhile would be made anew.
+                op.assert_version(version)
+                op.execute('rbd', 'metadata_set', metadata)
+                op.set_xattr(_WRITTEN, json.dumps(written).encode())
+                io.operate_write_op(op, objects.header)
+        except rados.Error as exc:
+            if abs(getattr(exc, 'errno', None) or 0) not in _CHANGED:
+                raise
+            for number in written:
+                with contextlib.suppress(rados.ObjectNotFound):
+                    writes.remove(data, objects.data(number).decode())
+            raise errors.VolumeGone(f'there is no RBD image {ref} (any more)') from exc
+
+
+def _version(cluster: ceph.Cluster, ref: records.VolumeRef, header: str) -> int:
+    """Return the version of an overlay's header.
+
+    :raises VolumeGone: the overlay was removed
+    """
+    with cluster.ioctx(ref.pool, ref.namespace) as io, ceph.answering(f'look at overlay {ref}'):
+        try:
+            io.stat(header)
+        except rados.ObjectNotFound:
+            raise errors.VolumeGone(f'there is no RBD image {ref} (any more)') from None
+        return int(io.get_last_version())
+
+
+def is_written(cluster: ceph.Cluster, volume: records.Volume) -> bool:
+    """Return whether a client may have written to an overlay since its creation.
+
+    An overlay that an older release has made counts as written.
+
+    :raises VolumeGone: there is no such overlay
+    """
+    ref = volume.overlay_ref
+    objects = Objects.of(cluster, ref)
+    with cluster.ioctx(ref.pool, ref.namespace) as io, \
+            ceph.answering(f'read the versions of overlay {ref}'):
+        try:
+            written = json.loads(io.get_xattr(objects.header, _WRITTEN))
+        except rados.NoData:
+            return True
+        except rados.ObjectNotFound:
+            raise errors.VolumeGone(f'there is no RBD image {ref} (any more)') from None
+    data = cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
+    versions = (version for names in objects.batches()
+                for version in data.stat_versions(names, DEPTH))
+    return any(version != written.get(str(number), 0) for number, version in enumerate(versions))
 
 
 def used_bytes(cluster: ceph.Cluster, volume: records.Volume) -> int:
@@ -173,6 +264,17 @@ class Objects:
         with volumes.opened(cluster, ref, image_id=image_id) as image:
             return cls(f'rbd_header.{image.id()}', image.block_name_prefix().encode(),
                        image.stat()['num_objs'])
+
+    @classmethod
+    def of_removed(cls, cluster: ceph.Cluster, volume: records.Volume, image_id: str) -> 'Objects':
+        """Return the objects of a volume's overlay, whose header may be gone."""
+        with contextlib.suppress(errors.VolumeGone):
+            return cls.of(cluster, volume.overlay_ref, image_id)
+        # As librbd names them; there may be a few less.
+        pool = f'{volume.pool_id}.' if volume.data_pool_id != volume.pool_id else ''
+        rows = -(-presized(volume.size_bytes) // (_STRIPE_COUNT << _ORDER))
+        return cls(f'rbd_header.{image_id}', f'rbd_data.{pool}{image_id}'.encode(),
+                   rows * _STRIPE_COUNT)
 
     def data(self, number: int) -> bytes:
         """Return the name of a data object."""

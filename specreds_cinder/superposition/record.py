@@ -17,6 +17,8 @@ from specreds_cinder.superposition import states
 # Format 1 has the versions of a cut as an array of numbers. It is read, and not written.
 FORMAT = 2
 _READABLE = [1, FORMAT]
+# The label of a superposition whose backup has made its disks durable.
+DURABLE = 'durable'
 
 _NAME = re.compile(r'[^/@\s]+')
 _TEXT = {'type': 'string'}

@@ -8,7 +8,9 @@ Three kinds of objects, all in the pool and namespace of the image headers, besi
     the record. A change names the version that was read (``assert_version``), so that exactly one
     of two controllers that decide at once succeeds. This is the only commit point.
 ``specreds.claim.<image id>``
-    names the superposition of a volume. It is created exclusively, so there is at most one.
+    names the superposition of a volume. It is created exclusively, so there is at most one. A
+    record is written before its claims and removed after them: a claim without a record is *void*.
+    Its creation was dropped by another controller before it made the claim, and cannot commit.
 ``specreds.index``
     an omap of the superpositions with volumes in this pool and namespace. An entry is written
     before the record and removed after it: a list may find an entry without a record, but misses
@@ -29,6 +31,7 @@ from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import omap
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import trace
+from specreds_cinder.superposition import writes
 
 _INDEX = 'specreds.index'
 _LARGEST = 64 << 20
@@ -111,7 +114,7 @@ class Store:
                 rados.WriteOpCtx() as op:
             op.assert_version(old.version)
             op.write_full(new.dump())
-            io.operate_write_op(op, _object(old.id))
+            writes.operate(io, op, _object(old.id))
             return dataclasses.replace(new, version=io.get_last_version())
 
     def delete(self, record: records.Record) -> None:
@@ -119,14 +122,19 @@ class Store:
 
         :raises RecordChanged: another controller has changed the record since it was read
         """
-        with self._ioctx(record.home, f'delete record {record.id}') as io, \
-                contextlib.suppress(errors.NotSuperposed), \
-                self._asserting(record.id), \
-                trace.change('record.delete', record.id), \
-                rados.WriteOpCtx() as op:
-            op.assert_version(record.version)
-            op.remove()
-            io.operate_write_op(op, _object(record.id))
+        try:
+            with self._ioctx(record.home, f'delete record {record.id}') as io, \
+                    contextlib.suppress(errors.NotSuperposed), \
+                    self._asserting(record.id), \
+                    trace.change('record.delete', record.id), \
+                    rados.WriteOpCtx() as op:
+                op.assert_version(record.version)
+                op.remove()
+                writes.operate(io, op, _object(record.id))
+        except errors.RecordChanged:
+            # An object that does not exist has another version, too.
+            if self._versions(record.home, [record.id])[0]:
+                raise
         for home in record.homes:
             self.unlist(record.id, home)
 
@@ -136,7 +144,7 @@ class Store:
                 trace.change('index.remove', f'{home}:{superposition}'), \
                 rados.WriteOpCtx() as op:
             io.remove_omap_keys(op, (superposition,))
-            io.operate_write_op(op, _INDEX)
+            writes.operate(io, op, _INDEX)
 
     def index(self, home: records.Home) -> dict[str, Entry]:
         """Return the superpositions with volumes in a home, by id."""
@@ -167,22 +175,51 @@ class Store:
     def claim(self, volume: records.Volume, superposition: str, home: records.Home) -> None:
         """Claim a volume for a superposition. A second claim for the same one is no error.
 
+        A void claim is replaced by compare-and-swap.
+
         :raises AlreadySuperposed: another superposition holds the volume
         """
         body = _claiming(superposition, home)
-        with self._ioctx(volume.ref.home, f'claim volume {volume.ref}') as io:
-            try:
-                with trace.change('claim.create', str(volume.ref)), rados.WriteOpCtx() as op:
-                    op.new(rados.LIBRADOS_CREATE_EXCLUSIVE)
-                    op.write_full(body)
-                    io.operate_write_op(op, _claim(volume.image_id))
+        while not self._create_claim(volume, body):
+            holder = self.claimed(volume.ref.home, volume.image_id)
+            if holder is None:
+                raise errors.AlreadySuperposed(str(volume.ref), 'that is just ending')
+            if holder.superposition == superposition:
                 return
-            except rados.ObjectExists:
-                pass
-        holder = self.claimed(volume.ref.home, volume.image_id)
-        if holder is None or holder.superposition != superposition:
-            raise errors.AlreadySuperposed(
-                str(volume.ref), holder.superposition if holder else 'that is just ending')
+            if self._exists(holder):
+                raise errors.AlreadySuperposed(str(volume.ref), holder.superposition)
+            # Each loser of the compare-and-swap makes way for a winner, so this ends.
+            if self._swap_claim(volume.ref.home, volume.image_id, holder, 'replace',
+                                lambda op: op.write_full(body)):
+                return
+
+    def _create_claim(self, volume: records.Volume, body: bytes) -> bool:
+        """Create the claim on a volume; return whether there was none."""
+        with self._ioctx(volume.ref.home, f'claim volume {volume.ref}') as io, \
+                contextlib.suppress(rados.ObjectExists), \
+                trace.change('claim.create', str(volume.ref)), rados.WriteOpCtx() as op:
+            op.new(rados.LIBRADOS_CREATE_EXCLUSIVE)
+            op.write_full(body)
+            io.operate_write_op(op, _claim(volume.image_id))
+            return True
+        return False
+
+    def holder(self, home: records.Home, image_id: str) -> Claim | None:
+        """Return the claim on a volume; None if the volume is in no superposition.
+
+        A void claim does not count.
+        """
+        claim, last = self.claimed(home, image_id), None
+        # A claim that has changed since it was read was passed on, or was another one.
+        while claim is not None and claim != last:
+            if self._exists(claim):
+                return claim
+            claim, last = self.claimed(home, image_id), claim
+        return None
+
+    def _exists(self, claim: Claim) -> bool:
+        """Return whether the superposition of a claim has a record."""
+        return bool(self._versions(claim.home, [claim.superposition])[0])
 
     def claimed(self, home: records.Home, image_id: str) -> Claim | None:
         """Return the claim on a volume; None if it is in no superposition."""
@@ -210,17 +247,32 @@ class Store:
         :param operate: adds it to an operation on the claim's object
         """
         holder = self.claimed(volume.ref.home, volume.image_id)
-        if holder is None or holder.superposition != superposition:
-            return
-        # Another controller may have released the volume, and a new superposition claimed it.
-        with self._ioctx(volume.ref.home, f'{change} the claim on volume {volume.ref}') as io, \
+        if holder is not None and holder.superposition == superposition:
+            # Another controller may have released the volume, and a new superposition claimed it.
+            self._swap_claim(volume.ref.home, volume.image_id, holder, change, operate)
+
+    def release_void(self, home: records.Home, image_id: str) -> None:
+        """Remove the claim on a volume if it is void."""
+        claim = self.claimed(home, image_id)
+        if claim is not None and not self._exists(claim):
+            self._swap_claim(home, image_id, claim, 'remove', lambda op: op.remove())
+
+    def _swap_claim(self, home: records.Home, image_id: str, holder: Claim, change: str,
+                    operate: Callable[[rados.WriteOp], object]) -> bool:
+        """Change a claim, unless it has changed since it was read; return whether it was changed.
+
+        :param change: what is done, for the trace
+        :param operate: adds it to an operation on the claim's object
+        """
+        with self._ioctx(home, f'{change} the claim on image {image_id}') as io, \
                 contextlib.suppress(errors.RecordChanged, errors.NotSuperposed), \
-                self._asserting(superposition), \
-                trace.change(f'claim.{change}', str(volume.ref)), \
-                rados.WriteOpCtx() as op:
+                self._asserting(holder.superposition), \
+                trace.change(f'claim.{change}', image_id), rados.WriteOpCtx() as op:
             op.assert_version(holder.version)
             operate(op)
-            io.operate_write_op(op, _claim(volume.image_id))
+            writes.operate(io, op, _claim(image_id))
+            return True
+        return False
 
     @contextlib.contextmanager
     def _ioctx(self, home: records.Home, what: str) -> 'Iterator[rados.Ioctx]':

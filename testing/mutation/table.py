@@ -131,6 +131,54 @@ MUTATIONS = (
     Mutation('swap-without-version', f'{_SUPERPOSITION}/store.py',
              'op.assert_version(old.version)', 'pass',
              f'{_UNIT}.test_store.StoreTest.test_swap_asserts_the_version_that_was_read'),
+    Mutation('void-claim-replaced-without-version', f'{_SUPERPOSITION}/store.py',
+             'op.assert_version(holder.version)', 'pass',
+             f'{_UNIT}.test_store.StoreTest.test_void_claim_is_replaced_by_compare_and_swap'),
+    Mutation('claim-that-is-passed-on-taken-for-void', f'{_SUPERPOSITION}/store.py',
+             'claim, last = self.claimed(home, image_id), claim', 'claim = None',
+             f'{_UNIT}.test_store.StoreTest.'
+             'test_claim_that_was_passed_on_meanwhile_holds_its_volume'),
+    Mutation('claim-of-a-superposition-taken-for-void', f'{_SUPERPOSITION}/store.py',
+             '            if self._exists(holder):\n', '            if False:\n',
+             f'{_UNIT}.test_store.StoreTest.test_claim_of_another_superposition_is_refused'),
+    Mutation('remains-of-an-overtaken-creation-stay', f'{_SUPERPOSITION}/protocol/create.py',
+             '            self._clean(dataclasses.replace(', '            (lambda *_, **__: 0)('
+             'dataclasses.replace(',
+             f'{_FUNCTIONAL}.test_overtaken.CreationTest.'
+             'test_controller_that_wakes_removes_what_it_has_made'),
+    Mutation('overlay-header-made-anew', f'{_SUPERPOSITION}/overlay.py',
+             'op.assert_version(version)', 'pass',
+             f'{_FUNCTIONAL}.test_overtaken.CreationTest.'
+             'test_controller_that_wakes_removes_what_it_has_made'),
+    Mutation('removed-overlay-not-listed', f'{_SUPERPOSITION}/removal.py',
+             '        removals.Removed(cluster).enter(ref.home, entry)\n', '',
+             f'{_FUNCTIONAL}.test_overtaken.CreationTest.'
+             'test_objects_that_are_written_after_the_removal_are_found'),
+    Mutation('layer-taken-for-an-orphan', f'{_SUPERPOSITION}/protocol/end.py',
+             'orphans.keys() - kept', 'orphans.keys()',
+             f'{_UNIT}.test_end.OrphanTest.test_layer_of_a_listed_superposition_stays'),
+    Mutation('overlay-of-a-superposed-volume-taken-for-an-orphan',
+             f'{_SUPERPOSITION}/protocol/end.py',
+             'if image_id is not None and self.store.holder(ref.home, image_id) is not None:',
+             'if False:',
+             f'{_UNIT}.test_end.OrphanTest.test_overlay_of_a_volume_that_is_superposed_stays'),
+    Mutation('orphans-despite-a-missing-record', f'{_SUPERPOSITION}/protocol/end.py',
+             'the next pass looks.\n            return\n',
+             'the next pass looks.\n            listed = []\n',
+             f'{_UNIT}.test_end.OrphanTest.test_nothing_is_removed_while_a_record_is_missing'),
+    Mutation('orphan-removed-under-its-user', f'{_SUPERPOSITION}/removal.py',
+             '        _shut_out(ref, _users(cluster, ref, image_id, evict=False), fencing, '
+             'evict=False)\n', '',
+             f'{_FUNCTIONAL}.test_overtaken.OrphanTest.'
+             'test_overlay_that_a_client_has_open_stays_until_it_is_closed'),
+    Mutation('orphan-known-by-its-name-alone', f'{_SUPERPOSITION}/removal.py',
+             'if not overlay.is_striped(image):', 'if False:',
+             f'{_FUNCTIONAL}.test_overtaken.OrphanTest.'
+             'test_image_that_only_has_such_a_name_stays'),
+    Mutation('hung-backup-not-fenced-by-an-abort', f'{_SUPERPOSITION}/removal.py',
+             '(volumes.clients if evict else volumes.watchers)', 'volumes.watchers',
+             f'{_FUNCTIONAL}.test_ledger.HungTest.'
+             'test_hung_backup_is_fenced_before_its_overlay_is_removed'),
     Mutation('swap-to-any-state', f'{_SUPERPOSITION}/store.py',
              'old.check_successor(new)', 'pass',
              f'{_UNIT}.test_store.StoreTest.test_swap_writes_no_transition_that_is_not_allowed'),
@@ -263,7 +311,7 @@ MUTATIONS = (
              f'{_FUNCTIONAL}.test_succession.MergeTest.'
              'test_server_that_was_handed_the_first_overlay_writes_nothing_to_the_merge'),
     Mutation('owner-of-the-overlay-not-fenced', f'{_SUPERPOSITION}/protocol/merge.py',
-             ' | self._overlay_owners(record)', '',
+             ' | self._owners(record)', '',
              f'{_FUNCTIONAL}.test_ledger.HungTest.'
              'test_hung_backup_that_is_in_no_ledger_is_fenced_before_its_overlay_is_merged'),
     Mutation('merge-below-a-second-superposition', f'{_SUPERPOSITION}/protocol/merge.py',

@@ -136,6 +136,15 @@ class Base:
         return frozenset().union(*self._each(
             lambda volume: self._visible(volumes.watchers, volume.overlay_ref), record.volumes))
 
+    def _owners(self, record: records.Record) -> frozenset[str]:
+        """Return the clients that own the lock of an overlay of a superposition.
+
+        One that hangs owns the lock long after its watch has expired, whether a look has entered
+        the client into the ledger or not.
+        """
+        return frozenset().union(*self._each(
+            lambda volume: self._visible(volumes.owners, volume.overlay_ref), record.volumes))
+
     def _visible(self, clients: Callable[[ceph.Cluster, records.VolumeRef], frozenset[str]],
                  ref: records.VolumeRef) -> frozenset[str]:
         """Return the clients of an image by a function; none if the image is gone."""

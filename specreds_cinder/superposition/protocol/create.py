@@ -11,6 +11,8 @@ import threading
 import time
 from typing import Any
 
+import tenacity
+
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import errors
@@ -19,6 +21,7 @@ from specreds_cinder.superposition import objectmap
 from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import rebuild
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import removal
 from specreds_cinder.superposition import settings as tunables
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import sweep
@@ -306,10 +309,29 @@ class Creation(end.Ending):
     def _undo(self, record: records.Record) -> None:
         """Remove a superposition whose creation failed; :meth:`resume` removes the rest."""
         try:
-            self._drop(self.reload(record), states.ABORTED)
+            self._drop_created(record)
         except errors.SuperError as exc:
             LOG.warning('superposition %s could not be created, and its remains not be removed: '
                         'resume it (%s)', record.id, exc)
+
+    # Another controller that drops it, too, changes the record twice at most.
+    @tenacity.retry(retry=tenacity.retry_if_exception_type(
+        (errors.RecordChanged, errors.NotSuperposed)), reraise=True,
+        stop=tenacity.stop_after_attempt(5))
+    def _drop_created(self, record: records.Record) -> None:
+        """Drop a superposition that this controller has created, also if another one did."""
+        try:
+            current = self.reload(record)
+        except errors.NotSuperposed:
+            # What this controller has made since is not removed by the other one.
+            self._clean(dataclasses.replace(
+                record, state=states.ABORTING, outcome=states.ABORTED),
+                evict=self.settings.evict_backup)
+        else:
+            self._drop(current, states.ABORTED)
+        for home in record.homes:
+            removal.again(self.cluster, home,
+                          names={volume.overlay for volume in record.volumes})
 
 
 def _against(below: records.Record, *, joint: bool) -> list[str]:

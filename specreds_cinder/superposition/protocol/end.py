@@ -10,6 +10,7 @@ from specreds_cinder.superposition import address
 from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import ledger as ledgers
+from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import rebuild
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import removal
@@ -66,7 +67,7 @@ class Ending(clients.Clients):
 
         QEMU opens the volumes below the overlays, with clients of their own; as long as Ceph takes
         these for alive, the host of the primary is ambiguous. Clients on a host of the primary are
-        left alone.
+        left alone. The owner of an overlay's lock may hang, also if its watch has expired.
         """
         backup = self._users(record)
         hosts = {address.host(client) for client in backup}
@@ -77,16 +78,72 @@ class Ending(clients.Clients):
             if address.host(client) in hosts) if hosts and record.clients else frozenset()
         below -= frozenset(record.inherited)
         # The clients of the overlays are fenced when these are removed.
-        self._keep_fenced(record.home, backup | below, record.id, record.server_id)
+        self._keep_fenced(record.home, backup | below | self._owners(record), record.id,
+                          record.server_id)
         self.fence.close(below)
 
     def tidy(self, home: records.Home, older_s: float = 600) -> int:
         """Remove remains of superpositions, and fences that came after a decision.
 
-        :param older_s: as for :meth:`Base.tidy`
+        :param older_s: as for :meth:`Base.tidy`, and age up to which removed overlays are not
+            looked for again
         :returns: number of index entries that were removed
         """
         removed = super().tidy(home, older_s)
+        # First of all: a primary that lives may be shut out.
+        self._tidy_fences(home)
+        for entry in removal.again(self.cluster, home, older_s):
+            self.store.release_void(home, entry.image_id)
+        self._tidy_overlays(home)
+        return removed
+
+    def _tidy_overlays(self, home: records.Home) -> None:
+        """Remove overlays of no superposition, which a controller made that was overtaken."""
+        # The images first: an overlay is made after its superposition was entered into the index.
+        named = {name: parts for name in volumes.names(self.cluster, home)
+                 if (parts := overlay.named(name)) is not None}
+        index = self.store.index(home) if named else {}
+        known = {overlay.named(overlay.name('', superposition)) for superposition in index}
+        orphans = {name: image for name, (image, part) in named.items()
+                   if ('', part) not in known}
+        if not orphans:
+            return
+        try:
+            listed = self._each(lambda entry: self.store.read(entry[0], entry[1].home),
+                                tuple(index.items()))
+        except errors.NotSuperposed:
+            # It may have passed its overlays on to another one meanwhile: the next pass looks.
+            return
+        kept = {image for record in listed for volume in record.volumes
+                if volume.ref.home == home
+                for image in (volume.overlay, *(layer.image for layer in volume.layers))}
+        for name in orphans.keys() - kept:
+            try:
+                self._tidy_overlay(records.VolumeRef(home.pool, home.namespace, name),
+                                   orphans[name])
+            except (errors.OverlayBusy, errors.ClusterError) as exc:
+                LOG.warning('cannot remove overlay %s, which is in no superposition, trying again '
+                            'at the next pass: %s', name, exc)
+
+    def _tidy_overlay(self, ref: records.VolumeRef, image: str) -> None:
+        """Remove an overlay of no superposition, as soon as its volume is in none, either.
+
+        :param image: name of the image of its volume
+        :raises OverlayBusy: a client has it open
+        """
+        image_id = None
+        with contextlib.suppress(errors.VolumeGone), volumes.opened(
+                self.cluster, dataclasses.replace(ref, image=image)) as opened:
+            image_id = opened.id()
+        if image_id is not None and self.store.holder(ref.home, image_id) is not None:
+            return
+        if removal.remove_orphan(self.cluster, ref, self.fence):
+            LOG.info('overlay %s, which was in no superposition, is removed', ref)
+            if image_id is not None:
+                self.store.release_void(ref.home, image_id)
+
+    def _tidy_fences(self, home: records.Home) -> None:
+        """Remove late entries of the fences of dropped superpositions."""
         if dropped := self.dropped.read(home):
             # An entry that is shorter has another author: librbd as it breaks a lock, or an
             # operator. Another host may rely on it.
@@ -102,7 +159,6 @@ class Ending(clients.Clients):
                 except errors.ClusterError as exc:
                     LOG.warning('cannot look for late entries of the fence of superposition %s, '
                                 'trying again: %s', record.id, exc)
-        return removed
 
     def _tidy_dropped(self, record: records.Record, blocklist: frozenset[str]) -> None:
         """Mend what a primary that lives has met since; after an hour, forget it.

@@ -147,7 +147,7 @@ class HostFence(create.Creation):
         :raises AlreadySuperposed: it is in one
         """
         volume = self._recorded(ref)
-        claim = self.store.claimed(ref.home, volume.image_id)
+        claim = self.store.holder(ref.home, volume.image_id)
         if claim is not None:
             raise errors.AlreadySuperposed(str(ref), claim.superposition)
         return volume

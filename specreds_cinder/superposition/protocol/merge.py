@@ -13,7 +13,6 @@ from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import trace
-from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.superposition.protocol import end
 
 LOG = logging.getLogger(__name__)
@@ -80,7 +79,7 @@ class Merge(end.Ending):
         """
         observed = self._classified(record, attended=False)
         self.unused(record)
-        fenced = observed.fenced | self._overlay_owners(record) | set(record.fenced)
+        fenced = observed.fenced | self._owners(record) | set(record.fenced)
         if fenced != set(record.fenced):
             record = self._fencing(record, tuple(sorted(fenced)))
         with trace.span('shut out', record.id):
@@ -93,15 +92,6 @@ class Merge(end.Ending):
                 f'were opened', late, 'merge it again')
         self._unlatch(record)
         return record
-
-    def _overlay_owners(self, record: records.Record) -> frozenset[str]:
-        """Return the clients that own the lock of an overlay.
-
-        One that hangs owns the lock long after its watch has expired, whether a look has entered
-        the client into the ledger or not.
-        """
-        return frozenset().union(*self._each(
-            lambda volume: self._visible(volumes.owners, volume.overlay_ref), record.volumes))
 
     def _admit(self, record: records.Record) -> records.Record:
         """Let the server that runs lock its volumes, and no other client that is visible or known.

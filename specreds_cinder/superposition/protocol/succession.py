@@ -201,9 +201,9 @@ class Succession(base.Base):
                                  ledgers.Entry(ledgers.PRIMARY, record.predecessor))
 
     def _claims(self, record: records.Record) -> frozenset[stores.Claim]:
-        """Return the claims on the volumes of a record."""
+        """Return the claims on the volumes of a record, without void ones."""
         return frozenset(claim for claim in self._each(
-            lambda volume: self.store.claimed(volume.ref.home, volume.image_id), record.volumes)
+            lambda volume: self.store.holder(volume.ref.home, volume.image_id), record.volumes)
             if claim is not None)
 
     def _others(self, record: records.Record) -> Iterator[records.Record]:

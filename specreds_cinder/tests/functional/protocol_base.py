@@ -15,6 +15,7 @@ import rbd
 import tenacity
 
 from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.tests.functional import actors
@@ -80,6 +81,16 @@ class ProtocolTestCase(base.FunctionalTestCase):
                 self.protocol.merge(record)
             else:
                 self.protocol.abort(record)
+
+    def child_io(self, record: sp.Record, *commands: str) -> None:
+        """Run qemu-io's commands on each child version, and make it durable."""
+        for volume in record.volumes:
+            actors.child_io(self.cluster, volume, *commands)
+        self.harden(record)
+
+    def harden(self, record: sp.Record) -> None:
+        """Note that what was written to the child versions is durable."""
+        self.protocol.label(record, **{records.DURABLE: True})
 
     def bury(self, record: sp.Record) -> None:
         """Fence a backup that was killed: Ceph would wait half a minute for it."""

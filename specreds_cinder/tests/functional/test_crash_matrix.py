@@ -75,7 +75,8 @@ class CrashTestCase(protocol_base.ProtocolTestCase):
                 self.assertIn(name.rpartition('.')[2], self.ours)
             elif kind == 'specreds':
                 self.assertTrue(name.startswith(('specreds.cut.', 'specreds.index',
-                                                 'specreds.fenced', 'specreds.dropped')), name)
+                                                 'specreds.fenced', 'specreds.dropped',
+                                                 'specreds.removed')), name)
             elif kind in ('rbd_data', 'rbd_header', 'rbd_object_map'):
                 self.assertIn(name.split('.')[1], self.ours)
 
@@ -122,8 +123,7 @@ class CrashMatrixTestCase(CrashTestCase):
             primary = self.living_primary()
             if story is not controller.superpose:
                 record = self.protocol.super(self.refs)
-                for volume in record.volumes:
-                    actors.child_io(self.cluster, volume, f'write -P 0x43 {_CHILD} {_BLOCK}')
+                self.child_io(record, f'write -P 0x43 {_CHILD} {_BLOCK}')
             if dirty:
                 self.assertEqual(0, primary.write(_DIRTY, 0x44, disk=1))
             if promoted:

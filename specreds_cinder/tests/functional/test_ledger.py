@@ -17,6 +17,7 @@ from specreds_cinder.superposition import merge
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.tests.functional import actors
+from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
 from specreds_cinder.worker import operations
 
@@ -75,6 +76,30 @@ class HungTest(LedgerTestCase):
         self.assertEqual(merged, self.contents(self.volume))
         self.assert_nothing_left(record)
         backup.kill()
+
+    def test_hung_backup_is_fenced_before_its_overlay_is_removed(self) -> None:
+        record = self.superpose(self.volume)
+        backup = self.make_backup(record)
+        backup.disks[0].pwrite(b'\x42' * BLOCK, 0)
+        backup.disks[0].flush()
+        ref = record.volumes[0].overlay_ref
+        owners = volumes.owners(self.cluster, ref)
+        self.assertEqual(1, len(owners))
+        backup.signal(signal.SIGSTOP)
+        self.addCleanup(backup.signal, signal.SIGCONT)
+        self.forgotten(ref)
+        self.protocol.abort(record)
+        self.assertLessEqual(owners, self.fenced())
+        self.assertLessEqual(owners, {each.client for each in self.protocol.fenced(ref.home)})
+        backup.signal(signal.SIGCONT)
+
+        def write() -> None:
+            # Its cache holds back 8 MiB.
+            for number in range(24):
+                backup.disks[0].pwrite(b'\x66' * base.MIB, number * base.MIB)
+        self.assertRaises(nbd.Error, write)
+        backup.kill()
+        self.assert_nothing_left(record)
 
     def test_hung_backup_that_is_in_no_ledger_is_fenced_before_its_overlay_is_merged(self) -> None:
         record, backup = self.promoted()
@@ -148,7 +173,7 @@ class HungTest(LedgerTestCase):
 
     def test_hung_merger_is_fenced_by_the_next_merge(self) -> None:
         record = self.superpose(self.volume)
-        actors.child_io(self.cluster, record.volumes[0], f'write -P 0x42 0 {BLOCK}')
+        self.child_io(record, f'write -P 0x42 0 {BLOCK}')
         self.assertEqual('promoted', self.protocol.collapse(record).outcome)
         merger = HungMerger(self.protocol, record)
         self.addCleanup(merger.wake)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fence is taken back by a controller that another superposition has overtaken."""
+"""The end of a superposition: fences that others need, and overlays of no superposition."""
 
 from typing import Any
 from unittest import mock
@@ -8,12 +8,18 @@ import testtools
 
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fenced as fences
+from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import removal
 from specreds_cinder.superposition import states
+from specreds_cinder.superposition import store as stores
+from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.superposition.protocol import end
 from specreds_cinder.tests.unit import fakes
 
 _CLIENT, _NEIGHBOUR = '10.0.0.1:0/1', '10.0.0.2:0/2'
+_GONE = '0b5b9f6e-6f0e-4d55-8a3c-1d1c3b3e7a01'
+_OTHER = '1c6c0a7f-70f1-4e66-9b4d-2e2d4c4f8b12'
 
 
 class LiftTest(testtools.TestCase):
@@ -82,3 +88,58 @@ class LiftTest(testtools.TestCase):
             raise errors.NotSuperposed('it has ended')
         self.calls.store.swap.side_effect = merge
         self.assertEqual(mock.call.fence.close({_CLIENT}), self.lift()[-1])
+
+
+class OrphanTest(testtools.TestCase):
+    """A look for overlays of no superposition."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.step: Any = end.Ending(mock.MagicMock())
+        self.step.store = self.store = mock.Mock(
+            **{'index.return_value': {}, 'holder.return_value': None})
+        self.volume = fakes.volume(overlay=overlay.name('vol-1', _GONE))
+        self.home = self.volume.ref.home
+        self.patch(volumes, 'names', lambda _cluster, _home: ['vol-1', self.volume.overlay])
+        self.patch(volumes, 'opened', mock.MagicMock())
+        self.patch(removal, 'remove_orphan', removed := mock.Mock(return_value=True))
+        self.removed = removed
+
+    def tidied(self) -> list[str]:
+        """Look once, and return the images that were removed."""
+        self.step._tidy_overlays(self.home)
+        return [call.args[1].image for call in self.removed.call_args_list]
+
+    def listed(self, superposition: str, record: records.Record | None) -> None:
+        """Let the index have a superposition."""
+        self.store.index.return_value = {superposition: stores.Entry(self.home, 60.0)}
+        self.store.read.side_effect = (
+            [record] if record is not None else errors.NotSuperposed('it has ended'))
+
+    def test_overlay_of_no_superposition_is_removed_with_a_void_claim(self) -> None:
+        self.assertEqual([self.volume.overlay], self.tidied())
+        self.store.release_void.assert_called_once()
+
+    def test_overlay_of_a_listed_superposition_stays(self) -> None:
+        self.listed(_GONE, None)
+        self.assertEqual([], self.tidied())
+
+    def test_layer_of_a_listed_superposition_stays(self) -> None:
+        layer = records.Layer(self.volume.overlay, '2b', 'rbd_data.2b', 16)
+        volume = fakes.volume(overlay=overlay.name('vol-1', _OTHER), layers=(layer,))
+        self.listed(_OTHER, fakes.superposition(id=_OTHER, volumes=(volume,)))
+        self.assertEqual([], self.tidied())
+
+    def test_nothing_is_removed_while_a_record_is_missing(self) -> None:
+        self.listed(_OTHER, None)
+        self.assertEqual([], self.tidied())
+
+    def test_overlay_of_a_volume_that_is_superposed_stays(self) -> None:
+        # As if the index had lost the superposition.
+        self.store.holder.return_value = mock.sentinel.claim
+        self.assertEqual([], self.tidied())
+
+    def test_overlay_in_use_stays(self) -> None:
+        self.removed.side_effect = errors.OverlayBusy('it is open', [_CLIENT], 'wait')
+        self.step._tidy_overlays(self.home)
+        self.store.release_void.assert_not_called()

@@ -12,6 +12,7 @@ from unittest import mock
 
 import ddt
 import fixtures
+import rados
 import rbd
 import testtools
 
@@ -185,16 +186,22 @@ class MetadataTest(testtools.TestCase):
         def execute(header: str, _class: str, method: str, data: bytes, *_length: int
                     ) -> tuple[int, bytes]:
             requests[header, method] = data
-            return (len(encoded), encoded) if method == 'metadata_list' else (0, b'')
+            return len(encoded), encoded
         io.execute.side_effect = execute
-        with mock.patch.object(rbd, 'RBD'), mock.patch.object(rbd, 'Image') as image:
+        io.get_last_version.return_value = 5
+        with mock.patch.object(rbd, 'RBD'), mock.patch.object(rbd, 'Image') as image, \
+                mock.patch.object(rados, 'WriteOpCtx') as context:
+            operation = mock.Mock(unsafe=True)
+            context.return_value.__enter__.return_value = operation
             opened = image.return_value.__enter__.return_value
             opened.id.return_value = '2b'
             opened.block_name_prefix.return_value = 'rbd_data.2b'
             overlay.create(cluster, fakes.volume())
-        self.assertEqual({('rbd_header.1a', 'metadata_list'), ('rbd_header.2b', 'metadata_set')},
-                         requests.keys())
-        data = requests['rbd_header.2b', 'metadata_set']
+        self.assertEqual({('rbd_header.1a', 'metadata_list')}, requests.keys())
+        io.operate_write_op.assert_called_once_with(operation, 'rbd_header.2b')
+        operation.assert_version.assert_called_once_with(5)
+        [(_class, method, data)] = [call.args for call in operation.execute.call_args_list]
+        self.assertEqual('metadata_set', method)
         count, = struct.unpack_from('<I', data)
         texts, place = [], 4
         while place < len(data):

@@ -32,14 +32,19 @@ class Ioctx(fakes.Ioctx):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.operated: list[str] = []
+        self.admitted: list[str] = []
+        self.held_back: list[str] = []
+        self.errors: list[Exception | None] = []
         self.error: Exception | None = None
         self.omap: dict[str, bytes] = {}
 
-    def operate_write_op(self, _op: object, oid: str) -> None:
+    def operate_write_op(self, _op: object, oid: str, flags: int = 0) -> None:
         """Note a write operation, and raise the chosen error."""
         self.operated.append(oid)
-        if self.error is not None:
-            raise self.error
+        (self.admitted if flags else self.held_back).append(oid)
+        error = self.errors.pop(0) if self.errors else self.error
+        if error is not None:
+            raise error
 
     def operate_read_op(self, _op: object, _oid: str) -> None:
         """Raise an error if there is no index."""
@@ -77,7 +82,8 @@ class StoreTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.io = Ioctx()
-        cluster: Any = fakes.Cluster(io=self.io)
+        self.aio = fakes.AioIoctx()
+        cluster: Any = fakes.Cluster(io=self.io, aio=self.aio)
         self.store = store.Store(cluster)
         self.record = fakes.superposition(version=5)
         self.oid = f'specreds.super.{self.record.id}'
@@ -136,14 +142,28 @@ class StoreTest(testtools.TestCase):
         self.assertIn('could not change' if isinstance(error, errors.ClusterError)
                       else self.record.id, str(error))
 
-    def test_delete_of_a_missing_record_removes_the_index(self) -> None:
-        self.io.operate_write_op = mock.Mock(  # type: ignore[method-assign]
-            side_effect=[rados.ObjectNotFound('x'), None])
+    @ddt.data(rados.ObjectNotFound('x'), rados.OSError('x', errno.ERANGE))
+    def test_delete_of_a_missing_record_removes_the_index(self, answer: Exception) -> None:
+        self.io.errors = [answer]
         self.store.delete(self.record)
-        self.assertEqual('specreds.index', self.io.operate_write_op.call_args.args[1])
+        self.assertEqual([self.oid, 'specreds.index'], self.io.operated)
+
+    def test_full_pool_admits_a_decision_and_an_end_but_no_creation(self) -> None:
+        self.store.create(self.record)
+        self.claim()
+        self.assertEqual([], self.io.admitted)
+        self.io.held_back.clear()
+        self.store.swap(self.record, self.record.moved(states.ABORTING))
+        self.claimed_by(self.record.id)
+        self.io.error = None
+        self.store.release(fakes.volume(), self.record.id)
+        self.store.delete(self.record)
+        self.assertEqual([self.oid, _CLAIM, self.oid, 'specreds.index'], self.io.admitted)
+        self.assertEqual([], self.io.held_back)
 
     def test_changed_record_is_not_deleted(self) -> None:
         self.io.error = rados.OSError('x', errno.ERANGE)
+        self.aio.versions[self.oid.encode()] = 6
         self.assertRaises(errors.RecordChanged, self.store.delete, self.record)
         # It still exists, so it has to stay in the index.
         self.assertEqual([self.oid], self.io.operated)
@@ -219,12 +239,60 @@ class StoreTest(testtools.TestCase):
 
     def test_claim_of_another_superposition_is_refused(self) -> None:
         self.claimed_by('other')
+        self.aio.versions[b'specreds.super.other'] = 3
         error = self.assertRaises(errors.AlreadySuperposed, self.claim)
         self.assertEqual(('volumes/vol-1', 'other'), (error.volume, error.superposition))
 
     def test_claim_released_meanwhile_is_refused(self) -> None:
         self.io.error = rados.ObjectExists('x')
         self.assertIn('just ending', str(self.assertRaises(errors.AlreadySuperposed, self.claim)))
+
+    def test_void_claim_is_replaced_by_compare_and_swap(self) -> None:
+        self.claimed_by('other')
+        self.io.errors, self.io.error = [rados.ObjectExists('x')], None
+        self.claim()
+        asserted, (written, body) = WriteOp.steps[-2:]
+        self.assertEqual((('assert_version', 7), 'write_full'), (asserted, written))
+        self.assertEqual({'superposition': 'mine', 'home': 'volumes'}, json.loads(body))
+
+    def test_void_claim_that_another_superposition_replaces_first_is_refused(self) -> None:
+        self.claimed_by('other')
+        self.io.errors = [rados.ObjectExists('x'), rados.OSError('x', errno.ERANGE)]
+
+        def stat(names: list[bytes], _depth: int) -> list[int]:
+            self.claimed_by('faster')
+            return [3 if name.endswith(b'faster') else 0 for name in names]
+        self.patch(self.aio, 'stat_versions', stat)
+        error = self.assertRaises(errors.AlreadySuperposed, self.claim)
+        self.assertEqual('faster', error.superposition)
+
+    def test_void_claim_holds_no_volume(self) -> None:
+        home = record.Home('volumes')
+        self.claimed_by('other')
+        self.assertIsNone(self.store.holder(home, '1a'))
+        self.aio.versions[b'specreds.super.other'] = 3
+        self.assertEqual('other', getattr(self.store.holder(home, '1a'), 'superposition', None))
+
+    def test_claim_that_was_passed_on_meanwhile_holds_its_volume(self) -> None:
+        self.claimed_by('old')
+
+        def stat(names: list[bytes], _depth: int) -> list[int]:
+            # The predecessor's record is removed after its claims were passed on.
+            self.claimed_by('new')
+            return [3 if name.endswith(b'new') else 0 for name in names]
+        self.patch(self.aio, 'stat_versions', stat)
+        holder = self.store.holder(record.Home('volumes'), '1a')
+        self.assertEqual('new', getattr(holder, 'superposition', None))
+
+    def test_only_a_void_claim_is_removed_as_such(self) -> None:
+        self.claimed_by('other')
+        self.io.error = None
+        self.aio.versions[b'specreds.super.other'] = 3
+        self.store.release_void(record.Home('volumes'), '1a')
+        self.assertEqual([], self.io.operated)
+        del self.aio.versions[b'specreds.super.other']
+        self.store.release_void(record.Home('volumes'), '1a')
+        self.assertEqual([('assert_version', 7), ('remove',)], WriteOp.steps)
 
     def test_claim_is_read(self) -> None:
         self.assertIsNone(self.store.claimed(record.Home('volumes'), '1a'))
