@@ -71,7 +71,8 @@ class Check(_Deciding):
 class Collapse(_Attended):
     """Decide which version is real.
 
-    --promote chooses the child version, unless the primary has written. If it has, the outcome is
+    --promote chooses the child version, unless the primary has written. A child version that was
+    written needs the backup that runs (--qmp). If the primary has written, the outcome is
     "dirty" and the primary continues undisturbed, or "late-dirty" if the primary wrote while it
     was being fenced: start it again, none of its writes is lost. If nobody can tell, because the
     volumes were changed otherwise, the outcome is "unproven": another superposition may tell. The

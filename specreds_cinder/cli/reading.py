@@ -64,9 +64,9 @@ class Show(base.SuperCommand, show.ShowOne):
 class Blockdev(base.SuperCommand):
     """Print how QEMU opens the child version of each volume.
 
-    The default is shell-quoted -blockdev arguments, one per line, for QEMU and
-    qemu-storage-daemon; the top node of the first volume is named NODES0. Flushes of the guest
-    are not forced out until "collapse --qmp" turns that on.
+    The default is shell-quoted -blockdev arguments, one per line, for QEMU; qemu-storage-daemon
+    takes them with two dashes. The top node of the first volume is named NODES0. Flushes of the
+    guest are not forced out until "collapse --qmp" turns that on.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -75,7 +75,7 @@ class Collapse(base.SuperpositionCommand, command.ShowOne):
         parser.add_argument(
             '--backup-durable', action='store_true',
             help="declare that the backup's disks have been flushed and its flushes are honoured; "
-                 'required to promote a running backup')
+                 'required to promote a backup that has written')
         parser.add_argument(
             '--wait', action='store_true',
             help='wait until the superposition has ended: after --promote, until it is merged')

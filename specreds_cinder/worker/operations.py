@@ -26,8 +26,7 @@ Answer = tuple[str, Any]
 OK = 'ok'
 ERROR = 'error'
 
-# Labels that this module keeps in a record, beside its caller's.
-_DURABLE = 'durable'
+# A label that this module keeps in a record, beside its caller's and the protocol's.
 _HANDED_AT = 'handed_at'
 # Seconds after a hand-out in which its client may not have been seen by another worker, which has
 # ended since.
@@ -196,10 +195,10 @@ class Operations:
                 decide: Callable[[sp.Record, sp.Durability | None], sp.CollapseReport]
                 ) -> dict[str, Any]:
         record = self._get(superposition)
-        durable = durable or bool(record.labels.get(_DURABLE))
-        if durable and not record.labels.get(_DURABLE):
+        durable = durable or bool(record.labels.get(records.DURABLE))
+        if durable and not record.labels.get(records.DURABLE):
             # After a crash, the decision is continued without the caller.
-            record = self._protocol.label(record, **{_DURABLE: True})
+            record = self._protocol.label(record, **{records.DURABLE: True})
         self._watches.end(superposition)
         try:
             return dataclasses.asdict(decide(
@@ -252,7 +251,7 @@ class Operations:
     def resume(self, superposition: str) -> str:
         """Continue an interrupted step; see :meth:`Protocol.resume`."""
         record = self._get(superposition)
-        backup = durable_backup.DurableBackup() if record.labels.get(_DURABLE) else None
+        backup = durable_backup.DurableBackup() if record.labels.get(records.DURABLE) else None
         return self._protocol.resume(record, backup)
 
     def look_after(self, superposition: str) -> None:

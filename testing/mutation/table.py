@@ -179,6 +179,17 @@ MUTATIONS = (
              '(volumes.clients if evict else volumes.watchers)', 'volumes.watchers',
              f'{_FUNCTIONAL}.test_ledger.HungTest.'
              'test_hung_backup_is_fenced_before_its_overlay_is_removed'),
+    Mutation('torn-overlay-promoted', f'{_SUPERPOSITION}/protocol/collapse.py',
+             '        self._assert_durable(dataclasses.replace(record, labels=labels))\n', '',
+             f'{_FUNCTIONAL}.test_durable.DurableTest.'
+             'test_backup_that_has_written_and_died_is_not_promoted'),
+    Mutation('overlay-written-during-the-collapse-promoted',
+             f'{_SUPERPOSITION}/protocol/collapse.py',
+             '                self._assert_durable(record)\n', '',
+             f'{_FUNCTIONAL}.test_durable.DurableTest.test_write_during_the_collapse_counts'),
+    Mutation('change-of-an-overlay-ignored', f'{_SUPERPOSITION}/overlay.py',
+             'version != written.get(str(number), 0)', 'version and str(number) not in written',
+             f'{_FUNCTIONAL}.test_durable.DurableTest.test_single_change_of_a_header_counts'),
     Mutation('swap-to-any-state', f'{_SUPERPOSITION}/store.py',
              'old.check_successor(new)', 'pass',
              f'{_UNIT}.test_store.StoreTest.test_swap_writes_no_transition_that_is_not_allowed'),

@@ -10,6 +10,7 @@ import time
 from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import ledger as ledgers
+from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import sweep
@@ -88,12 +89,13 @@ class Collapse(end.Ending):
 
         :param promote: False is the same as :meth:`abort`
         :param backup: the backup that runs, so that its disks become durable first; None if no
-            client has the overlays open
+            client has written to the overlays
         :returns: the outcome. After ``dirty`` the primary runs on undisturbed; after ``unproven``
             it may, and another superposition may prove more; after ``late-dirty`` it is fenced,
             and its version has every write that was acknowledged: start it again.
         :raises Conflict: it is not superposed, or another controller decided meanwhile
-        :raises BackupError: the backup's disks could not be made durable; still superposed
+        :raises BackupError: the backup's disks could not be made durable, or ``backup`` is None
+            and the overlays were written; still superposed
         :raises OverlayBusy: a backup runs, and ``backup`` is None; still superposed
         :raises ClusterTimeout: Ceph did not answer in time; :meth:`resume` continues
         """
@@ -175,11 +177,16 @@ class Collapse(end.Ending):
         clients = self._primary(record, attended=backup is not None).union(
             record.fenced, record.inherited)
         fenced = tuple(sorted(clients))
+        # If it is resumed without the backup, its disks are durable all the same.
+        labels = record.labels | ({records.DURABLE: True} if backup is not None else {})
+        self._assert_durable(dataclasses.replace(record, labels=labels))
         resumed = record.state == states.COLLAPSING
         if not resumed:
-            record = self.store.swap(record, record.moved(states.COLLAPSING, fenced=fenced))
-        elif fenced != record.fenced:
-            record = self._fencing(record, fenced)
+            record = self.store.swap(record, record.moved(
+                states.COLLAPSING, fenced=fenced, labels=labels))
+        elif (fenced, labels) != (record.fenced, record.labels):
+            record = self.store.swap(record, dataclasses.replace(
+                record, fenced=fenced, labels=labels, updated_at=records.now()))
         report = self._decide(record, clients, resumed=resumed, decide=decide)
         return dataclasses.replace(report, durable_s=durable_s,
                                    total_s=time.monotonic() - began)
@@ -218,6 +225,7 @@ class Collapse(end.Ending):
                 states.PROMOTED if second.clean else states.LATE_DIRTY, first, second,
                 fence_s=closed - fencing, window_s=closed - swept)
             if second.clean:
+                self._assert_durable(record)
                 self._assert_fenced(record)
             if not decide:
                 return self._prepared(record, report)
@@ -246,6 +254,27 @@ class Collapse(end.Ending):
             raise errors.ClusterError(
                 f'superposition {record.id} cannot be promoted: its ledgers have clients that are '
                 f'not fenced: {errors.named(unfenced)}; resume it')
+
+    def _assert_durable(self, record: records.Record) -> None:
+        """Make sure that no write that a backup has acknowledged can be missing from an overlay.
+
+        A backup ignores flushes until its disks are made durable. If it has died before that, an
+        entry of the qcow2 tables may be in Ceph, and the block that it names not.
+
+        :raises BackupError: an overlay was written, and no backup has made its disks durable
+        """
+        if record.labels.get(records.DURABLE):
+            return
+        written = self._each(lambda volume: overlay.is_written(self.cluster, volume),
+                             record.volumes)
+        if any(written):
+            names = ', '.join(str(volume.overlay_ref) for volume, each in zip(
+                record.volumes, written, strict=True) if each)
+            raise errors.BackupError(
+                f'superposition {record.id} cannot be promoted: a backup has written to {names}, '
+                f'and may have died before its writes were durable. Name the backup that runs, so '
+                f'that its disks become durable first. If none runs, abort: the version of the '
+                f'primary is complete')
 
     def _prepared(self, record: records.Record, report: CollapseReport) -> CollapseReport:
         late = report.outcome == states.LATE_DIRTY
@@ -325,5 +354,5 @@ class Collapse(end.Ending):
             raise errors.OverlayBusy(
                 f'a backup has the overlays of superposition {record.id} open', running,
                 'collapse it through its hypervisor, so that its disks become durable first, or '
-                'stop it')
+                'abort')
         return observed.fenced

@@ -196,9 +196,12 @@ class CloudTestCase(testtools.TestCase):
             'GET', f'/os-superpositions?{query}')['superpositions']
         return superpositions
 
-    def collapse(self, superposition_id: str, *, durable: bool = False,
+    def collapse(self, superposition_id: str, *, durable: bool = True,
                  expect: int = 200) -> dict[str, Any]:
-        """Decide for the backup, unless the primary has written."""
+        """Decide for the backup, unless the primary has written.
+
+        :param durable: as qemu-io, which has flushed, leaves the disks of the backup
+        """
         answer: dict[str, Any] = self.request(
             'POST', f'/os-superpositions/{superposition_id}/collapse',
             {'collapse': {'decision': 'promote', 'backup_durable': durable}}, expect=expect)

@@ -9,6 +9,7 @@ from typing import Any
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import states
 from specreds_cinder.tests.cloud import base
+from specreds_cinder.worker import durable_backup
 
 _SERVICE = 'cinder-volume-rbd'
 _EBLOCKLISTED = -108
@@ -107,7 +108,8 @@ class KilledTest(ServicesTestCase):
         self.qemu_io(self.volume_, self.connections(made['id'])[self.volume_['id']],
                      'write -P 0xc1 0 64k')
         with self.dead(_SERVICE):
-            self.assertEqual('promoted', self.protocol.collapse(self.record(made)).outcome)
+            self.assertEqual('promoted', self.protocol.collapse(
+                self.record(made), backup=durable_backup.DurableBackup()).outcome)
         info = self.connection(self.volume_)
         self.assertEqual('rbd_super', info['driver_volume_type'])
         self.qemu_io(self.volume_, info, 'read -P 0xc1 0 64k')

@@ -84,6 +84,7 @@ class KindsTest(ContentsTestCase):
         self.assertFalse(self.protocol.check(record).dirty)
         for index, volume in enumerate(record.volumes):
             actors.child_io(self.cluster, volume, *(change.command() for change in CHANGES))
+            self.harden(record)
             for change in CHANGES:
                 change.apply(expected[index])
         self.assertEqual('promoted', self.protocol.collapse(record).outcome)
@@ -94,6 +95,7 @@ class KindsTest(ContentsTestCase):
 
         record = self.superpose(*refs)
         actors.child_io(self.cluster, record.volumes[-1], 'write -P 0xc2 0 1M')
+        self.harden(record)
         with self.open_pool(refs[-1].pool, refs[-1].namespace) as io, \
                 rbd.Image(io, refs[-1].image) as image:
             image.write(b'\x99' * 512, 5 * OBJECT)

@@ -68,8 +68,9 @@ class EncryptedTest(protocol_base.ProtocolTestCase):
         self.assertEqual(len(commands), output.count(' ops; '), output)
 
     def child_io(self, record: sp.Record, *commands: str) -> None:
-        """Run qemu-io's commands on the child version."""
+        """Run qemu-io's commands on the child version, and make it durable."""
         self.io(nodes.offline_chain(self.cluster, record.volumes[0]), *commands)
+        self.harden(record)
 
     def volume_io(self, ref: sp.VolumeRef, *commands: str) -> None:
         """Run qemu-io's commands on the volume itself."""

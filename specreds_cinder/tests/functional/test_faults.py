@@ -77,7 +77,7 @@ class FaultsTestCase(protocol_base.ProtocolTestCase):
         record: Any = None
         if phase != 'super':
             record = self.superpose(volume)
-            actors.child_io(self.cluster, record.volumes[0], f'write -P 0x43 {_CHILD} {_BLOCK}')
+            self.child_io(record, f'write -P 0x43 {_CHILD} {_BLOCK}')
         if phase == 'merge':
             self.assertEqual('promoted', self.protocol.collapse(record).outcome)
         fault = Fault(self, fault_name)

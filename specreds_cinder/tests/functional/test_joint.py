@@ -8,7 +8,6 @@ import ddt
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
-from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import controller
 from specreds_cinder.tests.functional import protocol_base
@@ -72,8 +71,7 @@ class JointTest(JointTestCase):
         self.assertEqual(self.refs, [volume.ref for record in self.records
                                      for volume in record.volumes])
         for number, record in enumerate(self.records):
-            actors.child_io(self.cluster, record.volumes[0],
-                            f'write -P {0x60 + number} {OBJECT} 4k')
+            self.child_io(record, f'write -P {0x60 + number} {OBJECT} 4k')
             self.assertFalse(self.protocol.check(record).dirty)
         reports = [self.protocol.prepare(record) for record in self.records]
         self.assertEqual(['prepared'] * 2, [report.outcome for report in reports])

@@ -10,7 +10,6 @@ import rbd
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
-from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import protocol_base
 
 BLOCK = 4096
@@ -89,7 +88,7 @@ class PromotedTest(LatchTestCase):
 
     def test_stranger_cannot_write_to_a_promoted_volume(self) -> None:
         record = self.superpose(self.volume)
-        actors.child_io(self.cluster, record.volumes[0], f'write -P 0x42 {BLOCK} {BLOCK}')
+        self.child_io(record, f'write -P 0x42 {BLOCK} {BLOCK}')
         before = self.contents(self.volume)
         self.assertEqual('promoted', self.protocol.collapse(record).outcome)
         self.assertEqual(record.id, self.latched(record))

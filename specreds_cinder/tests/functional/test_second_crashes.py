@@ -10,7 +10,6 @@ import ddt
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import states
-from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import controller
 from specreds_cinder.tests.functional import test_crash_matrix
@@ -85,8 +84,7 @@ class SecondCrashesTest(test_crash_matrix.CrashTestCase):
 
     def write(self, record: sp.Record, place: int, number: int) -> None:
         """Write to the child versions, another value each time."""
-        for volume in record.volumes:
-            actors.child_io(self.cluster, volume, f'write -P {number + 1} {place} {_BLOCK}')
+        self.child_io(record, f'write -P {number + 1} {place} {_BLOCK}')
 
     def conclude_second(self, record: sp.Record) -> None:
         """End a superposition over a promoted one, and decide for it if it is undecided."""

@@ -88,7 +88,7 @@ class ServerDisksTest(worker_base.WorkerTestCase):
         record = self.protocol.show(superposition, volume.home)
         for each, number in zip(record.volumes, (5, 6), strict=True):
             actors.child_io(self.cluster, each, f'write -P {number} {OBJECT} 4k')
-        report = self.ask('collapse', superposition=superposition, durable=False)
+        report = self.ask('collapse', superposition=superposition, durable=True)
         self.assertEqual('promoted', report['outcome'])
         self.ask('merge', superposition=superposition)
         for ref, byte in ((volume, b'\5'), (self.root, b'\6')):

@@ -16,7 +16,6 @@ from specreds_cinder.superposition import address
 from specreds_cinder.superposition import nodes
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import volume as volumes
-from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
 
@@ -134,7 +133,7 @@ class LifeTest(protocol_base.ProtocolTestCase):
     def test_renamed_volume_is_merged(self) -> None:
         record = self.superpose(self.make_volume())
         volume = record.volumes[0]
-        actors.child_io(self.cluster, volume, 'write -P 7 0 4k')
+        self.child_io(record, 'write -P 7 0 4k')
         self.assertEqual('promoted', self.protocol.collapse(record).outcome)
         # librbd takes the exclusive lock for it, which the latch forbids until the merge begins.
         self.protocol.begin_merge(record)
@@ -149,7 +148,7 @@ class LifeTest(protocol_base.ProtocolTestCase):
     def test_orphaned_merge_can_be_repeated(self) -> None:
         record = self.superpose(self.make_volume())
         volume = record.volumes[0]
-        actors.child_io(self.cluster, volume, 'write -P 7 0 8M')
+        self.child_io(record, 'write -P 7 0 8M')
         self.assertEqual('promoted', self.protocol.collapse(record).outcome)
         node = 'json:' + json.dumps(nodes.offline_chain(self.cluster, volume))
         orphan = subprocess.Popen(['qemu-img', 'commit', '-d', '-r', '4096', node],

@@ -65,9 +65,10 @@ class WorkerTestCase(protocol_base.ProtocolTestCase):
                 self.ask('drop', superposition=superposition)
 
     def child(self, superposition: str, *commands: str) -> None:
-        """Write to the child version of the first volume."""
+        """Write to the child version of the first volume, and make it durable."""
         record = self.protocol.show(superposition, records.Home(self.pool))
         actors.child_io(self.cluster, record.volumes[0], *commands)
+        self.harden(record)
 
     def process(self) -> int:
         """Return the id of the worker's process."""

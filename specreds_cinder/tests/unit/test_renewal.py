@@ -88,7 +88,7 @@ class SlowSweepTest(RenewalTestCase):
         self.patch(sweep, 'Sweeper', mock.Mock(side_effect=self.sweeper))
         self.step: Any = collapse.Collapse(mock.Mock(), settings.Settings(stale_after_s=_STALE_S))
         self.step.store, self.step.fence = self.store, mock.Mock()
-        for name in ('_latch', '_assert_fenced', '_unfence_lost'):
+        for name in ('_latch', '_assert_durable', '_assert_fenced', '_unfence_lost'):
             self.patch(self.step, name, mock.Mock())
         self.patch(self.step, '_primary', lambda _record, **_options: frozenset({_CLIENT}))
 
