@@ -87,7 +87,7 @@ class PassTest(testtools.TestCase):
     def check(self, _record: sp.Record) -> mock.Mock:
         """Sweep once all other sweeps have begun."""
         place = self.together.wait()
-        return mock.Mock(dirty=self.dirty and place == 0)
+        return mock.Mock(clean=not (self.dirty and place == 0))
 
     def test_all_servers_are_swept_at_the_same_time(self) -> None:
         self.assertEqual(2, collapse._passes(self.env, _REF, 2).n)

@@ -22,6 +22,7 @@ import pathlib
 import subprocess
 import sys
 import time
+import xmlrpc.client
 
 from cloud import processes
 from cloud.hosts import layout as hosts_layout
@@ -168,9 +169,11 @@ def main(taps: str, agent: str = '') -> None:
                 _add_again(name)
                 print(f'{name} has a new device', flush=True)
         if switch.again() and agent and supervisor.process(agent).pid:
-            supervisor.stop_daemon(agent)
-            supervisor.start_daemon(agent, wait=False)
-            print(f'the switch was started again, and so was {agent}', flush=True)
+            # Somebody else may stop the agent meanwhile.
+            with contextlib.suppress(xmlrpc.client.Fault):
+                supervisor.stop_daemon(agent)
+                supervisor.start_daemon(agent, wait=False)
+                print(f'the switch was started again, and so was {agent}', flush=True)
         time.sleep(_INTERVAL_S)
 
 
