@@ -123,11 +123,11 @@ class ServerDisksTest(worker_base.WorkerTestCase):
         self.assert_nothing_left(record)
 
     def test_superposition_of_a_deleted_server_ends(self) -> None:
-        for end in ('promoted', 'dirty'):
+        for end in ('promoted', 'unproven'):
             volume, other = self.make_volume(), self.make_disk(f'disk.eph{len(end)}')
             superposition = self.super(str(other), volume.image)
             record = self.protocol.show(superposition, other.home)
-            if end == 'dirty':
+            if end == 'unproven':
                 self.remove_image(other)
             report = self.ask('collapse', superposition=superposition, durable=False)
             self.assertEqual(end, report['outcome'])

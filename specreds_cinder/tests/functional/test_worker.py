@@ -42,7 +42,7 @@ class LifeTest(worker_base.WorkerTestCase):
         self.assertIsNone(listed['volumes'][0]['overlay_bytes'])
 
         self.child(superposition, f'write -P 5 {OBJECT} 4k')
-        self.assertEqual({'dirty': False, 'first': None, 'objects': 8}, {
+        self.assertEqual({'dirty': False, 'unproven': False, 'first': None, 'objects': 8}, {
             key: value for key, value in self.ask('check', superposition=superposition).items()
             if key != 'seconds'})
         report = self.ask('collapse', superposition=superposition, durable=False)
