@@ -208,14 +208,22 @@ class Ovs(base.Mechanism):
     def existing(self) -> list[base.ExistingBox]:
         rows = self._switch.ovsdb.db_list('Bridge', columns=['name', 'external_ids', 'fail_mode']
                                           ).execute(check_error=True)
-        return [self._existing(row) for row in rows if _PORT in row['external_ids']]
+        boxes = (self._existing(row) for row in rows if _PORT in row['external_ids'])
+        return [box for box in boxes if box is not None]
 
-    def _existing(self, row: Mapping[str, Any]) -> base.ExistingBox:
+    def _existing(self, row: Mapping[str, Any]) -> base.ExistingBox | None:
+        """Return the box of a bridge; None if it was removed since the bridges were listed."""
         ids = row['external_ids']
         is_open = row['fail_mode'] == _OPEN
+        try:
+            intact = is_open or bool(privileged.flows(row['name']))
+        except processutils.ProcessExecutionError:
+            if self._value('Bridge', row['name'], 'fail_mode') is None:
+                return None
+            raise
         return base.ExistingBox(port=ids[_PORT], backup_id=ids[_BACKUP], instance=ids[_INSTANCE],
                           state=base.State.OPEN if is_open else base.State.SHUT,
-                          intact=is_open or bool(privileged.flows(row['name'])))
+                          intact=intact)
 
     def _datapath(self, plan: box_plan.Plan) -> str:
         value = self._value('Bridge', plan.integration_bridge, 'datapath_type')

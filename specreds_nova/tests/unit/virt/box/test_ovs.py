@@ -235,6 +235,17 @@ class TestFound(ovs_base.OvsTestCase):
         [box] = self.ovs.existing()
         self.assertEqual((base.State.SHUT, False), (box.state, box.intact))
 
+    def test_box_that_is_removed_meanwhile_is_not_found(self) -> None:
+        def remove(_bridge: str) -> list[str]:
+            del self.database.rows['Bridge', self.plan.bridge]
+            raise processutils.ProcessExecutionError('is not a bridge or a socket')
+        self.flows.side_effect = remove
+        self.assertEqual([], self.ovs.existing())
+
+    def test_switch_that_does_not_answer_is_an_error(self) -> None:
+        self.flows.side_effect = processutils.ProcessExecutionError('timeout')
+        self.assertRaises(processutils.ProcessExecutionError, self.ovs.existing)
+
     def test_open_box_is_found(self) -> None:
         self.bridge['fail_mode'] = 'standalone'
         [box] = self.ovs.existing()
