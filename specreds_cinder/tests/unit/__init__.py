@@ -12,8 +12,3 @@ from oslo_service import backend
 os.environ['OS_CINDER_DISABLE_EVENTLET_PATCHING'] = '1'
 # Without a choice, the first import of oslo.service would take eventlet.
 backend.init_backend(backend.BackendType.THREADING)
-
-from cinder import objects  # noqa: E402 - after the choices above
-
-# As Cinder's services and its own tests do: annotations name the objects.
-objects.register_all()

@@ -4,6 +4,7 @@
 from typing import Any
 from unittest import mock
 
+import cinder.tests.unit  # noqa: F401  it registers Cinder's objects
 import ddt
 import fixtures
 import testtools
