@@ -4,3 +4,6 @@
 from testing import environment
 
 environment.prepare()
+
+# Its options are defaults of others that are registered without them, and Tempest logs all.
+import cinder.common.config  # noqa: E402, F401 - after the preparation
