@@ -31,14 +31,14 @@ class Command:
 
 
 PYTHON = (sys.executable, '-W', 'ignore', '-m')
-_BIN = str(pathlib.Path(sys.executable).parent)
+BIN = str(pathlib.Path(sys.executable).parent)
 
 COMMANDS = (
-    Command('ruff', (f'{_BIN}/ruff', 'check', '.'), fast=True),
+    Command('ruff', (f'{BIN}/ruff', 'check', '.'), fast=True),
     Command('shellcheck', ('tools/check-shell',), fast=True),
     Command('check-uuid', ('tools/check-uuid',), fast=True),
-    Command('mypy', (f'{_BIN}/mypy',)),
-    Command('docs', (f'{_BIN}/sphinx-build', '-q', '-W', '--keep-going', '-b', 'html',
+    Command('mypy', (f'{BIN}/mypy',)),
+    Command('docs', (f'{BIN}/sphinx-build', '-q', '-W', '--keep-going', '-b', 'html',
                      'doc/source', '{data}/docs/html')),
     Command('mutations', (*PYTHON, 'testing.mutation', '--without-ceph')),
     Command('mutations-ceph', (*PYTHON, 'testing.mutation', '--with-ceph'), declared.ALL,

@@ -163,8 +163,9 @@ class Tier:
         with log.open('w') as output:
             status = subprocess.run(
                 [*running.NICE[nice], *check.words(self._data, self._places.cloud_port + _PORTS)],
-                cwd=self._top, stdin=subprocess.DEVNULL, stdout=output,
-                stderr=subprocess.STDOUT).returncode
+                cwd=self._top, env=os.environ | {
+                    'PATH': os.pathsep.join([commands.BIN, os.environ.get('PATH', '')])},
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT).returncode
         words = '\n'.join(log.read_text(errors='replace').splitlines()[-_LAST_LINES:])
         tests = [outcome.Test(check.name, outcome.FAILED, words=words)] if status else []
         self._end(outcome.Outcome(check.name, tests, time.monotonic() - began, status))
