@@ -121,7 +121,7 @@ class ControllersTestCase(protocol_base.ProtocolTestCase):
         # librbd leaves this where one controller undoes a removal while another one removes.
         record = self.superpose(self.volume)
         ref = record.volumes[0].overlay_ref
-        with sp.trace.observe(self.at('overlay.remove', 'before', lambda: self.lose(ref))):
+        with sp.trace.observe(self.at('overlay.empty', 'before', lambda: self.lose(ref))):
             self.protocol.abort(record)
         self.assert_nothing_left(record)
 

@@ -278,8 +278,9 @@ class FenceTest(fence_base.FenceTestCase):
             later = rival.super([self.volume])
             self.addCleanup(self.drop, later)
             self.assertEqual('promoted', rival.collapse(later).outcome)
+        # The rival has ended the superposition in the same way, which is no error.
         with sp.trace.observe(self.at('fence.rm', 'before', promote)):
-            self.assertRaises(sp.RecordChanged, self.protocol.abort, record)
+            self.protocol.abort(record)
         self.assertTrue(self.primary.clients <= self.fenced())
 
     def test_decision_is_repeated_if_its_fence_was_missing_for_a_moment(self) -> None:
