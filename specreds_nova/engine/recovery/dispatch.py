@@ -222,7 +222,11 @@ class Dispatcher:
             LOG.info('server %s crashed on %s, and is not restarted: it is %s', server_id, name,
                      'deleted' if server is None else f'on {server.host}')
             return None
-        if reasons := self._against(host, server, before):
+        service = context.compute.service(name)
+        if service.get('forced_down', False):
+            # A request of an engine that was late, which is lifted where the host is trusted.
+            return f'Nova was told that {name} is down'
+        if reasons := self._against(host, service, server, before):
             LOG.warning('server %s crashed on %s, and is not restarted: %s', server_id, name,
                         '; '.join(reasons))
             return None
@@ -245,10 +249,11 @@ class Dispatcher:
         return recovery.ended >= heard - _APART and bool(
             self._context.suspects.running(recovery.host, recovery.server))
 
-    def _against(self, host: model.Host, server: model.Server,
+    def _against(self, host: model.Host, service: Mapping[str, Any], server: model.Server,
                  before: Sequence[model.Recovery]) -> list[str]:
         """Return the reasons for which a server that has crashed is not restarted.
 
+        :param service: nova-compute of its host, as Nova shows it
         :param before: the recoveries after its earlier crashes
         """
         options = self._context.options
@@ -256,8 +261,7 @@ class Dispatcher:
         times = sum(recovery.created >= since for recovery in before)
         often = [f'it has crashed {times} times before in {options.flap_period:g} s'] \
             if 0 < options.flap_count <= times else []
-        facts = gates.Facts(host.name, service=self._context.compute.service(host.name),
-                            maintenance=host.maintenance)
+        facts = gates.Facts(host.name, service=service, maintenance=host.maintenance)
         if server.status == 'SHUTOFF' and self._context.compute.stopped_by_itself(server.id):
             # Nova has marked the server as stopped because of the crash.
             server = dataclasses.replace(server, status='ACTIVE')

@@ -97,16 +97,21 @@ class _Evacuation:
                     run.plan(error=None)
                 pending.fulfill(run, server, self._detail)
                 return None
-            if run.now - run.away >= until:
-                if not self._may_serve():
-                    return verdicts.StepVerdict(verdicts.FAILED, self._unfinished(server))
+            over = run.now - run.away >= until
+            if over and self._may_serve():
                 self._note_late(server)
+                over = False
+            # An engine that left a request that Nova has lost would leave it so for ever.
+            if over and not self._unclaimed.is_undecided(server):
+                return self._fail(server)
             if moved:
                 self._start(server)
             elif server.deleting:
                 self._delete(server)
             elif self._stuck(server) if server.task is not None else (
                     self._due() and not self._finishes(server)):
+                if over:
+                    return self._fail(server)
                 if self._source == run.recovery.host or not force_down.returned(run, self._source):
                     self._ask(server)
                 elif not self._changed(server):
@@ -120,6 +125,15 @@ class _Evacuation:
         starting it somewhere else.
         """
         return self._backup_host is not None and self._unnoted in (None, self._backup_host)
+
+    def _fail(self, server: model.Server) -> verdicts.StepVerdict:
+        """Give up, and reset a server whose evacuation Nova has given up."""
+        if self._unclaimed.given_up:
+            try:
+                self._run.insist(self._run.context.compute.reset, server.id)
+            except exception.Refused as exc:
+                LOG.warning('recovery %s: %s', self._run.id, exc)
+        return verdicts.StepVerdict(verdicts.FAILED, self._unfinished(server))
 
     def _note_late(self, server: model.Server) -> None:
         """Show that the adoption is late, once."""
@@ -337,7 +351,7 @@ class _Evacuation:
                     self._times -= 1
                     return
             self._worker.forget()
-            self._unclaimed.forget()
+            self._unclaimed.begin()
             pending.note(run, server)
             if not as_it_is:
                 compute.reset(server.id)

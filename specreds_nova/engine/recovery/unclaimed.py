@@ -42,10 +42,20 @@ class Unclaimed:
         # How many requests have been lost in a row without a word of Nova.
         self._times = 0
 
+    def begin(self) -> None:
+        """Note that there is another request."""
+        self.forget()
+        self._since = self._run.now
+
     def forget(self) -> None:
-        """Forget what was seen of a request, since a host has claimed it, or there is another."""
+        """Forget what was seen of a request, since a host has claimed it."""
         self._since, self._asked = None, float('-inf')
         self._lost = self.given_up = False
+
+    def is_undecided(self, server: model.Server) -> bool:
+        """Return whether Nova may have lost the request for a server, and was not asked yet."""
+        return (self._since is not None and self._asked < self._since
+                and tasks.is_rebuild(server.task))
 
     def is_lost(self, server: model.Server, host: str | None) -> bool:
         """Return whether Nova never fulfills the request for a server.

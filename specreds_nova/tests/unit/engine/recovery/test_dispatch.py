@@ -354,11 +354,18 @@ class CrashedTest(_DispatcherTest):
         self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
         self.assertEqual([], self._created())
 
-    @ddt.data({'enabled': False}, {'enabled': True, 'forced_down': True})
-    def test_server_on_a_host_in_maintenance_is_left_alone(self, service: dict[str, Any]) -> None:
-        self.compute.service.return_value = service
+    def test_server_on_a_host_in_maintenance_is_left_alone(self) -> None:
+        self.compute.service.return_value = {'enabled': False}
         self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
         self.assertEqual([], self._created())
+
+    def test_crash_waits_while_the_host_is_forced_down(self) -> None:
+        self.compute.service.return_value = {'enabled': True, 'forced_down': True}
+        self.assertIn('is down', self.dispatcher.crashed('h1', 'a', _CRASH) or '')
+        self.assertEqual([], self._created())
+        self.compute.service.return_value = {'enabled': True, 'forced_down': False}
+        self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
+        self.assertEqual(1, len(self._created()))
 
     def test_crash_waits_while_the_host_is_not_well(self) -> None:
         self.suspects.is_well.return_value = False

@@ -58,6 +58,15 @@ class UnclaimedTest(base.CommittedTest):
         self.assertEqual([True] * 2, [75.0 <= when < 90.0 * number for number, (when, _)
                                       in enumerate(self.asked[:2], 1)])
 
+    def test_request_that_nova_has_lost_is_reset_before_the_recovery_fails(self) -> None:
+        self.context = self.make_context(adopt_timeout=10.0)
+        self.recovery = self.store.change(self.recovery, destination=None)
+        self.request = model.GIVEN_UP
+        verdict = evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {})
+        self.assertEqual('failed', verdict and verdict.kind)
+        self.assertGreater(self.clock.now(), self.began + 75.0)
+        self.assertEqual((None, []), (self.task, self.asked))
+
     def test_request_of_which_nothing_is_known_is_repeated_ever_more_seldom(self) -> None:
         self.evacuate(2200.0)
         times = [0.0, *(when for when, _ in self.asked)]
