@@ -127,7 +127,7 @@ class _Evacuation:
         return self._backup_host is not None and self._unnoted in (None, self._backup_host)
 
     def _fail(self, server: model.Server) -> verdicts.StepVerdict:
-        """Give up, and reset a server whose evacuation Nova has given up."""
+        """Return a failure, and reset a server whose evacuation Nova has given up."""
         if self._unclaimed.given_up:
             try:
                 self._run.insist(self._run.context.compute.reset, server.id)
