@@ -15,11 +15,11 @@ _TOP = pathlib.Path(__file__).parents[2]
 
 _CHECK = """\
 Run all checks that need no Ceph: linters, types, unit tests, stories and generated simulations of
-the engine, documents, and the mutations that unit tests notice. Five minutes on two processors.
+the engine, documents, and the mutations that unit tests notice.
 """
 _TEST = """\
 Without arguments: what ./run check runs, and beside it the tests on a Ceph, on a cloud of volumes,
-and on a cloud with compute hosts, one of which dies. Half an hour on two processors.
+and on a cloud with compute hosts, which die. About 45 minutes on two processors without KVM.
 
 "all" adds everything else, which takes hours: crashes at every step, long stories, older releases
 of OpenStack, Debian 13, Tempest's own tests, models and all mutations.
