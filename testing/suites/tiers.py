@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import os
 import pathlib
+import queue
 import subprocess
 import time
 
@@ -61,14 +62,17 @@ class Tier:
         quiet = [choice for choice in mine if choice.suite.needs == declared.PROCESSORS]
         clusters = [choice for choice in mine if choice not in quiet]
         slow = [check for check in checks if not check.fast and not check.alone]
+        jobs: queue.SimpleQueue[search.Choice | commands.Command] = queue.SimpleQueue()
+        for job in self._longest_first(quiet, slow):
+            jobs.put(job)
         # Tests on clusters mostly wait; one process beside them uses what they leave.
-        jobs = 1 if clusters else running.processors()
-        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            beside = [pool.submit(self._quiet, job, bool(clusters))
-                      for job in self._longest_first(quiet, slow)]
+        with concurrent.futures.ThreadPoolExecutor(running.processors()) as pool:
+            workers = [pool.submit(self._work, jobs, bool(clusters))]
             self._on_clusters(clusters)
-            for future in beside:
-                future.result()
+            workers += [pool.submit(self._work, jobs, False)
+                        for _ in range(running.processors() - 1)]
+            for worker in workers:
+                worker.result()
         for check in checks:
             if check.alone:
                 self._command(check)
@@ -94,12 +98,16 @@ class Tier:
         jobs: list[search.Choice | commands.Command] = [*choices, *checks]
         return sorted(jobs, key=lambda job: -last.get(_name(job), float('inf')))
 
-    def _quiet(self, job: 'search.Choice | commands.Command', nice: bool) -> None:
-        """Run a job that needs only processors, beside others."""
-        if isinstance(job, commands.Command):
-            self._command(job, nice=nice)
-        else:
-            self._suite(job, 1, quiet=True, nice=nice)
+    def _work(self, jobs: 'queue.SimpleQueue[search.Choice | commands.Command]',
+              nice: bool) -> None:
+        """Run jobs that need only processors, beside others, until none is left."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                job = jobs.get_nowait()
+                if isinstance(job, commands.Command):
+                    self._command(job, nice=nice)
+                else:
+                    self._suite(job, 1, quiet=True, nice=nice)
 
     def _on_clusters(self, choices: Sequence[search.Choice]) -> None:
         """Run the tests that need a Ceph or a cloud."""
