@@ -31,6 +31,9 @@ _CONNECTION = {
         'volume_id': base.VOLUME,
         'discard': True,
         'encrypted': False,
+        'access_mode': 'rw',
+        'cacheable': False,
+        'qos_specs': None,
         'superposition': {
             'id': base.ID,
             'state': 'superposed',
