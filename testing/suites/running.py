@@ -9,7 +9,6 @@ import sys
 import time
 from typing import IO
 
-from testing.suites import declared
 from testing.suites import outcome
 from testing.suites import search
 
@@ -119,8 +118,3 @@ class Runner:
 def processors() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0))
-
-
-def concurrency(suite: declared.Suite) -> int:
-    """Return the number of processes for a suite that runs alone."""
-    return processors() if suite.needs == declared.PROCESSORS else suite.processes
