@@ -3,6 +3,7 @@
 
 from cloud import drill as drills
 from cloud.hosts import services
+from specreds_nova.heartbeat import renewals
 from specreds_nova.tests.cloud import base
 
 
@@ -17,6 +18,10 @@ class TestLease(base.NovaTestCase):
     def test_isolated_host_hides_its_servers_until_it_is_connected(self) -> None:
         name = self.guest_name(self.server)
         self.assertTrue(self.shown(self.server))
+        # This cloud has no engine, and a host that has never heard one hides nothing.
+        teller = renewals.Teller(self.primary.files.state / 'nova' / 'specreds')
+        self.addCleanup(teller.close)
+        teller.tell(renewals.now())
         self.primary.cut(control=True, storage=True)
         self.wait('the interface to be set down', lambda: not self.shown(self.server))
         # Ten looks of the sentinel.
