@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A connection to a Ceph cluster, on which every call has a timeout."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 import contextlib
 import dataclasses
 import errno
@@ -223,6 +223,12 @@ class Cluster:
                 handle.shutdown()
                 raise
         return handle
+
+
+def full(pools: Mapping[int, Pool], ids: Iterable[int]) -> list[str]:
+    """Return which pools admit no write that needs space, and what to do; empty for none."""
+    return [f'pool {pools[pool_id].name} is full: free space, or raise its quota'
+            for pool_id in sorted(set(ids)) if pool_id in pools and pools[pool_id].full]
 
 
 @contextlib.contextmanager

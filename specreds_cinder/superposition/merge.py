@@ -4,7 +4,7 @@
 The overlay stays unchanged until the record says merged, so an interrupted merge can be repeated.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 import contextlib
 import fcntl
 import json
@@ -103,6 +103,22 @@ def unused(cluster: ceph.Cluster, record: records.Record, fencing: fence.Fence
     return _check(cluster, record, fencing.alive)
 
 
+def check_space(cluster: ceph.Cluster, parents: Iterable[records.Volume]) -> None:
+    """Make sure that the pools of volumes admit the writes of a merge.
+
+    librbd holds all writes of QEMU back while a pool is full. QEMU cannot mark them as
+    :mod:`writes` does, and they need space.
+
+    :raises MergeFailed: a pool is full; the merge may be repeated
+    """
+    pools = cluster.pools()
+    for volume in parents:
+        if full := ceph.full(pools, (volume.pool_id, volume.data_pool_id)):
+            raise errors.MergeFailed(
+                f'merge of {volume.overlay_ref} into {volume.ref} waits for space: '
+                f'{"; ".join(full)}. Then repeat it; the volume service does so by itself')
+
+
 def _check(cluster: ceph.Cluster, record: records.Record,
            alive: Callable[[frozenset[str]], frozenset[str]]) -> frozenset[str]:
     """Return the clients that have an overlay open.
@@ -168,6 +184,7 @@ class _Commit:
                     stderr = _follow(out, process.stderr, self._stall_s, report)
                 except TimeoutError:
                     process.kill()
+                    check_space(self._cluster, (volume,))
                     raise errors.MergeFailed(
                         f'merge of {volume.overlay_ref} into {volume.ref} made no progress for '
                         f'{self._stall_s:g} s: is Ceph healthy? Repeat it when it is') from None

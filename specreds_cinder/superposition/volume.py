@@ -102,8 +102,7 @@ class Facts:
         against += self._hosts(pools, 'it')
         against += [f'pool {pools[pool_id].name} has a cache tier' for pool_id
                   in {self.pool_id, self.data_pool_id} if pools[pool_id].cache_tier]
-        against += [f'pool {pools[pool_id].name} is full: free space, or raise its quota'
-                    for pool_id in {self.pool_id, self.data_pool_id} if pools[pool_id].full]
+        against += ceph.full(pools, (self.pool_id, self.data_pool_id))
         against += [f'pool {pools[pool_id].name} hashes the names of its objects by another '
                     f'function than rjenkins' for pool_id
                     in {self.pool_id, self.data_pool_id} if not pools[pool_id].rjenkins]

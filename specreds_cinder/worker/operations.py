@@ -220,7 +220,7 @@ class Operations:
         self._protocol.end_merge(self._get(superposition))
 
     def unused(self, superposition: str) -> None:
-        """:raises OverlayBusy: a client has an overlay open"""
+        """Make sure that overlays can be merged: see :meth:`Protocol.unused`."""
         self._protocol.unused(self._get(superposition))
 
     def merge(self, superposition: str, keys: Mapping[str, str] | None = None,

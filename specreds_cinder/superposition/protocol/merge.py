@@ -37,7 +37,7 @@ class Merge(end.Ending):
         After any error nothing is lost, and the merge may be repeated.
 
         :raises Conflict: it is not promoted
-        :raises MergeFailed: the offline merge failed
+        :raises MergeFailed: the offline merge failed, or a pool is full
         :raises OverlayBusy: a client has an overlay open
         :raises RecordChanged: a client is about to open an overlay, or another merge has begun to
             write it
@@ -62,12 +62,15 @@ class Merge(end.Ending):
         LOG.info('superposition %s is merged', record.id)
 
     def unused(self, record: records.Record) -> None:
-        """Make sure that only fenced clients have an overlay open.
+        """Make sure that only fenced clients have an overlay open, and that Ceph has space.
 
         :raises OverlayBusy: another client has an overlay open
+        :raises MergeFailed: a pool is full, and something is left to merge
         """
         with contextlib.suppress(errors.VolumeGone):
             merges.unused(self.cluster, record, self.fence)
+        if record.state != states.MERGED:
+            merges.check_space(self.cluster, record.volumes)
 
     def _shut_out(self, record: records.Record) -> records.Record:
         """Fence every client that may still write, so that only the merge does.

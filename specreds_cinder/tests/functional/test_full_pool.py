@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In a full pool, superpositions are decided and dropped, and none begins."""
+"""In a full pool, superpositions are decided and dropped; none begins, and merges wait."""
 
 import tenacity
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_cinder.tests.functional import actors
+from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
 
+# Without progress for so long, a merge fails.
+_STALL_SECONDS = 5
 _LOOKS = tenacity.retry(retry=tenacity.retry_if_result(bool), wait=tenacity.wait_fixed(0.2),
                         stop=tenacity.stop_after_delay(120))
 
@@ -51,12 +55,43 @@ class FullPoolTest(protocol_base.ProtocolTestCase):
         self.assertEqual(primary.clients, fenced[ref])
         primary.kill()
 
-    def test_superposition_is_decided(self) -> None:
+    def test_superposition_is_decided_and_its_merge_waits_for_space(self) -> None:
+        self.child_io(self.record, 'write -P 7 0 1M')
         self.limit(1)
         self.assertEqual('promoted', self.protocol.collapse(self.record).outcome)
+        self.assert_waits_for_space(self.protocol)
+        # A server may still be started on its overlay.
+        self.assertEqual(states.PROMOTED, self.protocol.reload(self.record).state)
         self.limit(0)
+        self.assert_merged()
+
+    def test_merge_in_a_pool_that_fills_up_waits_for_space(self) -> None:
+        self.child_io(self.record, 'write -P 7 0 1M')
+        self.assertEqual('promoted', self.protocol.collapse(self.record).outcome)
+        protocol = sp.Protocol(self.cluster, sp.Settings(merge_stall_s=_STALL_SECONDS))
+        with sp.trace.observe(self.at('merge.commit', 'before', lambda: self.limit(1))):
+            self.assert_waits_for_space(protocol)
+        self.limit(0)
+        self.bury(self.record)
+        self.assert_merged()
+
+    def test_merged_overlay_is_removed(self) -> None:
+        self.child_io(self.record, 'write -P 7 0 1M')
+        self.assertEqual('promoted', self.protocol.collapse(self.record).outcome)
+        with sp.trace.observe(self.at('record.merged', 'after', lambda: self.limit(1))):
+            self.assert_merged()
+
+    def assert_waits_for_space(self, protocol: sp.Protocol) -> None:
+        """Assert that a merge fails, and says for what it waits."""
+        error = self.assertRaises(sp.MergeFailed, protocol.merge, self.record)
+        self.assertIn(f'waits for space: pool {self.full} is full', str(error))
+
+    def assert_merged(self) -> None:
+        """Assert that a merge succeeds."""
         self.protocol.merge(self.record)
         self.assert_nothing_left(self.record)
+        self.assertEqual(b'\x07' * base.MIB,
+                         self.contents(self.record.volumes[0].ref)[:base.MIB])
 
     def test_no_superposition_begins(self) -> None:
         ref = self.make_volume(pool=self.full)

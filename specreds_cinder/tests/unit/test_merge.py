@@ -16,6 +16,7 @@ from specreds_cinder.superposition import ledger
 from specreds_cinder.superposition import merge
 from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.tests.unit import fakes
 from specreds_cinder.tests.unit import test_record
 
 MERGER = '10.0.0.9:0/9'
@@ -40,6 +41,7 @@ class OfflineTest(testtools.TestCase):
         self.measured = self.useFixture(fixtures.MockPatchObject(
             overlay, 'used_bytes', return_value=1000)).mock
         self.cluster = mock.Mock(conffile='/etc/ceph/ceph.conf', user='cinder')
+        self.cluster.pools.return_value = {}
         self.record = test_record.make_record(volumes=(
             test_record.make_volume(), test_record.make_volume(image='second')))
         self.progress: list[tuple[int, int]] = []
@@ -172,6 +174,27 @@ class OfflineTest(testtools.TestCase):
         error = self.assertRaises(errors.MergeFailed, self.merge, stall_s=1)
         self.assertIn('no progress for 1 s', str(error))
         self.assertFalse(pathlib.Path('/proc', pids.read_text().strip()).exists())
+
+    def test_full_pool_is_named_as_the_cause_of_a_stall(self) -> None:
+        self.qemu_img('exec sleep 1000')
+        volume = self.record.volumes[0]
+        self.cluster.pools.return_value = {
+            volume.pool_id: fakes.pool(id=volume.pool_id, name='p', full=True)}
+        error = self.assertRaises(errors.MergeFailed, self.merge, stall_s=1)
+        self.assertIn('waits for space: pool p is full', str(error))
+
+    def test_pools_of_headers_and_of_data_need_space(self) -> None:
+        volume = test_record.make_volume(pool_id=3, data_pool_id=4)
+        pools = {number: fakes.pool(id=number, name=f'p{number}') for number in (3, 4, 5)}
+        for number, full in ((3, True), (4, True), (5, False)):
+            self.cluster.pools.return_value = pools | {
+                number: dataclasses.replace(pools[number], full=True)}
+            if full:
+                error = self.assertRaises(errors.MergeFailed, merge.check_space, self.cluster,
+                                          [volume])
+                self.assertIn(f'waits for space: pool p{number} is full', str(error))
+            else:
+                merge.check_space(self.cluster, [volume])
 
     def test_slow_merger_is_not_ended(self) -> None:
         self.qemu_img(r'for i in 1 2 3 4 5 6; do printf "(%d.00/100%%)\r" $i; sleep 0.5; done')

@@ -76,7 +76,7 @@ class StepsTest(testtools.TestCase):
         record = test_record.make_record(
             state=state, prepared=True,
             outcome=states.PROMOTED if state in states.DECIDED else None)
-        protocol = sp.Protocol(mock.Mock())
+        protocol = sp.Protocol(mock.Mock(**{'pools.return_value': {}}))
         made: list[str] = []
         with mock.patch.multiple(
                 protocol, store=mock.Mock(**{'read.return_value': record,
