@@ -78,14 +78,22 @@ class Runner:
             path.write_text(original)
 
     def _test(self, test: str) -> tuple[bool, str]:
-        """Run one test in a process of its own; return whether it passed, and its output."""
+        """Run one test in a process of its own; return whether it passed, and its output.
+
+        A test for which ddt has made several methods passes if all of them do.
+        """
+        module, class_name, method = test.rsplit('.', 2)
+        # unittest looks for a pattern without an asterisk anywhere in a name.
+        pattern = f'*.{class_name}.{method}'
         try:
             done = subprocess.run(
-                [sys.executable, '-m', 'unittest', test], cwd=self._copy, env=self._environment,
+                [sys.executable, '-m', 'unittest', f'{module}.{class_name}',
+                 '-k', pattern, '-k', f'{pattern}_[0-9]*'], cwd=self._copy, env=self._environment,
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 text=True, errors='replace', timeout=_TIMEOUT)
         except subprocess.TimeoutExpired:
             return False, f'no end within {_TIMEOUT:g} s'
         # A test that is skipped or not found proves nothing.
-        passed = done.returncode == 0 and 'skipped=' not in done.stdout
+        passed = (done.returncode == 0 and 'skipped=' not in done.stdout
+                  and 'Ran 0 tests' not in done.stdout)
         return passed, done.stdout[-_OUTPUT:]

@@ -3,9 +3,13 @@
 
 import ast
 import pathlib
+import subprocess
 
+import fixtures
 import testtools
 
+from cloud import commands
+from testing.mutation import runner
 from testing.mutation import table
 
 _ROOT = pathlib.Path(__file__).parents[2]
@@ -37,3 +41,45 @@ class TableTest(testtools.TestCase):
         mutation = table.Mutation('one', 'a.py', 'old', 'new', 'a.b.test_c')
         self.assertRaisesRegex(ValueError, 'one: a.py has .* 0 times', mutation.apply, 'text')
         self.assertRaisesRegex(ValueError, '2 times', mutation.apply, 'old old')
+
+
+_TESTS = """
+import unittest
+import ddt
+import code_of
+
+@ddt.ddt
+class CodeTest(unittest.TestCase):
+    @ddt.data(1, 2)
+    def test_double(self, number):
+        self.assertEqual(number + number, code_of.double(number))
+    def test_double_of_nothing(self):
+        self.fail('it has another name')
+"""
+
+
+class RunnerTest(testtools.TestCase):
+    """Mutations of a checkout with one function, and one test."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.checkout, copy = (pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+                               for _ in range(2))
+        (self.checkout / 'code_of.py').write_text('def double(number):\n    return 2 * number\n')
+        (self.checkout / 'test_code.py').write_text(_TESTS)
+        for words in (['init', '-q'], ['add', '.']):
+            subprocess.run(['git', '-C', str(self.checkout), *words], check=True)
+        self.runner = runner.Runner(self.checkout, copy, {})
+
+    def noticed(self, new: str, test: str = 'test_double') -> bool:
+        """Return whether a test notices that a function returns something else."""
+        [result] = self.runner.run([table.Mutation(
+            'one', 'code_of.py', '2 * number', new, f'test_code.CodeTest.{test}')], str)
+        return result.noticed
+
+    def test_mutation_is_noticed_by_any_test_of_the_name_that_ddt_has_made(self) -> None:
+        self.assertTrue(self.noticed('number + 1'))
+        self.assertFalse(self.noticed('number * 2'))
+
+    def test_test_that_does_not_exist_proves_nothing(self) -> None:
+        self.assertRaises(commands.CloudError, self.noticed, '0', 'test_triple')
