@@ -142,10 +142,8 @@ class Cloud:
 
     # Volumes
 
-    def superpose(self, server: model.Server, recovery_id: str, reason: str, *,
-                  again: bool = False) -> str:
+    def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
         """Return a new superposition."""
-        del again
         self.takes(latency.SUPER)
         return str(uuid.uuid4())
 

@@ -21,8 +21,7 @@ class Refused(EngineError):
 class Merging(Refused):
     """The volumes of a server hold data of an earlier backup that are not merged yet.
 
-    :param promoted_by: the recovery of that backup, if they may be superposed again: no merge has
-        begun
+    :param promoted_by: the recovery of that backup, if no merge has begun: the backup may serve
     """
 
     def __init__(self, message: str, promoted_by: str | None = None) -> None:

@@ -182,11 +182,9 @@ class Volumes(Protocol):
     :raises exception.Refused: every method, if Cinder refuses, with its reason
     """
 
-    def superpose(self, server: model.Server, recovery_id: str, reason: str, *,
-                  again: bool = False) -> str:
+    def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
         """Put all volumes of a server into superposition, and return its id. May be repeated.
 
-        :param again: superpose the version of an earlier backup that is not merged yet
         :raises exception.Merging: the volumes are to be merged after an earlier recovery
         """
 

@@ -27,26 +27,15 @@ class Cinder(machines.Machines):
     def admits(self, server: parts.Server) -> bool:
         """Return whether another volume may be attached to a server: none is left undecided."""
         record = self.superpositions.get(server.superposition or '')
-        return record is None or (record.state in states.DECIDED and self.over(record) is None)
+        return record is None or record.state in states.DECIDED
 
-    def over(self, record: parts.Superposition) -> parts.Superposition | None:
-        """Return the undecided superposition over a promoted one, or None."""
-        return next((other for other in self.superpositions.values()
-                     if other.below == record.id), None)
-
-    def superpose(self, server_id: str, reason: str, volumes: tuple[str, ...],
-                  below: parts.Superposition | None = None) -> str:
-        """Superpose the volumes of a server, and return the id of the superposition.
-
-        :param below: the promoted superposition whose version is the primary's
-        """
+    def superpose(self, server_id: str, reason: str, volumes: tuple[str, ...]) -> str:
+        """Superpose the volumes of a server, and return the id of the superposition."""
         server = self.servers[server_id]
         record = parts.Superposition(f'superposition-{next(self._count)}', server_id, reason,
-                                     base=server.primary, volumes=volumes,
-                                     below=None if below is None else below.id)
+                                     base=server.primary, volumes=volumes)
         self.superpositions[record.id] = record
-        if below is None:
-            server.superposition = record.id
+        server.superposition = record.id
         return record.id
 
     def collapse(self, superposition: str) -> hubs.Actor:
@@ -89,7 +78,6 @@ class Cinder(machines.Machines):
         record.decided = self.hub.now()
         self._check_volumes(record)
         self._promoted(self.servers.get(record.server), record)
-        self._succeed(record)
         self._spawn(lambda: self._merge(record))
         return 'promoted'
 
@@ -113,13 +101,6 @@ class Cinder(machines.Machines):
 
     def _promoted(self, server: parts.Server | None, record: parts.Superposition) -> None:
         """Check the promotion of a superposition. Worlds that know the guests' data do."""
-
-    def _succeed(self, record: parts.Superposition) -> None:
-        """Let a promoted superposition take the place of the one below it."""
-        if record.below is not None and self.superpositions.pop(record.below, None) is not None:
-            server = self.servers.get(record.server)
-            if server is not None:
-                server.superposition = record.id
 
     def _drop(self, record: parts.Superposition, outcome: str) -> str:
         record.outcome = outcome
@@ -147,10 +128,6 @@ class Cinder(machines.Machines):
         unused = None
         while True:
             self.hub.sleep(1.0)
-            if record.id not in self.superpositions:
-                return
-            if self.over(record) is not None:
-                continue
             server = self.servers.get(record.server)
             opener = self._opener(record)
             if server is None or (opener is None and unused is not None
@@ -163,8 +140,7 @@ class Cinder(machines.Machines):
             if server.host == opener and server.task is None:
                 if self.rest and record.state == 'promoted':
                     self.hub.sleep(self.rest)
-                    if (record.id not in self.superpositions or self.over(record) is not None
-                            or self._opener(record) != opener):
+                    if self._opener(record) != opener:
                         continue
                 record.state = 'merging'
                 self.hub.latency(2.0, 6.0)

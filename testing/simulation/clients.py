@@ -276,8 +276,7 @@ class Volumes:
         self._cloud = cloud
         self._check = check
 
-    def superpose(self, server: model.Server, recovery_id: str, reason: str, *,
-                  again: bool = False) -> str:
+    def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
         """Superpose the volumes of a server, and return the id of the superposition."""
         del reason
 
@@ -290,13 +289,10 @@ class Volumes:
             record = self._cloud.superpositions.get(known.superposition or '')
             if record is None:
                 return self._cloud.superpose(server.id, recovery_id, server.volumes)
-            record = self._cloud.over(record) or record
             if record.state in states.DECIDED:
                 promoted = record.state == states.PROMOTED
-                if again and promoted:
-                    return self._cloud.superpose(server.id, recovery_id, server.volumes, record)
                 raise exception.Merging(f'{record.id} is {record.state}',
-                                        record.reason if promoted and not again else None)
+                                        record.reason if promoted else None)
             if record.reason == recovery_id and record.state == 'superposed':
                 return record.id
             self._cloud.drop(record.id)

@@ -39,7 +39,6 @@ class Cloud(nova.Nova):
             if self.hosts[primary.host].stalled or not self.hosts[primary.host].storage:
                 continue
             record = self.superpositions.get(server.superposition or '')
-            record = record and (self.over(record) or record)
             if record is None or record.base is not primary:
                 continue
             if record.state in states.DECIDED:

@@ -167,10 +167,7 @@ class Server:
 
 @dataclasses.dataclass
 class Superposition:
-    """A superposition as Cinder records it.
-
-    :ivar below: the promoted one that it is over, or was
-    """
+    """A superposition as Cinder records it."""
 
     id: str
     server: str
@@ -181,6 +178,5 @@ class Superposition:
     decided: float = 0.0
     base: Copy | None = None
     volumes: tuple[str, ...] = ()
-    below: str | None = None
     # Acknowledged writes in the second version.
     stored: int = 0

@@ -291,7 +291,8 @@ class World(opinions.Cloud):
         if host.stalled or host.paused or not host.storage or not host.alive:
             return
         if copy.overlay in self.superpositions:
-            self._put_over(server, self.superpositions[str(copy.overlay)])
+            server.acknowledged += 1
+            self.superpositions[str(copy.overlay)].stored += 1
             return
         record = self.superpositions.get(server.superposition or '')
         if record is not None and record.state in states.DECIDED:
@@ -304,18 +305,10 @@ class World(opinions.Cloud):
         if record is not None:
             record.dirty = True
 
-    def _put_over(self, server: parts.Server, record: parts.Superposition) -> None:
-        """Write to the second version of a superposition, which is another one's first one."""
-        server.acknowledged += 1
-        record.stored += 1
-        if (over := self.over(record)) is not None:
-            over.dirty = True
-
-    def superpose(self, server_id: str, reason: str, volumes: tuple[str, ...],
-                  below: parts.Superposition | None = None) -> str:
+    def superpose(self, server_id: str, reason: str, volumes: tuple[str, ...]) -> str:
         """Superpose the volumes of a server, and return the id of the superposition."""
-        record_id = super().superpose(server_id, reason, volumes, below)
-        self.superpositions[record_id].stored = (below or self.servers[server_id]).stored
+        record_id = super().superpose(server_id, reason, volumes)
+        self.superpositions[record_id].stored = self.servers[server_id].stored
         return record_id
 
     def _promoted(self, server: parts.Server | None, record: parts.Superposition) -> None:
@@ -330,11 +323,8 @@ class World(opinions.Cloud):
         if server.late and server.primary is not None and server.primary.runs and (
                 self.hosts[server.primary.host].storage):
             server.late -= 1
-            if record.below is not None:
-                self._put_over(server, self.superpositions[record.below])
-            else:
-                server.acknowledged += 1
-                server.stored += 1
+            server.acknowledged += 1
+            server.stored += 1
             record.dirty = True
         for copy in server.copies:
             if copy.overlay != record.id and not copy.fenced:

@@ -16,7 +16,6 @@ from specreds_nova.engine.clients import rest
 
 _VERSION = '3.70'
 _HEADERS = {'OpenStack-API-Version': f'superposition 1.0, volume {_VERSION}'}
-_AGAIN = {'OpenStack-API-Version': f'superposition 1.1, volume {_VERSION}'}
 _FENCEABLE = {'OpenStack-API-Version': f'superposition 1.2, volume {_VERSION}'}
 # To a caller of an older version, Cinder calls dirty what is unproven.
 _LATEST = {'OpenStack-API-Version': f'superposition latest, volume {_VERSION}'}
@@ -47,12 +46,8 @@ class Volumes:
             if response is None or 'itemNotFound' not in response.text:
                 raise
 
-    def superpose(self, server: model.Server, recovery_id: str, reason: str, *,
-                  again: bool = False) -> str:
-        """Put all volumes and disks of a server into superposition, and return its id.
-
-        :param again: superpose the version of an earlier backup that is not merged yet
-        """
+    def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
+        """Put all volumes and disks of a server into superposition, and return its id."""
         if unversioned := server.unversioned():
             raise exception.Refused(unversioned)
         if not server.volumes and not server.disks:
@@ -65,40 +60,29 @@ class Volumes:
             request['volume_ids'] = list(server.volumes)
         if server.disks:
             request['disks'] = list(server.disks)
-        more: dict[str, Any] = {}
-        if again:
-            request['again'], more = True, {'headers': _AGAIN}
         try:
-            made = self._cinder.post(_BASE, {'superposition': request}, timeout=self._patience,
-                                     **more)
+            made = self._cinder.post(_BASE, {'superposition': request}, timeout=self._patience)
         except (exception.Refused, exception.Unreachable) as exc:
             # The superposition may exist already, or may have been created all the same.
-            return self._found(server, recovery_id, exc, again=again)
+            return self._found(server, recovery_id, exc)
         except exception.NotFound as exc:
             raise exception.Refused(str(exc)) from exc
         return str(made['superposition']['id'])
 
-    def _found(self, server: model.Server, recovery_id: str, failure: Exception, *,
-               again: bool) -> str:
+    def _found(self, server: model.Server, recovery_id: str, failure: Exception) -> str:
         """Return the superposition of a recovery, and drop one of an earlier recovery.
 
-        :param again: the request was for one over an earlier version
         :raises Exception: the failure, if there is no superposition
         """
         answer = self._cinder.get(_BASE + '/detail', all_tenants='1', server_id=server.id)
-        # One that is not decided may be over a promoted one.
-        for superposition in sorted(answer['superpositions'],
-                                    key=lambda shown: shown['state'] in states.DECIDED):
+        for superposition in answer['superpositions']:
             mine = _recovery(superposition) == recovery_id
             if superposition['state'] in states.DECIDED:
-                if again and isinstance(failure, exception.Unreachable):
-                    # Cinder may still create the other one.
-                    raise failure
                 promoted = superposition['state'] == states.PROMOTED
                 raise exception.Merging(
                     f'superposition {superposition["id"]} of server {server.id} is '
                     f'{superposition["state"]}: it has to be merged before there can be '
-                    f'another one' + (f' ({failure})' if again else ''),
+                    f'another one',
                     _recovery(superposition) if promoted else None) from failure
             if mine and superposition['state'] == states.SUPERPOSED:
                 return str(superposition['id'])

@@ -21,7 +21,7 @@ from testing.simulation import store as stores
 _PLACE = pathlib.Path(__file__).parent / 'stories'
 # Seconds after the return of a host in which an engine may still decide against the host.
 _GRACE = 2.0
-# The end of the names of events that happen to the host of a server.
+# The end of the names of events that happen to the host that a server runs on.
 _UNDER = '_under'
 
 
@@ -123,8 +123,9 @@ class Story:
             'attach': self._cloud.attach,
             'board': lambda state: setattr(self._board, 'away', state == 'away')}
         if name.endswith(_UNDER):
-            # The host that a server is on.
-            name, target = name.removesuffix(_UNDER), self._cloud.servers[target].host
+            server = self._cloud.servers[target]
+            name = name.removesuffix(_UNDER)
+            target = server.host if server.primary is None else server.primary.host
         events[name](target)
 
     def _start(self, name: str, faults: clients.Faults) -> None:

@@ -18,6 +18,8 @@ _PAUSE = 1.0
 # Seconds within which a guest that lives has written: file systems write their journals at least
 # that often.
 _WATCH = 30.0
+# Seconds until Cinder is asked again to superpose disks that have to be merged before.
+_MERGE_PAUSE = 10.0
 
 
 def fence(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:
@@ -106,16 +108,25 @@ def _obstacle(run: runs.Run, server: model.Server) -> str | None:
 
 def _fence(run: runs.Run) -> verdicts.StepVerdict:
     watched = not run.unproven()
+    until = run.now + run.options.adopt_timeout
     while True:
         superposed = super_step.superpose(run)
         if superposed.kind == verdicts.MERGING:
-            # Cinder fences all clients of the disks before it merges them, and Nova waits. A
-            # backup that an earlier recovery has promoted may serve: it is adopted where it is.
             if inherited := run.inherited():
+                # A backup that an earlier recovery has promoted may serve: it is adopted there.
                 run.plan(destination=inherited['backup_host'],
                          superposition=inherited['promoted'])
-            decide.commit(run)
-            return verdicts.StepVerdict(verdicts.PROMOTED, superposed.why)
+                decide.commit(run)
+                return verdicts.StepVerdict(verdicts.PROMOTED, superposed.why)
+            # A host that is only silent may end its own merge at any time, and goes on: Nova must
+            # not be asked before.
+            if run.now >= until:
+                return verdicts.StepVerdict(verdicts.FAILED, superposed.why)
+            run.pause(_MERGE_PAUSE)
+            run.fresh()
+            if verdict := run.spared():
+                return verdict
+            continue
         if superposed.kind == verdicts.EVACUATE:
             return _shut_out(run, superposed.why)
         if superposed.kind != verdicts.STARTED:

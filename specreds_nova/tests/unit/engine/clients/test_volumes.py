@@ -136,44 +136,12 @@ class VolumesTest(base.ServiceTest):
 
     @ddt.data(('promoted', _OTHER), ('merging', None), ('merged', None))
     @ddt.unpack
-    def test_version_that_may_be_superposed_again_has_its_recovery(
+    def test_promoted_version_that_may_serve_has_its_recovery(
             self, state: str, recovery: str | None) -> None:
         self.session.fail('POST', _BASE, 409)
         self._list(_shown(state, _OTHER))
         error = self.assertRaises(exception.Merging, self._superpose)
         self.assertEqual(recovery, error.promoted_by)
-
-    def _superpose_again(self) -> str:
-        return self.volumes.superpose(self.server, _MINE, 'host h1 is suspected', again=True)
-
-    def test_promoted_version_is_superposed_on_request(self) -> None:
-        self.session.answer('POST', _BASE, {'superposition': {'id': 's2'}}, status=201)
-        self.assertEqual('s2', self._superpose_again())
-        self.assertTrue(self.session.calls[-1][2]['superposition']['again'])
-        self.assertEqual('superposition 1.1, volume 3.70',
-                         self.session.requests[-1]['headers']['OpenStack-API-Version'])
-
-    @ddt.data(409, 503)
-    def test_superposition_over_a_promoted_one_is_found(self, status: int) -> None:
-        self.session.fail('POST', _BASE, status)
-        self._list(_shown('promoted', _OTHER), _shown('superposed', _MINE, id='s2'))
-        self.assertEqual('s2', self._superpose_again())
-
-    # An older Cinder returns 400 or 406.
-    @ddt.data(400, 406, 409)
-    def test_version_that_is_not_superposed_again_has_to_be_merged(self, status: int) -> None:
-        self.session.fail('POST', _BASE, status, 'it is encrypted')
-        # A merge may have begun meanwhile.
-        for state, recovery in (('promoted', _OTHER), ('merging', None)):
-            self._list(_shown(state, _OTHER))
-            error = self.assertRaises(exception.Merging, self._superpose_again)
-            self.assertEqual(recovery, error.promoted_by)
-            self.assertIn('encrypted', str(error))
-
-    def test_second_superposition_that_may_still_be_created_is_waited_for(self) -> None:
-        self.session.fail('POST', _BASE, 503)
-        self._list(_shown('promoted', _OTHER))
-        self.raised(exception.Unreachable, self._superpose_again)
 
     @ddt.data('creating', 'aborting', 'collapsing')
     def test_superpose_during_another_operation_raises_unreachable(self, state: str) -> None:

@@ -222,3 +222,53 @@ class PredecessorTest(base.RecoveryTest):
         self.assertEqual(model.EVACUATED,
                          sequence.attempt(runs.Run(self.context, self.recovery)))
         self.compute.evacuate.assert_called_once_with('a', 'h2', False)
+
+
+class MergingTest(base.RecoveryTest):
+    """A server of a silent host whose disks have to be merged; no backup is known elsewhere."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspect()
+        self.context = self.make_context(adopt_timeout=100.0)
+        self.compute.server.return_value = base.make_server('a')
+        self.compute.candidates.return_value = ['h2']
+        self.backups.check.return_value = {'eligible': True, 'reasons': []}
+        self.merging = itertools.count()
+        self.volumes.superpose.side_effect = self.superpose
+        self.volumes.state.return_value = None
+        self.volumes.collapse.return_value = 'promoted'
+        self.merged_after = 4
+
+    def superpose(self, *_arguments: Any) -> str:
+        """Superpose the volumes, once they are merged."""
+        if next(self.merging) < self.merged_after:
+            raise exception.Merging('s1 is merging')
+        return 's2'
+
+    def fence(self) -> verdicts.StepVerdict:
+        """Take the step."""
+        return fence.fence(runs.Run(self.context, self.make_recovery()),
+                           verdicts.StepVerdict(verdicts.MERGING, 's1 is merging'))
+
+    def test_server_is_decided_on_after_the_merge(self) -> None:
+        self.assertEqual(verdicts.PROMOTED, self.fence().kind)
+        self.volumes.collapse.assert_called_once_with('s2')
+
+    def test_primary_that_has_written_after_the_merge_lives(self) -> None:
+        self.volumes.collapse.return_value = 'dirty'
+        self.assertEqual(verdicts.PRIMARY, self.fence().kind)
+
+    def test_host_that_is_well_again_keeps_its_server(self) -> None:
+        self.merged_after = 1000
+        began = self.clock.now()
+        self.suspects.is_well.side_effect = lambda _host: self.clock.now() > began + 50.0
+        self.assertEqual(verdicts.PRIMARY, self.fence().kind)
+        self.volumes.collapse.assert_not_called()
+
+    def test_server_that_is_not_merged_in_time_is_left_alone(self) -> None:
+        self.merged_after = 1000
+        self.assertEqual(verdicts.StepVerdict(verdicts.FAILED, 's1 is merging'), self.fence())
+        self.compute.evacuate.assert_not_called()
+        self.volumes.fence.assert_not_called()
+        self.assertEqual(model.SUSPECTED, self.store.host('h1').state)
