@@ -71,6 +71,18 @@ OPTIONS = [
                help='Seconds that the tests wait for any other condition.'),
     cfg.FloatOpt('build_interval', default=1.0, min=0.1,
                help='Seconds between two checks of a condition.'),
+    cfg.StrOpt('superposition_min_microversion',
+               help='Lowest version of the API of superpositions for which tests are selected, '
+                    'as X.Y or "latest".'),
+    cfg.StrOpt('superposition_max_microversion', default='latest',
+               help='Highest version of the API of superpositions for which tests are selected, '
+                    'as X.Y or "latest".'),
+    cfg.StrOpt('speculative_min_microversion',
+               help="Lowest version of the engine's API for which tests are selected, as X.Y or "
+                    '"latest".'),
+    cfg.StrOpt('speculative_max_microversion', default='latest',
+               help="Highest version of the engine's API for which tests are selected, as X.Y or "
+                    '"latest".'),
     cfg.StrOpt('catalog_type', default='speculative-recovery',
                help="Type of the engine's API in the catalogue."),
     cfg.StrOpt('region', default='',

@@ -47,7 +47,7 @@ class AllInOneTest(_Base):
         self.assertLessEqual({'q-agt', 'q-dhcp', 'q-l3', 'q-meta', 'etcd3'}, services)
         self.assertEqual([], [name for name in services
                               if name.startswith(('ovn', 'ovs', 'q-ovn'))])
-        self.assertEqual(str(stack.REPOSITORY), plugins)
+        self.assertEqual(f'{stack.REPOSITORY}/tempest_plugin', plugins)
 
         self.assertEqual([], self.between(node, 'pre-install'))
         install, = (call for call in self.between(node, 'install') if call[0] == 'pip')
@@ -243,7 +243,8 @@ class ChoicesTest(_Base):
         tempest = stack.read(node.tempest_conf)['specreds']
         self.assertEqual(['ssh {host} sudo halt -f -p'], tempest['host_kill_command'])
         self.assertEqual(['True'], tempest['destructive'])
-        self.assertEqual(f'/opt/stack/other {stack.REPOSITORY}', node.choices.tempest_plugins)
+        self.assertEqual(f'/opt/stack/other {stack.REPOSITORY}/tempest_plugin',
+                         node.choices.tempest_plugins)
 
 
 class RefusalTest(_Base):

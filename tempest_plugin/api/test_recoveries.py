@@ -6,6 +6,7 @@ from tempest.lib import exceptions
 from tempest.lib.common.utils import data_utils
 
 from tempest_plugin.common import engine
+from tempest_plugin.common import microversions
 
 
 class RecoveriesTest(engine.EngineTest):
@@ -82,6 +83,5 @@ class RecoveriesTest(engine.EngineTest):
         self.assertRaises(exceptions.BadRequest, self.hosts.suspect_host, nothing, '')
         self.assertRaises(exceptions.BadRequest, self.hosts.ask, 'POST',
                           f'v1/hosts/{nothing}/action', body={'explode': {}})
-        client = self.os_admin.speculative.HostsClient()
-        client.version = 'speculative 99.0'
-        self.assertRaises(exceptions.NotAcceptable, client.list_hosts)
+        self.useFixture(microversions.MicroversionFixture(speculative='99.0'))
+        self.assertRaises(exceptions.NotAcceptable, self.hosts.list_hosts)

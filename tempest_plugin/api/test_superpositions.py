@@ -61,7 +61,6 @@ class SuperpositionsTest(base.BaseTest):
         volume_id = self.make_volume()
         made = self.superpose(volume_id)
         shown = self.superpositions.show_superposition(made['id'])
-        self.assertEqual('superposition 1.0', shown.response['openstack-api-version'])
         self.assertEqual(made['volumes'][0]['id'], shown['superposition']['volumes'][0]['id'])
         self.assertEqual(self.owner().credentials.project_id,
                          shown['superposition']['project_id'])

@@ -9,6 +9,7 @@ from tempest.lib import exceptions
 from tempest.lib.common.utils import data_utils
 
 from tempest_plugin.common import base
+from tempest_plugin.common import microversions
 
 
 class SuperpositionsNegativeTest(base.BaseTest):
@@ -53,11 +54,9 @@ class SuperpositionsNegativeTest(base.BaseTest):
     @decorators.idempotent_id('9b375e7c-36dc-47d0-9c89-350dea547683')
     def test_version(self) -> None:
         """An unsupported version returns 406, a malformed one 400."""
-        client = self.os_admin.superpositions.SuperpositionsClient()
-        client.version = 'superposition 99.0'
-        self.assertRaises(exceptions.NotAcceptable, client.list_superpositions)
-        client.version = 'superposition solid'
-        self.assertRaises(exceptions.BadRequest, client.list_superpositions)
+        for version, error in ('99.0', exceptions.NotAcceptable), ('solid', exceptions.BadRequest):
+            with microversions.MicroversionFixture(superposition=version):
+                self.assertRaises(error, self.superpositions.list_superpositions)
 
     @decorators.attr(type='negative')
     @decorators.idempotent_id('eeaacf12-b3cf-46a4-9a6f-d1d48e33b438')

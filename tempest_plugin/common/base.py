@@ -9,14 +9,16 @@ from typing import Any
 from tempest import config
 from tempest.lib import exceptions
 from tempest.lib.common.utils import data_utils
-import tempest.test
 
-from specreds_cinder.superposition import states
+from tempest_plugin.common import microversions
 
 CONF = config.CONF
 
+# States in which only a merge may end a superposition.
+DECIDED = ('promoted', 'merging', 'merged')
 
-class BaseTest(tempest.test.BaseTestCase):
+
+class BaseTest(microversions.MicroversionTest):
     """A test on a cloud with SpecREDS, which removes its volumes and superpositions at its end.
 
     Volumes belong to ``owner``; superpositions are created by an administrator.
@@ -149,11 +151,11 @@ class BaseTest(tempest.test.BaseTestCase):
         try:
             state = self.superpositions.show_superposition(
                 superposition_id)['superposition']['state']
-            if state not in states.DECIDED:
+            if state not in DECIDED:
                 self.superpositions.delete_superposition(superposition_id)
         except exceptions.NotFound:
             return
-        (self.wait_merged if state in states.DECIDED else self.wait_ended)(superposition_id)
+        (self.wait_merged if state in DECIDED else self.wait_ended)(superposition_id)
 
     def wait_ended(self, superposition_id: str) -> None:
         """Wait until a superposition has ended."""

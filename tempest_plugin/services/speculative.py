@@ -5,13 +5,13 @@ from typing import Any
 
 from tempest_plugin.services import base
 
-_VERSION = 'speculative 1.0'
+_API = 'speculative'
 
 
 class RecoveriesClient(base.Client):
     """Recoveries of servers."""
 
-    version = _VERSION
+    api = _API
 
     def list_versions(self) -> Any:
         """List the versions of the API."""
@@ -34,7 +34,7 @@ class RecoveriesClient(base.Client):
 class HostsClient(base.Client):
     """Hosts with the state that the engines give them."""
 
-    version = _VERSION
+    api = _API
 
     def list_hosts(self, **query: Any) -> Any:
         """List hosts: ``state``, ``limit``, ``marker``."""
@@ -60,7 +60,7 @@ class HostsClient(base.Client):
 class ProtectionClient(base.Client):
     """The protection of servers."""
 
-    version = _VERSION
+    api = _API
 
     def show_protection(self, server_id: str) -> Any:
         """Show whether a server is protected, and the reasons if it is not."""

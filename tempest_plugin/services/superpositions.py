@@ -11,7 +11,7 @@ _PATH = 'os-superpositions'
 class SuperpositionsClient(base.Client):
     """Volumes that have two versions."""
 
-    version = 'superposition 1.0'
+    api = 'superposition'
 
     def create_superposition(self, **fields: Any) -> Any:
         """Put volumes into superposition: ``volume_ids``, ``server_id``, ``reason``."""

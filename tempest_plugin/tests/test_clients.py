@@ -12,6 +12,7 @@ from tempest.lib import exceptions
 import testtools
 
 from tempest_plugin import services
+from tempest_plugin.common import microversions
 
 _ID = str(uuid.uuid4())
 
@@ -21,6 +22,7 @@ class _Service(server.BaseHTTPRequestHandler):
 
     requests: list[tuple[str, str, str | None, Any]]
     answer: tuple[int, Any]
+    version = ''
 
     def do_GET(self) -> None:
         length = int(self.headers.get('Content-Length') or 0)
@@ -32,6 +34,8 @@ class _Service(server.BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header('Content-Type', 'application/json')
         self.send_header('Content-Length', str(len(text)))
+        if self.version:
+            self.send_header('OpenStack-API-Version', self.version)
         self.end_headers()
         self.wfile.write(text)
 
@@ -110,7 +114,7 @@ class ClientsTest(testtools.TestCase):
                                                      more: dict[str, Any]) -> None:
         self.handler.answer = (status, None if status == 204 else {'told': 1})
         answer = getattr(self.client(services.SuperpositionsClient), method)(*words, **more)
-        self.assertEqual([(verb, f'/os-superpositions{path}', 'superposition 1.0', body)],
+        self.assertEqual([(verb, f'/os-superpositions{path}', None, body)],
                          self.handler.requests)
         self.assertEqual({} if status == 204 else {'told': 1}, dict(answer))
         self.assertEqual(status, answer.response.status)
@@ -138,7 +142,7 @@ class ClientsTest(testtools.TestCase):
                                                  more: dict[str, Any]) -> None:
         self.handler.answer = (status, {'told': 1})
         self.assertEqual({'told': 1}, dict(getattr(self.client(kind), method)(*words, **more)))
-        self.assertEqual([(verb, path, 'speculative 1.0', body)], self.handler.requests)
+        self.assertEqual([(verb, path, None, body)], self.handler.requests)
 
     @ddt.data((400, exceptions.BadRequest), (403, exceptions.Forbidden),
               (404, exceptions.NotFound), (406, exceptions.NotAcceptable),
@@ -154,8 +158,21 @@ class ClientsTest(testtools.TestCase):
         self.assertRaises(exceptions.InvalidHttpSuccessCode,
                           self.client(services.HostsClient).list_hosts)
 
-    def test_version_is_sent(self) -> None:
-        client = self.client(services.HostsClient)
-        client.version = 'speculative 7.0'
-        client.list_hosts()
-        self.assertEqual('speculative 7.0', self.handler.requests[0][2])
+    def test_version_is_sent_and_expected(self) -> None:
+        hosts, superpositions = (self.client(kind) for kind in (services.HostsClient,
+                                                                services.SuperpositionsClient))
+        self.useFixture(microversions.MicroversionFixture(speculative='1.7'))
+        with microversions.MicroversionFixture(speculative='1.8', superposition='1.9'):
+            self.handler.version = 'speculative 1.8'
+            hosts.list_hosts()
+            self.assertRaises(exceptions.InvalidHTTPResponseHeader,
+                              superpositions.list_superpositions)
+        self.assertRaises(exceptions.InvalidHTTPResponseHeader, hosts.list_hosts)
+        superpositions.list_superpositions()
+        self.assertEqual(['speculative 1.8', 'superposition 1.9', 'speculative 1.7', None],
+                         [version for _verb, _path, version, _body in self.handler.requests])
+
+    def test_answer_to_the_latest_version_may_have_any(self) -> None:
+        self.useFixture(microversions.MicroversionFixture(speculative='latest'))
+        self.client(services.HostsClient).list_hosts()
+        self.assertEqual('speculative latest', self.handler.requests[0][2])

@@ -5,11 +5,11 @@ from typing import Any
 from unittest import mock
 
 import ddt
-from tempest.scenario import manager
 import testtools
 
 from tempest_plugin.common import engine
 from tempest_plugin.common import hosts
+from tempest_plugin.common import microversions
 from tempest_plugin.scenario import test_data
 from tempest_plugin.scenario import test_killed
 from tempest_plugin.scenario import test_protection
@@ -28,7 +28,7 @@ class HostsNeededTest(testtools.TestCase):
         def hosts(computes: int, trusted: int) -> None:
             admin.services_client.list_services.return_value = {'services': [{}] * computes}
             trusting.list_hosts.return_value = {'hosts': [{}] * trusted}
-        with mock.patch.object(manager.ScenarioTest, 'resource_setup'), \
+        with mock.patch.object(microversions.MicroversionTest, 'resource_setup'), \
                 mock.patch.object(case, 'hosts', trusting, create=True), \
                 mock.patch.object(case, 'os_admin', admin, create=True):
             if needed > 1:

@@ -107,6 +107,16 @@ class ZuulTest(testtools.TestCase):
                 if not _FOREIGN.match(name):
                     self.assertIn(f'{name}=', settings, job['name'])
 
+    def test_plug_ins_of_tempest_are_distributions(self) -> None:
+        for job in self.jobs.values():
+            # DevStack installs each path below its own directory.
+            for path in job.get('vars', {}).get('tempest_plugins', []):
+                project, _, directory = path.partition('/')
+                if project == 'specreds':
+                    self.assertTrue((base.ROOT / directory / 'pyproject.toml').exists(), path)
+                    self.assertIn('tempest.test_plugins', (
+                        base.ROOT / directory / 'pyproject.toml').read_text(), path)
+
     def test_tests_of_tempest_exist(self) -> None:
         place = base.ROOT / 'tempest_plugin'
         modules = ['.'.join(path.relative_to(base.ROOT).with_suffix('').parts)
