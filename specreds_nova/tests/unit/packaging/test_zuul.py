@@ -31,6 +31,8 @@ class ZuulTest(testtools.TestCase):
         super().setUp()
         config = yaml.safe_load(_CONFIG.read_text())
         self.jobs = {each['job']['name']: each['job'] for each in config if 'job' in each}
+        self.nodesets = {each['nodeset']['name']: each['nodeset'] for each in config
+                         if 'nodeset' in each}
         [self.project] = [each['project'] for each in config if 'project' in each]
 
     def environments(self) -> Iterator[str]:
@@ -79,8 +81,23 @@ class ZuulTest(testtools.TestCase):
     def test_devstack_runs_on_debian_trixie(self) -> None:
         nodesets = {job['nodeset'] for job in self.jobs.values()
                     if self.parents(job)[-1].startswith('tempest-') and 'nodeset' in job}
-        self.assertEqual({f'devstack-{nodes}-node-debian-trixie' for nodes in ('single', 'two')},
-                         nodesets)
+        self.assertEqual({'devstack-single-node-debian-trixie',
+                          'specreds-three-node-debian-trixie'}, nodesets)
+        for nodeset in self.nodesets.values():
+            self.assertEqual({'debian-trixie-8GB'}, {node['label'] for node in nodeset['nodes']})
+
+    def test_jobs_that_disturb_hosts_have_as_many_as_their_tests_need(self) -> None:
+        """No test of these jobs is skipped for lack of compute hosts."""
+        text = ''.join(path.read_text() for path in (
+            base.ROOT / 'tempest_plugin').glob('[!t]*/*.py'))
+        needed = max(map(int, re.findall(r'^    hosts_needed = (\d+)$', text, re.MULTILINE)))
+        disturbing = [job for job in self.jobs.values() if 'SPECREDS_TEMPEST_DESTRUCTIVE' in
+                      job.get('vars', {}).get('devstack_localrc', {})]
+        self.assertNotEqual([], disturbing)
+        for job in disturbing:
+            [computes] = [group['nodes'] for group in self.nodesets[job['nodeset']]['groups']
+                          if group['name'] == 'compute']
+            self.assertEqual(needed, len(computes), job['name'])
 
     def test_environments_of_tox_exist(self) -> None:
         sections = set()
