@@ -5,16 +5,22 @@ from http import server
 import json
 import threading
 from typing import Any
+from urllib import parse
 import uuid
 
 import ddt
 from tempest.lib import exceptions
 import testtools
 
+from specreds_nova.engine.api import routes
+from specreds_nova.engine.api import schemas
 from tempest_plugin import services
 from tempest_plugin.common import microversions
+from testing import cinder_rules
 
-_ID = str(uuid.uuid4())
+_ID, _SECOND = (str(uuid.uuid4()) for _ in range(2))
+_FENCE = {'volume_ids': [_ID], 'host': 'h', 'step': 'observe', 'fence_id': _SECOND}
+_BOOT = {'addresses': ['192.0.2.1'], 'age_seconds': 7}
 
 
 class _Service(server.BaseHTTPRequestHandler):
@@ -93,10 +99,11 @@ class ClientsTest(testtools.TestCase):
         ('list_superpositions', 200, 'GET', '/detail?all_tenants=1', None, (),
          {'detail': True, 'all_tenants': 1}),
         ('show_superposition', 200, 'GET', f'/{_ID}', None, (_ID,), {}),
-        ('show_eligibility', 200, 'GET', '/eligibility?volume_id=a&volume_id=b', None,
-         ('a', 'b'), {}),
-        ('show_disk_eligibility', 200, 'GET', '/eligibility?disk=a&disk=b', None,
-         ('a', 'b'), {}),
+        ('show_eligibility', 200, 'GET', f'/eligibility?volume_id={_ID}&volume_id={_SECOND}',
+         None, (_ID, _SECOND), {}),
+        ('show_disk_eligibility', 200, 'GET',
+         f'/eligibility?disk={_ID}_disk&disk={_SECOND}_disk', None,
+         (f'{_ID}_disk', f'{_SECOND}_disk'), {}),
         ('check_superposition', 200, 'POST', f'/{_ID}/check', None, (_ID,), {}),
         ('collapse_superposition', 202, 'POST', f'/{_ID}/collapse',
          {'collapse': {'decision': 'promote', 'backup_durable': True}}, (_ID, 'promote'),
@@ -105,8 +112,9 @@ class ClientsTest(testtools.TestCase):
          (_ID, 'offline'), {}),
         ('show_connection', 200, 'POST', f'/{_ID}/connection', {'connector': {'host': 'h'}},
          (_ID, {'host': 'h'}), {}),
-        ('fence_host', 200, 'POST', '/fence', {'fence': {'host': 'h'}}, (), {'host': 'h'}),
-        ('release_hosts', 200, 'POST', '/release', {'release': {'boots': []}}, ([],), {}),
+        ('fence_host', 200, 'POST', '/fence', {'fence': _FENCE}, (), _FENCE),
+        ('release_hosts', 200, 'POST', '/release', {'release': {'boots': [_BOOT]}}, ([_BOOT],),
+         {}),
         ('delete_superposition', 204, 'DELETE', f'/{_ID}', None, (_ID,), {}))
     @ddt.unpack
     def test_client_of_superpositions_sends_requests(self, method: str, status: int, verb: str,
@@ -116,13 +124,14 @@ class ClientsTest(testtools.TestCase):
         answer = getattr(self.client(services.SuperpositionsClient), method)(*words, **more)
         self.assertEqual([(verb, f'/os-superpositions{path}', None, body)],
                          self.handler.requests)
+        self.assertIsNone(cinder_rules.refusal(verb, f'/os-superpositions{path}', body))
         self.assertEqual({} if status == 204 else {'told': 1}, dict(answer))
         self.assertEqual(status, answer.response.status)
 
     @ddt.data(
         (services.RecoveriesClient, 'list_versions', 200, 'GET', '/', None, (), {}),
-        (services.RecoveriesClient, 'list_recoveries', 200, 'GET', '/v1/recoveries?server=s',
-         None, (), {'server': 's'}),
+        (services.RecoveriesClient, 'list_recoveries', 200, 'GET', f'/v1/recoveries?server={_ID}',
+         None, (), {'server': _ID}),
         (services.RecoveriesClient, 'show_recovery', 200, 'GET', f'/v1/recoveries/{_ID}', None,
          (_ID,), {}),
         (services.RecoveriesClient, 'abort_recovery', 202, 'POST',
@@ -143,6 +152,12 @@ class ClientsTest(testtools.TestCase):
         self.handler.answer = (status, {'told': 1})
         self.assertEqual({'told': 1}, dict(getattr(self.client(kind), method)(*words, **more)))
         self.assertEqual([(verb, path, None, body)], self.handler.requests)
+        # The engine's API accepts it, too.
+        url = parse.urlsplit(path)
+        route, _parts = routes.find(verb, url.path)
+        schemas.validate(route.query, dict(parse.parse_qsl(url.query)), 'query')
+        if route.body is not None:
+            schemas.validate(route.body, body, 'body')
 
     @ddt.data((400, exceptions.BadRequest), (403, exceptions.Forbidden),
               (404, exceptions.NotFound), (406, exceptions.NotAcceptable),

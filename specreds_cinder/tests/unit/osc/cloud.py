@@ -20,6 +20,8 @@ import requests
 from requests import adapters
 import testtools
 
+from testing import cinder_rules
+
 PROJECT = '5f3f3e5ac81a44f4a1d1b6a6f7dc2c55'
 CINDER = f'http://cinder.test/v3/{PROJECT}'
 NOVA = 'http://nova.test/v2.1'
@@ -112,6 +114,9 @@ class Cloud(adapters.BaseAdapter):
         self.requests.append(Request(
             str(request.method), path, parse.parse_qs(str(url.query)), body,
             {key: str(value) for key, value in request.headers.items()}))
+        if path.startswith('/os-superpositions') and (why := cinder_rules.refusal(
+                str(request.method), f'{path}?{url.query!s}', body, self.requests[-1].headers)):
+            raise AssertionError(f'Cinder refuses {request.method} {request.url} {body}: {why}')
         answers = self._answers.get((str(request.method), path))
         status, answer = 404, '<html>404 Not Found</html>'
         if answers:
