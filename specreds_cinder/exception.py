@@ -13,9 +13,11 @@ class SuperpositionError(exception.Invalid):
 
     :param state: the superposition's state, where the error depends on it
     :param reasons: the reasons why a volume cannot be superposed
+    :cvar error_code: the name of the error for programs, in answers of the API
     """
 
     code = 500
+    error_code: str | None = None
     message = '%(reason)s'
 
     def __init__(self, reason: str, *, state: str | None = None,
@@ -41,10 +43,13 @@ class SuperpositionConflict(SuperpositionError):
     """The superposition's state does not permit the request."""
 
     code = 409
+    error_code = 'state-conflict'
 
 
 class VolumeSuperposed(SuperpositionConflict):
     """The volume is in a superposition, which the operation would break."""
+
+    error_code = 'volume-superposed'
 
 
 class ServerSuperposed(VolumeSuperposed):
@@ -58,6 +63,8 @@ class ServerSuperposed(VolumeSuperposed):
 
 class VolumesNotEligible(SuperpositionConflict):
     """A volume cannot be superposed, for ``reasons``."""
+
+    error_code = 'volume-not-eligible'
 
 
 class SuperpositionUnavailable(SuperpositionError):

@@ -81,7 +81,7 @@ class Engine:
 
     def ids(self, server_id: str | None = None) -> list[str]:
         """Return the ids of the recoveries of one server or of all, the latest first."""
-        query = {} if server_id is None else {'server': server_id}
+        query = {} if server_id is None else {'server_id': server_id}
         entries = self._api.get('/v1/recoveries', params=query).json()['recoveries']
         return [str(entry['id']) for entry in entries]
 

@@ -30,7 +30,7 @@ _Answer = dict[str, Any]
 # Actions on one superposition, and those on the collection.
 MEMBER_ACTIONS = {'check': 'POST', 'collapse': 'POST', 'merge': 'POST', 'connection': 'POST'}
 COLLECTION_ACTIONS = {'detail': 'GET', 'eligibility': 'GET', 'fence': 'POST',
-                      'release': 'POST'}
+                      'release': 'POST', 'versions': 'GET'}
 
 
 class SuperpositionsController(wsgi.Controller):
@@ -188,6 +188,11 @@ class SuperpositionsController(wsgi.Controller):
         except exception.SuperpositionPending:
             return wsgi.ResponseObject(None, code=HTTPStatus.ACCEPTED)
         return None
+
+    # The last one of the actions: it hides the module of that name from decorators.
+    def versions(self, req: wsgi.Request) -> _Answer:
+        """List the versions of the resource, whichever the request selects."""
+        return {'versions': [versions.DESCRIPTION]}
 
     def _visible(self, ctxt: Any, superposition_id: str, rule: str | None = None, *,
                  sizes: bool = False) -> joined.Superposition:

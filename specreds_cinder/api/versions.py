@@ -10,12 +10,15 @@ outcome ``unproven``, and ``unproven`` of the answer to *Check*: to older caller
 is dirty.
 """
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 import functools
+from http import HTTPStatus
+import json
 from typing import Any
 
 from cinder.api.openstack import wsgi
 import microversion_parse
+import webob.dec
 import webob.exc
 
 SERVICE_TYPE = 'superposition'
@@ -25,9 +28,40 @@ AGAIN = microversion_parse.parse_version_string('1.1')
 FENCEABLE = microversion_parse.parse_version_string('1.2')
 UNPROVEN = microversion_parse.parse_version_string('1.3')
 
+# As Cinder and Nova describe versions of theirs; Placement calls the newest one max_version.
+DESCRIPTION = {'id': SERVICE_TYPE, 'status': 'CURRENT', 'min_version': VERSIONS[0],
+               'version': VERSIONS[-1], 'max_version': VERSIONS[-1]}
+
 _KEY = 'specreds.version'
 _HEADER = wsgi.API_VERSION_REQUEST_HEADER
 _Action = Callable[..., Any]
+
+
+class _Fault(wsgi.Fault):
+    """An error whose body has more fields than Cinder's own errors, for programs.
+
+    :param version: the version of the resource that the answer has
+    :param details: the further fields
+    """
+
+    def __init__(self, error: webob.exc.HTTPException, version: str,
+                 details: Mapping[str, str]) -> None:
+        super().__init__(error)
+        self._version = version
+        self._details = dict(details)
+        _stamp(error.headers, version)
+
+    @webob.dec.wsgify(RequestClass=wsgi.Request)
+    def __call__(self, req: wsgi.Request) -> webob.Response:
+        """Return the answer."""
+        answer: webob.Response = super().__call__(req)
+        body = json.loads(answer.body)
+        for fault in body.values():
+            fault.update(self._details)
+        answer.body = json.dumps(body).encode()
+        # Cinder names the version of its own API there.
+        _stamp(answer.headers, self._version)
+        return answer
 
 
 def negotiated(action: _Action) -> _Action:
@@ -43,9 +77,10 @@ def negotiated(action: _Action) -> _Action:
                 req.environ[_KEY] = _asked(req)
                 version = str(of(req))
                 answer = action(self, req, **arguments)
-        except wsgi.Fault as exc:
-            _stamp(exc.wrapped_exc.headers, version)
+        except _Fault:
             raise
+        except wsgi.Fault as exc:
+            raise _Fault(exc.wrapped_exc, version, _details(exc)) from exc
         if not isinstance(answer, wsgi.ResponseObject):
             answer = wsgi.ResponseObject(answer)
         _stamp(answer, version)
@@ -63,13 +98,27 @@ def _asked(req: wsgi.Request) -> microversion_parse.Version:
     try:
         return microversion_parse.extract_version(req.headers, SERVICE_TYPE, VERSIONS)
     except TypeError:
-        raise webob.exc.HTTPBadRequest(
+        raise _unsupported('version-malformed', webob.exc.HTTPBadRequest(
             explanation=f'{_HEADER} has a malformed version of {SERVICE_TYPE}: use the form '
-                        f'"{SERVICE_TYPE} {VERSIONS[0]}"') from None
+                        f'"{SERVICE_TYPE} {VERSIONS[0]}"')) from None
     except ValueError:
-        raise webob.exc.HTTPNotAcceptable(
+        raise _unsupported('version-unsupported', webob.exc.HTTPNotAcceptable(
             explanation=f'the requested version of {SERVICE_TYPE} is not supported: use one from '
-                        f'{VERSIONS[0]} to {VERSIONS[-1]}') from None
+                        f'{VERSIONS[0]} to {VERSIONS[-1]}')) from None
+
+
+def _unsupported(code: str, error: webob.exc.HTTPException) -> _Fault:
+    return _Fault(error, VERSIONS[-1], {'error_code': code, 'min_version': VERSIONS[0],
+                                        'max_version': VERSIONS[-1]})
+
+
+def _details(fault: wsgi.Fault) -> dict[str, str]:
+    """Return what a program needs to know of the error that Cinder has made a fault of."""
+    code = getattr(fault.__context__, 'error_code', None)
+    if code is None and fault.status_int == HTTPStatus.CONFLICT:
+        code = 'conflict'
+    fields = {'error_code': code, 'state': getattr(fault.__context__, 'state', None)}
+    return {name: value for name, value in fields.items() if value and code}
 
 
 def _stamp(headers: MutableMapping[str, str], version: str) -> None:

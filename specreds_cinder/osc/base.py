@@ -59,5 +59,5 @@ def words(error: sdk_exceptions.SDKException) -> str:
 def add_superposition(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
     """Add the argument that names a superposition."""
     parser.add_argument(
-        'superposition', metavar='VOLUME', nargs='+' if several else None,
+        'superposition', metavar='<volume>', nargs='+' if several else None,
         help='ID of the superposition, or any of its volumes (name or ID)')

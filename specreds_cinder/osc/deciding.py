@@ -27,17 +27,17 @@ class Create(base.SuperCommand, command.ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the volumes."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('volumes', metavar='VOLUME', nargs='*',
+        parser.add_argument('volumes', metavar='<volume>', nargs='*',
                             help='volumes (names or IDs); default: all volumes of the server')
-        parser.add_argument('--server', metavar='SERVER',
+        parser.add_argument('--server', metavar='<server>',
                             help='server (name or ID) that the volumes are attached to')
-        parser.add_argument('--disk', metavar='DISK', action='append', default=[], dest='disks',
+        parser.add_argument('--disk', metavar='<disk>', action='append', default=[], dest='disks',
                             help='disk of the server that Nova keeps in RBD, such as "disk" or '
                                  '"disk.eph0" (repeat the option for several disks)')
         parser.add_argument('--again', action='store_true',
                             help='superpose the promoted version of volumes that are not merged '
                                  'yet')
-        parser.add_argument('--reason', metavar='TEXT', help='reason, which "show" displays')
+        parser.add_argument('--reason', metavar='<reason>', help='reason, which "show" displays')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace

@@ -23,15 +23,15 @@ class List(base.SuperCommand, command.Lister):
         parser.add_argument('--all-projects', action='store_true',
                             help='list those of all projects (admin or service role)')
         parser.add_argument(
-            '--state', metavar='STATE',
+            '--state', metavar='<state>',
             help='list only those in this state: creating, superposed, collapsing, promoted, '
                  'merging, merged, aborting, or unknown if their volume service does not answer')
-        parser.add_argument('--server', metavar='SERVER',
+        parser.add_argument('--server', metavar='<server>',
                             help="list only those of this server's volumes (name or ID)")
         parser.add_argument('--long', action='store_true', help='show more columns')
         parser.add_argument('--limit', type=int, action=parseractions.NonNegativeAction,
-                            metavar='N', help='list at most N')
-        parser.add_argument('--marker', metavar='ID',
+                            metavar='<limit>', help='list at most this number')
+        parser.add_argument('--marker', metavar='<marker>',
                             help='list those after the superposition with this ID')
         return parser
 
@@ -86,7 +86,8 @@ class Eligibility(base.SuperCommand, command.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the volumes."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('volumes', metavar='VOLUME', nargs='+', help='volumes (names or IDs)')
+        parser.add_argument('volumes', metavar='<volume>', nargs='+',
+                            help='volumes (names or IDs)')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace

@@ -40,7 +40,7 @@ class _OneHost(base.SpeculativeCommand, command.ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the host."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('host', metavar='HOST',
+        parser.add_argument('host', metavar='<host>',
                             help='its name, as in "openstack compute service list"')
         return parser
 
@@ -67,7 +67,7 @@ class Set(_OneHost):
         flag.add_argument('--maintenance', action='store_true', help='somebody works on it')
         flag.add_argument('--no-maintenance', action='store_true',
                           help='nobody works on it any more')
-        parser.add_argument('--reason', metavar='TEXT', default='an operator said so',
+        parser.add_argument('--reason', metavar='<reason>', default='an operator said so',
                             help='why somebody works on it (default: %(default)s)')
         return parser
 
@@ -91,7 +91,7 @@ class _Word(_OneHost):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the reason."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('--reason', metavar='TEXT', default='an operator said so',
+        parser.add_argument('--reason', metavar='<reason>', default='an operator said so',
                             help='reason, which "show" displays (default: %(default)s)')
         return parser
 

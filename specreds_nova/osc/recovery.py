@@ -29,30 +29,32 @@ class List(base.SpeculativeCommand, command.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the filters."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('--server', metavar='SERVER',
+        parser.add_argument('--server', metavar='<server>',
                             help='list only those of this server (name or ID)')
-        parser.add_argument('--host', metavar='HOST',
+        parser.add_argument('--host', metavar='<host>',
                             help='list only those of servers that were on this host (admin or '
                                  'service role)')
-        parser.add_argument('--project', metavar='PROJECT_ID',
+        parser.add_argument('--project', metavar='<project-id>',
                             help='list only those of the servers of this project')
         parser.add_argument('--state', choices=model.STATES, help='list only those in this state')
         parser.add_argument('--outcome', choices=model.OUTCOMES,
                             help='list only those with this outcome')
         parser.add_argument('--long', action='store_true', help='show more columns')
         parser.add_argument('--limit', type=int, action=parseractions.NonNegativeAction,
-                            metavar='N', help='list at most N')
-        parser.add_argument('--marker', metavar='ID',
+                            metavar='<limit>', help='list at most this number')
+        parser.add_argument('--marker', metavar='<marker>',
                             help='list those after the recovery with this ID')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """List the recoveries."""
-        filters = {name: value for name in ('host', 'project', 'state', 'outcome')
+        filters = {name: value for name in ('host', 'state', 'outcome')
                    if (value := getattr(parsed_args, name))}
+        if parsed_args.project:
+            filters['project_id'] = parsed_args.project
         if parsed_args.server:
-            filters['server'] = servers.find(self.app.client_manager, parsed_args.server)
+            filters['server_id'] = servers.find(self.app.client_manager, parsed_args.server)
         recoveries = self.client.recoveries(filters, parsed_args.limit, parsed_args.marker)
         fields = shown.RECOVERIES_LONG if parsed_args.long else shown.RECOVERIES
         return tuple(fields.values()), [shown.row(recovery, fields) for recovery in recoveries]
@@ -68,7 +70,7 @@ class Show(base.SpeculativeCommand, command.ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the recovery."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('recovery', metavar='RECOVERY',
+        parser.add_argument('recovery', metavar='<recovery>',
                             help='its ID, as in "openstack speculative recovery list"')
         return parser
 
@@ -88,7 +90,7 @@ class Abort(base.SpeculativeCommand):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the recoveries."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('recoveries', metavar='RECOVERY', nargs='+', help='their IDs')
+        parser.add_argument('recoveries', metavar='<recovery>', nargs='+', help='their IDs')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

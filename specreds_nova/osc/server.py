@@ -20,7 +20,7 @@ class Check(base.SpeculativeCommand, command.ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the server."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('server', metavar='SERVER',
+        parser.add_argument('server', metavar='<server>',
                             help='its name or ID; servers of other projects need their ID')
         return parser
 

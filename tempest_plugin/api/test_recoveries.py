@@ -54,10 +54,10 @@ class RecoveriesTest(engine.EngineTest):
             shown = self.recoveries.show_recovery(recovery['id'])['recovery']
             self.assertEqual(recovery['server_id'], shown['server_id'])
             listed = self.recoveries.list_recoveries(
-                server=recovery['server_id'], host=recovery['host'],
-                project=recovery['project_id'])['recoveries']
+                server_id=recovery['server_id'], host=recovery['host'],
+                project_id=recovery['project_id'])['recoveries']
             self.assertIn(recovery['id'], [other['id'] for other in listed])
-        listed = self.recoveries.list_recoveries(server=data_utils.rand_uuid())['recoveries']
+        listed = self.recoveries.list_recoveries(server_id=data_utils.rand_uuid())['recoveries']
         self.assertEqual([], listed)
 
     @decorators.attr(type='negative')
@@ -75,7 +75,7 @@ class RecoveriesTest(engine.EngineTest):
     @decorators.idempotent_id('9f4f3a0d-4fd5-4cce-98d1-b6046f1a5fa6')
     def test_malformed(self) -> None:
         """A malformed request returns 400, an unsupported version 406."""
-        for query in ({'state': 'solid'}, {'server': 'x'}, {'limit': 'all'}, {'colour': 'red'}):
+        for query in ({'state': 'solid'}, {'server_id': 'x'}, {'limit': 'all'}, {'colour': 'red'}):
             self.assertRaises(exceptions.BadRequest, self.recoveries.list_recoveries, **query)
         self.assertRaises(exceptions.BadRequest, self.hosts.list_hosts, state='solid')
         # The API validates a request before it looks for the host.

@@ -157,7 +157,7 @@ class DisturbingTest(servers.ServersTest):
         Those of a host that ended before the host was killed are ignored.
         """
         listed = [entry for entry in self.recoveries.list_recoveries(
-            server=server.id)['recoveries'] if entry['id'] not in self._former]
+            server_id=server.id)['recoveries'] if entry['id'] not in self._former]
         if not listed:
             return None
         shown: dict[str, Any] = self.recoveries.show_recovery(listed[0]['id'])['recovery']

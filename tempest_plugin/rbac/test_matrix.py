@@ -102,7 +102,7 @@ class EngineMatrixTest(personas.PersonasTest):
         self.assert_rule('recovery:list', lambda clients: clients.speculative.RecoveriesClient(
         ).list_recoveries())
         self.assert_rule('recovery:list:all_projects', lambda clients: (
-            clients.speculative.RecoveriesClient().list_recoveries(project=foreign)))
+            clients.speculative.RecoveriesClient().list_recoveries(project_id=foreign)))
         self.assert_rule('recovery:show:details', lambda clients: (
             clients.speculative.RecoveriesClient().list_recoveries(host='h')))
 

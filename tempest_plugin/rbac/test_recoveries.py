@@ -29,7 +29,7 @@ class RecoveriesRbacTest(engine.EngineTest):
             client = persona.speculative.RecoveriesClient()
             self.assertEqual([], client.list_recoveries()['recoveries'])
             self.assertEqual([], client.list_recoveries(
-                project=persona.credentials.project_id)['recoveries'])
+                project_id=persona.credentials.project_id)['recoveries'])
 
     @decorators.idempotent_id('5f358560-59c9-4885-b4ae-501d72241622')
     def test_services_see_all(self) -> None:

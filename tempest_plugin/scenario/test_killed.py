@@ -35,7 +35,7 @@ class KilledTest(personas.PersonasTest, consistency.ConsistencyTest):
         for hidden in ('host', 'destination', 'engine', 'why'):
             self.assertNotIn(hidden, shown)
         self.assertEqual([recovery['id']], [entry['id'] for entry in own.list_recoveries(
-            server=server.id)['recoveries']])
+            server_id=server.id)['recoveries']])
         self._assert_policies(recovery['id'])
 
     def _assert_policies(self, recovery_id: str) -> None:

@@ -18,7 +18,7 @@ class RecoveriesClient(base.Client):
         return self.ask('GET', '')
 
     def list_recoveries(self, **query: Any) -> Any:
-        """List recoveries, the latest first, filtered by ``server``, ``host``, ``state``, etc."""
+        """List recoveries, the latest first, filtered by ``server_id``, ``host``, etc."""
         return self.ask('GET', 'v1/recoveries', query=query)
 
     def show_recovery(self, recovery_id: str) -> Any:

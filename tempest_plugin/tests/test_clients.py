@@ -130,8 +130,9 @@ class ClientsTest(testtools.TestCase):
 
     @ddt.data(
         (services.RecoveriesClient, 'list_versions', 200, 'GET', '/', None, (), {}),
-        (services.RecoveriesClient, 'list_recoveries', 200, 'GET', f'/v1/recoveries?server={_ID}',
-         None, (), {'server': _ID}),
+        (services.RecoveriesClient, 'list_recoveries', 200, 'GET',
+         f'/v1/recoveries?server_id={_ID}',
+         None, (), {'server_id': _ID}),
         (services.RecoveriesClient, 'show_recovery', 200, 'GET', f'/v1/recoveries/{_ID}', None,
          (_ID,), {}),
         (services.RecoveriesClient, 'abort_recovery', 202, 'POST',

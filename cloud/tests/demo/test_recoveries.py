@@ -40,7 +40,7 @@ class EngineTest(testtools.TestCase):
                         '/v1/recoveries/r1': {'recovery': shown}}
         recovery = self.engine.latest('s1')
         assert recovery is not None
-        self.assertEqual(('/v1/recoveries', {'server': 's1'}), self.asked[0])
+        self.assertEqual(('/v1/recoveries', {'server_id': 's1'}), self.asked[0])
         self.assertEqual((100.25, 120.0, 'recovered'),
                          (recovery.suspected, recovery.ended, recovery.outcome))
         self.assertTrue(recovery.over)

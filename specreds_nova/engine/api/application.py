@@ -76,7 +76,9 @@ def _version(request: webob.Request) -> microversion_parse.Version:
         raise errors.Problem(
             HTTPStatus.NOT_ACCEPTABLE,
             f'{exc}; supported versions are {microversions.SERVICE} '
-            f'{microversions.VERSIONS[0]} to {microversions.VERSIONS[-1]}') from exc
+            f'{microversions.VERSIONS[0]} to {microversions.VERSIONS[-1]}',
+            details={'error_code': 'version-unsupported', 'min_version': microversions.VERSIONS[0],
+                     'max_version': microversions.VERSIONS[-1]}) from exc
 
 
 def _body(request: webob.Request) -> Any:

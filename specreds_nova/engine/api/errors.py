@@ -18,13 +18,24 @@ class Problem(Exception):
 
     :ivar status: status of HTTP
     :ivar headers: further headers of the answer
+    :ivar details: further fields of the error, for programs
     """
 
     def __init__(self, status: HTTPStatus, message: str,
-                 headers: Mapping[str, str] | None = None) -> None:
+                 headers: Mapping[str, str] | None = None,
+                 details: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.headers = dict(headers or {})
+        self.details = dict(details or {})
+
+
+def conflict(code: str, message: str) -> Problem:
+    """Return the problem of a request that the state of its object does not permit.
+
+    :param code: the reason, for programs
+    """
+    return Problem(HTTPStatus.CONFLICT, message, details={'error_code': code})
 
 
 def problem(error: Exception) -> Problem:
@@ -37,7 +48,7 @@ def problem(error: Exception) -> Problem:
         case exception.Invalid():
             return Problem(HTTPStatus.BAD_REQUEST, str(error))
         case exception.Refused():
-            return Problem(HTTPStatus.CONFLICT, str(error))
+            return conflict('refused', str(error))
         case exception.Unreachable():
             # The message may have internal addresses.
             LOG.warning('%s', error)
@@ -52,14 +63,15 @@ def problem(error: Exception) -> Problem:
                    'request')
 
 
-def body(status: HTTPStatus, message: str) -> dict[str, Any]:
+def body(failure: Problem) -> dict[str, Any]:
     """Return the body of an answer with an error."""
-    return {'error': {'code': int(status), 'title': status.phrase, 'message': message}}
+    return {'error': {'code': int(failure.status), 'title': failure.status.phrase,
+                      'message': str(failure), **failure.details}}
 
 
 def response(failure: Problem) -> webob.Response:
     """Return the answer for a problem."""
     return webob.Response(status=int(failure.status),
-                          json_body=body(failure.status, str(failure)),
+                          json_body=body(failure),
                           headerlist=[('Content-Type', 'application/json'),
                                       *failure.headers.items()])

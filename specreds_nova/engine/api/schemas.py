@@ -33,9 +33,9 @@ def _actions(**actions: Schema) -> Schema:
 NOTHING = _object({})
 
 RECOVERIES = _object({
-    'server': _UUID,
+    'server_id': _UUID,
     'host': _HOST,
-    'project': {'type': 'string', 'minLength': 1, 'maxLength': 255},
+    'project_id': {'type': 'string', 'minLength': 1, 'maxLength': 255},
     'state': {'enum': list(model.STATES)},
     'outcome': {'enum': list(model.OUTCOMES)},
     'limit': _LIMIT,

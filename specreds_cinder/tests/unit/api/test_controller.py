@@ -105,7 +105,8 @@ class TestCreate(base.APITestCase):
                 (exception.SuperpositionError('its log says why'), 500, 'computeFault')):
             self.rpc.create.side_effect = error
             answer = self.ask('POST', base.BASE, body)
-            self.assertEqual((status, {kind: {'code': status, 'message': error.msg}}),
+            code = {} if error.error_code is None else {'error_code': error.error_code}
+            self.assertEqual((status, {kind: {'code': status, 'message': error.msg, **code}}),
                              (answer.status, answer.body))
             self.assertEqual('superposition 1.0', answer.headers[base.HEADER])
 

@@ -52,6 +52,7 @@ _CALLS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
     'superposition-create-again': ('POST', base.BASE, 201, {
         'create': base.view(dirty=False, reason='the next host gone', predecessor=base.OTHER_ID,
                             durations={'storage': 0.048, 'total': 0.052})}),
+    'superpositions-versions': ('GET', f'{base.BASE}/versions', 200, {}),
     'superposition-show': ('GET', base.MEMBER, 200, {'get': base.view(dirty=False)}),
     'superpositions-list': ('GET', f'{base.BASE}?limit=1', 200, {'list': [
         base.view(), base.view(base.OTHER_ID, created_at='2026-01-02T03:04:09Z')]}),

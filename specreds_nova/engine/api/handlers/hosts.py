@@ -11,6 +11,7 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine import policies
 from specreds_nova.engine.api import call as api_call
+from specreds_nova.engine.api import errors
 from specreds_nova.engine.api import views
 
 LOG = logging.getLogger(__name__)
@@ -46,14 +47,16 @@ def act(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
     for _ in range(_TRIES):
         host = _known(call)
         if action == model.CLEAR and host.state == model.FENCED:
-            raise exception.Refused(
+            raise errors.conflict(
+                'host-fenced',
                 f'host {host.name} is fenced: its servers were recovered on other hosts. It is '
                 f'cleaned and trusted again as soon as it is back')
         changed = call.services.store.change_host(host, **_values(action, arguments))
         if changed is not None:
             LOG.info('host %s: an operator requests %s', host.name, call.body)
             return HTTPStatus.ACCEPTED, _shown(call, changed)
-    raise exception.Refused(
+    raise errors.conflict(
+        'host-changed',
         f'host {host.name} was changed by engines during each of {_TRIES} tries: try again')
 
 

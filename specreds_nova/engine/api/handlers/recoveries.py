@@ -5,20 +5,22 @@ from http import HTTPStatus
 
 from oslo_log import log as logging
 
-from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine import policies
 from specreds_nova.engine.api import call as api_call
+from specreds_nova.engine.api import errors
 from specreds_nova.engine.api import views
 
 LOG = logging.getLogger(__name__)
 
-_FILTERS = ('server', 'host', 'project', 'state', 'outcome')
+# What the store calls the parameters of a query.
+_FILTERS = {'server_id': 'server', 'host': 'host', 'project_id': 'project', 'state': 'state',
+            'outcome': 'outcome'}
 
 
 def index(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
     """List recoveries, the newest first: all, or those of the caller's project."""
-    filters = {name: call.query[name] for name in _FILTERS if name in call.query}
+    filters = {_FILTERS[name]: value for name, value in call.query.items() if name in _FILTERS}
     if 'host' in filters:
         call.authorize(policies.DETAILS)
     if not call.allows(policies.LIST_ALL):
@@ -44,9 +46,11 @@ def act(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
     call.authorize(policies.ABORT, recovery.project)
     if not call.services.store.request_abort(recovery.id):
         recovery = _visible(call)
-        raise exception.Refused(
-            f'recovery {recovery.id} has ended already: {recovery.outcome}'
-            if recovery.state == model.ENDED else
+        if recovery.state == model.ENDED:
+            raise errors.conflict(
+                'recovery-ended', f'recovery {recovery.id} has ended already: {recovery.outcome}')
+        raise errors.conflict(
+            'recovery-committed',
             f'recovery {recovery.id} is {recovery.state}: the primary is fenced, and the backup '
             f'has become the server, so that the recovery cannot be aborted')
     LOG.info('recovery %s of server %s: an operator requests its abort', recovery.id,

@@ -22,6 +22,8 @@ def _v1(call: api_call.Call) -> api_call.Body:
         'id': 'v1.0',
         'status': 'CURRENT',
         'min_version': microversions.VERSIONS[0],
+        # Of the same meaning: Nova's and Cinder's name, and Placement's.
         'version': microversions.VERSIONS[-1],
+        'max_version': microversions.VERSIONS[-1],
         'links': [{'rel': 'self', 'href': call.url('/v1')}],
     }

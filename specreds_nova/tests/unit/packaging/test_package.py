@@ -98,6 +98,14 @@ class PackageTest(testtools.TestCase):
         plain = {packaging.Requirement(line).name for line in _entries('requirements.txt')}
         self.assertEqual(set(), plain & {'cinder', 'nova'})
 
+    def test_commands_of_openstack_name_values_as_its_others_do(self) -> None:
+        names = [name for package in ('specreds_cinder', 'specreds_nova')
+                 for module in (base.ROOT / package / 'osc').glob('*.py')
+                 for name in re.findall(r"metavar='([^']*)'", module.read_text())]
+        self.assertIn('<volume>', names)
+        self.assertEqual([], [name for name in names
+                              if not re.fullmatch('<[a-z]+(-[a-z]+)*>', name)])
+
     def test_libnbd_is_for_tests_only(self) -> None:
         for package in base.lines(self.setup['files']['packages']):
             for module in (base.ROOT / package).rglob('*.py'):

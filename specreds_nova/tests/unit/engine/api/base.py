@@ -70,11 +70,14 @@ class APITest(db_base.StoreTest):
         return response.json
 
     def refused(self, method: str, path: str, status: int, body: Any = None, *,
-                caller: dict[str, str] = ADMIN) -> str:
-        """Send a request that is refused, and return the message."""
+                caller: dict[str, str] = ADMIN, code: str | None = None) -> str:
+        """Send a request that is refused, and return the message.
+
+        :param code: the reason of a conflict, for programs
+        """
         error = self.request(method, path, body, caller=caller, status=status)['error']
-        self.assertEqual({'code', 'title', 'message'}, set(error))
-        self.assertEqual(status, error['code'])
+        self.assertEqual({'code', 'title', 'message'}, set(error) - {'error_code'})
+        self.assertEqual((status, code), (error['code'], error.get('error_code')))
         return str(error['message'])
 
     def create_racing(self) -> model.Recovery:

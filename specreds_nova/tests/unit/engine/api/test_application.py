@@ -46,6 +46,8 @@ class RequestsTest(base.APITest):
     def test_unsupported_version_returns_406(self, version: str) -> None:
         error = self.request('GET', '/v1', headers={'OpenStack-API-Version': version}, status=406)
         self.assertIn('supported versions are speculative 1.0 to 1.0', error['error']['message'])
+        self.assertEqual(('version-unsupported', '1.0', '1.0'), tuple(
+            error['error'][name] for name in ('error_code', 'min_version', 'max_version')))
 
     def test_request_without_identity_returns_401(self) -> None:
         self.refused('GET', '/v1/hosts', 401, caller={})

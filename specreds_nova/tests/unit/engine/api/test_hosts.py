@@ -99,7 +99,8 @@ class HostsTest(base.APITest):
 
     def test_clear_of_a_fenced_host_returns_409(self) -> None:
         self.state(model.FENCED)
-        words = self.refused('POST', f'{_OWN}/action', 409, {'clear': {'reason': 'x'}})
+        words = self.refused('POST', f'{_OWN}/action', 409, {'clear': {'reason': 'x'}},
+                             code='host-fenced')
         self.assertIn('is fenced', words)
         self.assertIsNone(self.store.host('node1').word)
 
@@ -110,7 +111,8 @@ class HostsTest(base.APITest):
                 answers, host) and change(host, **values)):
             self.act({'suspect': {'reason': 'x'}})
         with mock.patch.object(self.store, 'change_host', return_value=None):
-            self.refused('POST', f'{_OWN}/action', 409, {'suspect': {'reason': 'x'}})
+            self.refused('POST', f'{_OWN}/action', 409, {'suspect': {'reason': 'x'}},
+                         code='host-changed')
 
     @ddt.data(None, {}, [], 'suspect', {'suspect': None}, {'suspect': {}},
               {'suspect': {'reason': ''}}, {'suspect': {'reason': 'x' * 256}},

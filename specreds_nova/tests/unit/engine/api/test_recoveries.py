@@ -65,12 +65,14 @@ class AbortTest(base.APITest):
 
     def test_abort_after_the_commit_point_returns_409(self) -> None:
         self.store.change(self.create_racing(), state=model.COMMITTED)
-        words = self.refused('POST', f'{_OWN}/action', 409, {'abort': None})
+        words = self.refused('POST', f'{_OWN}/action', 409, {'abort': None},
+                             code='recovery-committed')
         self.assertIn('committed: the primary is fenced', words)
 
     def test_abort_after_the_end_returns_409(self) -> None:
         self.end(self.create_racing(), model.PRIMARY)
-        words = self.refused('POST', f'{_OWN}/action', 409, {'abort': None})
+        words = self.refused('POST', f'{_OWN}/action', 409, {'abort': None},
+                             code='recovery-ended')
         self.assertIn('has ended already: primary', words)
 
     def test_project_may_not_abort(self) -> None:
@@ -89,8 +91,8 @@ class ListTest(base.APITest):
         self.ids: list[str] = []
         for number in range(5):
             self.clock.time += 1
-            self.ids.insert(0, self.created(project=f'p{number % 2 + 1}',
-                                            host=f'node{number}').id)
+            self.ids.insert(0, self.created(project=f'p{number % 2 + 1}', host=f'node{number}',
+                                            server=f'{number}{base.SERVER[1:]}').id)
 
     def listed(self, query: str = '', caller: dict[str, str] = base.ADMIN) -> list[str]:
         """Return the ids of the listed recoveries."""
@@ -103,13 +105,13 @@ class ListTest(base.APITest):
 
     def test_project_lists_its_own_recoveries(self) -> None:
         self.assertEqual(self.ids[0::2], self.listed(caller=base.READER))
-        self.assertEqual(self.ids[0::2], self.listed('?project=p1', caller=base.READER))
+        self.assertEqual(self.ids[0::2], self.listed('?project_id=p1', caller=base.READER))
         self.assertEqual(self.ids[1::2], self.listed(caller=base.STRANGER))
         recoveries = self.request('GET', '/v1/recoveries', caller=base.READER)['recoveries']
         self.assertEqual(set(), _HIDDEN & set(recoveries[0]))
 
     def test_project_may_not_list_another_project(self) -> None:
-        words = self.refused('GET', '/v1/recoveries?project=p2', 403, caller=base.READER)
+        words = self.refused('GET', '/v1/recoveries?project_id=p2', 403, caller=base.READER)
         self.assertIn('recovery:list:all_projects', words)
 
     def test_project_may_not_filter_by_host(self) -> None:
@@ -120,7 +122,8 @@ class ListTest(base.APITest):
 
     def test_each_filter_selects_the_recovery(self) -> None:
         self.end(self.store.take_over(self.ids[2], 'engine1'), model.PRIMARY)
-        for query in ('?outcome=primary', '?state=ended&host=node2', '?host=node2'):
+        for query in ('?outcome=primary', '?state=ended&host=node2', '?host=node2',
+                      f'?server_id=2{base.SERVER[1:]}&project_id=p1'):
             self.assertEqual([self.ids[2]], self.listed(query))
 
     def test_pages_are_linked(self) -> None:
@@ -140,7 +143,7 @@ class ListTest(base.APITest):
         self.assertEqual([], self.listed('?limit=0'))
 
     @ddt.data('limit=x', 'limit=-1', 'marker=no', 'state=strange', 'outcome=strange',
-              'colour=red', 'server=vm1', 'limit=1&limit=2', 'host=')
+              'colour=red', 'server_id=vm1', 'limit=1&limit=2', 'host=')
     def test_malformed_query_returns_400(self, query: str) -> None:
         self.assertIn('the query is invalid',
                       self.refused('GET', f'/v1/recoveries?{query}', 400))
