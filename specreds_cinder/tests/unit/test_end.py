@@ -8,7 +8,9 @@ import testtools
 
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fenced as fences
+from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import overlay
+from specreds_cinder.superposition import rebuild
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import removal
 from specreds_cinder.superposition import states
@@ -143,3 +145,76 @@ class OrphanTest(testtools.TestCase):
         self.removed.side_effect = errors.OverlayBusy('it is open', [_CLIENT], 'wait')
         self.step._tidy_overlays(self.home)
         self.store.release_void.assert_not_called()
+
+
+class LateFenceTest(testtools.TestCase):
+    """A dropped superposition, to whose fence the monitors have added entries late.
+
+    :ivar left_s: the seconds that the entries have left
+    :ivar holder: the superposition that the volume is in
+    """
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.step: Any = end.Ending(mock.Mock(**{'pools.return_value': {
+            fakes.POOL_ID: fakes.pool()}}))
+        self.record = fakes.superposition(
+            id=_GONE, state=states.ABORTING, outcome=states.ABORTED, fenced=(_CLIENT, _NEIGHBOUR))
+        self.expiry_s = self.step.settings.fence_expiry_s
+        self.left_s = {_CLIENT: self.expiry_s * 0.9}
+        self.holder: stores.Claim | None = None
+        self.step.store = mock.Mock(**{
+            'index.return_value': {}, 'missing.return_value': set(),
+            'holder.side_effect': lambda _home, _image_id: self.holder,
+            'read.side_effect': self.read})
+        self.step.dropped = mock.Mock(**{'read.side_effect': lambda _home: [self.record]})
+        self.step.fence = mock.Mock(**{'remaining.side_effect': lambda: self.left_s})
+        self.step.fenced_clients = mock.Mock(**{'read.return_value': fences.Listing({}, 1)})
+        self.entries = {_CLIENT: ledgers.Entry(ledgers.PRIMARY, _GONE)}
+        self.step.ledger = mock.Mock(**{'read.side_effect': lambda _volume: self.entries})
+        self.patch(removal, 'again', mock.Mock(return_value=[]))
+        self.patch(volumes, 'names', mock.Mock(return_value=[]))
+        self.patch(rebuild, 'begin', mock.Mock(return_value=False))
+
+    def read(self, superposition: str, _home: records.Home) -> records.Record:
+        """Return the record of the superposition that the volume is in."""
+        return fakes.superposition(id=superposition)
+
+    def lifted(self) -> list[frozenset[str]]:
+        """Tidy up, and return the clients whose fence was lifted, by call."""
+        self.step.tidy(self.record.home)
+        return [call.args[0] for call in self.step.fence.open.call_args_list]
+
+    def test_late_entry_of_a_primary_that_lives_is_removed(self) -> None:
+        self.assertEqual([frozenset({_CLIENT})], self.lifted())
+
+    def test_entry_of_a_volume_that_was_superposed_meanwhile_stays(self) -> None:
+        self.holder = stores.Claim(_OTHER, self.record.home, 1)
+        self.assertEqual([], self.lifted())
+
+    def test_entry_that_librbd_has_made_meanwhile_stays(self) -> None:
+        self.left_s = {_CLIENT: 3600.0}
+        self.assertEqual([], self.lifted())
+
+    def test_entry_of_a_client_that_has_left_the_ledger_meanwhile_stays(self) -> None:
+        self.entries = {}
+        self.assertEqual([], self.lifted())
+
+    def abort(self) -> list[frozenset[str]]:
+        """Abort the superposition, and return the clients whose fence was lifted, by call."""
+        self.holder = stores.Claim(_GONE, self.record.home, 1)
+        self.step.latch = mock.Mock()
+        self.step.store.swap.side_effect = lambda _old, new: new
+        self.step.store.read.side_effect = lambda _id, _home: self.record
+        self.patch(volumes, 'watchers', mock.Mock(return_value=frozenset()))
+        self.patch(volumes, 'owners', mock.Mock(return_value=frozenset()))
+        self.step.abort(self.record)
+        return [call.args[0] for call in self.step.fence.open.call_args_list]
+
+    def test_fence_that_comes_while_the_overlays_are_removed_is_lifted_meanwhile(self) -> None:
+        self.step.fence.open.side_effect = lambda clients: events.append('open')
+        events: list[str] = []
+        self.patch(removal, 'remove', lambda *_args, **_options: events.append('remove'))
+        self.abort()
+        # A controller that was collapsing may have fenced after the first one.
+        self.assertEqual(['open', 'remove', 'open'], events)

@@ -153,13 +153,16 @@ class FenceTest(testtools.TestCase):
         self.assertEqual([], self.fence.renew([]))
         self.cluster.mon.assert_not_called()
 
-    def test_copy_of_an_unknown_osdmap_is_not_used_again(self) -> None:
-        answer, epochs = self.monitor, [1, 2, 2, 2, 2]
-        self.cluster.mon = lambda command: (
-            {'epoch': epochs.pop(0)} if command['prefix'] == 'osd stat' else answer(command))
-        for lists in (1, 2, 2):
-            self.fence.copied()
-            self.assertEqual(lists, self.monitor.lists)
+    def test_copy_is_not_used_if_the_osdmap_has_changed_meanwhile(self) -> None:
+        answer = self.monitor
+        # After the change, a monitor that lags behind still has the former osdmap, or has not.
+        for epochs in ([1, 2, 1, 1, 1], [1, 2, 2, 2, 2]):
+            self.fence, self.monitor.lists = fence.Fence(self.cluster, 1000), 0
+            self.cluster.mon = lambda command, epochs=epochs: (
+                {'epoch': epochs.pop(0)} if command['prefix'] == 'osd stat' else answer(command))
+            for lists in (1, 2, 2):
+                self.fence.copied()
+                self.assertEqual(lists, self.monitor.lists)
 
     def test_copy_without_an_epoch_is_not_used_again(self) -> None:
         answer = self.monitor
