@@ -3,11 +3,7 @@
 
 import dataclasses
 import itertools
-import pathlib
 from unittest import mock
-
-import fixtures
-import testtools
 
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
@@ -15,74 +11,17 @@ from specreds_cinder.superposition import states
 from specreds_nova.heartbeat import renewals
 from specreds_nova.sentinel import act
 from specreds_nova.sentinel import domains
-from specreds_nova.sentinel import evidence
-from specreds_nova.sentinel import memory
 from specreds_nova.sentinel import processes
 from specreds_nova.sentinel import storages
-from specreds_nova.sentinel import watch
-
-_UUID = '6e1e5bd0-0000-4000-8000-000000000001'
-_REF = records.VolumeRef('volumes', '', 'volume-1')
-_HOST = '198.51.100.7'
-_OWN = f'{_HOST}:0/11'
-_ID = '6e1e5bd0-0000-4000-8000-00000000000a'
+from specreds_nova.tests.unit.sentinel import base
 
 
-def _record(state: str, outcome: str | None = None, fenced: tuple[str, ...] = ()
-            ) -> records.Record:
-    volume = records.Volume('volumes', '', 'volume-1', 'id1', 1, 1, 'volumes', 'rbd_data.id1',
-                            1 << 30, 4 << 20, 0, 'volume-1.super-6e1e5bd0', (_OWN,))
-    return records.Record(_ID, state, (volume,), 'then', 'now', outcome=outcome, fenced=fenced)
-
-
-class WatchTestCase(testtools.TestCase):
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        self.domain = domains.Domain(_UUID, 'instance-1', 7, None,
-                                     (domains.Image(_REF, 'cinder'),), ('tap1',))
-        self.record: records.Record | None = None
-        self.watching = frozenset({_OWN})
-        self.noted: frozenset[str] = frozenset()
-        self.blocklist: frozenset[str] = frozenset()
-        self.hypervisor = mock.create_autospec(domains.Hypervisor, instance=True)
-        self.hypervisor.running.side_effect = lambda: {_UUID: self.domain.number}
-        self.hypervisor.unpaused.return_value = frozenset({_UUID})
-        self.hypervisor.describe.side_effect = lambda _uuid: self.domain
-        self.storage = mock.create_autospec(evidence.Storage, instance=True)
-        self.storage.hosts = frozenset({_HOST})
-        self.storage.opened.side_effect = lambda _ref: evidence.Opened('id1', self.watching)
-        self.storage.record.side_effect = lambda _ref, _id: self.record
-        self.storage.noted.side_effect = lambda _ref: self.noted
-        self.storage.blocklisted.side_effect = lambda _s: self.blocklist
-        self.storage.suspected.side_effect = lambda _s: self.blocklist
-        self.process = processes.Process(100, 5, 'qemu -uuid x')
-        self._patch(processes, 'qemu', lambda _uuid: self.process)
-        self.silenced = mock.Mock()
-        self._patch(act, 'silence', self.silenced)
-        self.ended = mock.Mock(return_value=True)
-        self.real_end = act.end
-        self._patch(act, 'end', self.ended)
-        self.watch = self._watch(confirm_s=0)
-
-    def _patch(self, module: object, name: str, new: object) -> None:
-        patcher = mock.patch.object(module, name, new)
-        self.addCleanup(patcher.stop)
-        patcher.start()
-
-    def _watch(self, **settings: float) -> watch.HostWatch:
-        ceph = storages.Storages('ceph.conf', {}, 1)
-        self._patch(ceph, 'of', mock.Mock(return_value=self.storage))
-        ceph._storages['cinder'] = self.storage
-        return watch.HostWatch(self.hypervisor, ceph, memory.Memory(self.root / 'clients.json'),
-                               self.root / 'stale',
-                               watch.Settings(learn_s=0, blocklist_s=0, **settings))
+class WatchTest(base.WatchTestCase):
 
     def test_witness_names_the_domains_that_run(self) -> None:
         self.assertIsNone(self.watch.running())
         self.watch.look()
-        self.assertEqual((frozenset({_UUID}), {('cinder', _REF.pool)}),
+        self.assertEqual((frozenset({base.UUID}), {('cinder', base.REF.pool)}),
                          (self.watch.running(), self.watch.places()))
         self.hypervisor.unpaused.return_value = frozenset()
         self.watch.look()
@@ -90,17 +29,17 @@ class WatchTestCase(testtools.TestCase):
 
     def test_witness_does_not_name_a_domain_that_looks_fenced(self) -> None:
         self.watch.look()
-        self.watch._known[_UUID].fenced_since = 1.0
+        self.watch._known[base.UUID].fenced_since = 1.0
         self.assertEqual(frozenset(), self.watch.running())
 
     def test_witness_has_no_opinion_without_libvirt(self) -> None:
-        self.watch = self._watch(fresh_s=0.0)
+        self.watch = self.make_watch(fresh_s=0.0)
         self.watch.look()
         self.assertIsNone(self.watch.running())
 
     def test_guests_say_when_their_storage_was_heard(self) -> None:
         moments = itertools.count(100.0)
-        self._patch(renewals, 'now', lambda: next(moments))
+        self.replace(renewals, 'now', lambda: next(moments))
         self.assertEqual([], self.watch.guests())
         self.watch.look()
         [guest] = self.watch.guests()
@@ -113,16 +52,16 @@ class WatchTestCase(testtools.TestCase):
 
     def test_guest_that_may_be_overtaken_is_not_judged(self) -> None:
         moments = itertools.count(100.0)
-        self._patch(renewals, 'now', lambda: next(moments))
-        self.watch = self._watch(confirm_s=1000)
+        self.replace(renewals, 'now', lambda: next(moments))
+        self.watch = self.make_watch(confirm_s=1000)
         self.watch.look()
-        self.blocklist, self.watching = frozenset({_OWN}), frozenset()
+        self.blocklist, self.watching = frozenset({base.OWN}), frozenset()
         self.watch.look()
         self.assertEqual(100.0, self.watch.guests()[0].judged)
         self.storage.noted.side_effect = errors.ClusterError('unreadable record')
         self.watch.look()
         self.assertEqual(100.0, self.watch.guests()[0].judged)
-        self.noted = frozenset({_OWN})
+        self.noted = frozenset({base.OWN})
         self.storage.noted.side_effect = lambda _ref: self.noted
         with mock.patch.object(storages.Storages, 'due', return_value=True):
             self.watch.look()
@@ -131,7 +70,7 @@ class WatchTestCase(testtools.TestCase):
     def test_guest_whose_domain_does_not_end_is_not_judged(self) -> None:
         self.watch.look()
         judged = self.watch.guests()[0].judged
-        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
+        self.record = base.make_record(states.PROMOTED, states.PROMOTED, (base.OWN,))
         self.ended.return_value = False
         self.watch.look()
         self.ended.assert_called_once_with(self.process)
@@ -155,26 +94,26 @@ class WatchTestCase(testtools.TestCase):
         self.ended.assert_not_called()
 
     def test_primary_is_ended_after_the_promotion(self) -> None:
-        self.record = _record(states.SUPERPOSED)
+        self.record = base.make_record(states.SUPERPOSED)
         self.watch.look()
         self.ended.assert_not_called()
-        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
+        self.record = base.make_record(states.PROMOTED, states.PROMOTED, (base.OWN,))
         self.watching = frozenset()
         self.watch.look()
         self.silenced.assert_called_once_with(self.domain)
         self.ended.assert_called_once_with(self.process)
-        self.assertIn('superposition', (self.root / 'stale' / f'{_UUID}.json').read_text())
-        self.assertEqual([_UUID], self.watch.status.ended)
+        self.assertIn('superposition', (self.root / 'stale' / f'{base.UUID}.json').read_text())
+        self.assertEqual([base.UUID], self.watch.status.ended)
 
     def test_refused_kill_does_not_spare_the_next_domain(self) -> None:
-        second = dataclasses.replace(self.domain, uuid=_UUID[:-1] + '2', name='instance-2')
-        by_uuid = {_UUID: self.domain, second.uuid: second}
+        second = dataclasses.replace(self.domain, uuid=base.UUID[:-1] + '2', name='instance-2')
+        by_uuid = {base.UUID: self.domain, second.uuid: second}
         self.hypervisor.running.side_effect = lambda: dict.fromkeys(by_uuid, 7)
         self.hypervisor.describe.side_effect = by_uuid.__getitem__
-        self._patch(act, 'end', self.real_end)
+        self.replace(act, 'end', self.real_end)
         self.process = mock.Mock(pid=100, key='100.5', command='qemu', **{
             'kill.side_effect': PermissionError(1, 'Operation not permitted')})
-        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
+        self.record = base.make_record(states.PROMOTED, states.PROMOTED, (base.OWN,))
         self.watch.look()
         self.assertEqual([self.domain, second],
                          [call.args[0] for call in self.silenced.call_args_list])
@@ -183,15 +122,15 @@ class WatchTestCase(testtools.TestCase):
     def test_primaries_that_their_records_convict_are_ended_without_a_look_at_all_records(
             self) -> None:
         self.watch.look()
-        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
-        self.blocklist, self.watching = frozenset({_OWN}), frozenset()
+        self.record = base.make_record(states.PROMOTED, states.PROMOTED, (base.OWN,))
+        self.blocklist, self.watching = frozenset({base.OWN}), frozenset()
         self.watch.look()
         self.ended.assert_called_once_with(self.process)
         self.storage.noted.assert_not_called()
 
     def test_fenced_domain_is_kept_if_the_records_cannot_be_read(self) -> None:
         self.watch.look()
-        self.blocklist, self.watching = frozenset({_OWN}), frozenset()
+        self.blocklist, self.watching = frozenset({base.OWN}), frozenset()
         self.storage.noted.side_effect = errors.ClusterTimeout('no answer')
         self.watch.look()
         self.ended.assert_not_called()
@@ -199,7 +138,7 @@ class WatchTestCase(testtools.TestCase):
 
     def test_judgement_reads_the_blocklist_anew(self) -> None:
         self.watch.look()
-        self.storage.suspected.side_effect = lambda _s: frozenset({_OWN})
+        self.storage.suspected.side_effect = lambda _s: frozenset({base.OWN})
         self.watching = frozenset()
         self.watch.look()
         self.ended.assert_not_called()
@@ -207,8 +146,8 @@ class WatchTestCase(testtools.TestCase):
 
     def test_primary_is_kept_after_an_abort(self) -> None:
         self.watch.look()
-        self.record = _record(states.ABORTING, states.ABORTED, (_OWN,))
-        self.noted = self.blocklist = frozenset({_OWN})
+        self.record = base.make_record(states.ABORTING, states.ABORTED, (base.OWN,))
+        self.noted = self.blocklist = frozenset({base.OWN})
         self.watching = frozenset()
         self.watch.look()
         self.ended.assert_not_called()
@@ -220,41 +159,41 @@ class WatchTestCase(testtools.TestCase):
         self.assertIn('cinder', self.watch.status.silent)
         self.storage.reset.assert_called_once_with()
         self.storage.record.side_effect = lambda _ref, _id: None
-        self.blocklist, self.watching = frozenset({_OWN}), frozenset()
+        self.blocklist, self.watching = frozenset({base.OWN}), frozenset()
         with mock.patch.object(storages.Storages, 'due', return_value=True):
             self.watch.look()
         self.ended.assert_called_once_with(self.process)
         self.assertEqual({}, self.watch.status.silent)
 
     def test_verdict_without_a_record_has_to_last(self) -> None:
-        self.watch = self._watch(confirm_s=1000)
+        self.watch = self.make_watch(confirm_s=1000)
         self.watch.look()
-        self.blocklist, self.watching = frozenset({_OWN}), frozenset()
+        self.blocklist, self.watching = frozenset({base.OWN}), frozenset()
         self.watch.look()
         self.watch.look()
         self.ended.assert_not_called()
 
     def test_domain_that_became_the_backup_during_the_look_is_kept(self) -> None:
-        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
+        self.record = base.make_record(states.PROMOTED, states.PROMOTED, (base.OWN,))
         overlay = domains.Image(records.VolumeRef('volumes', '', 'volume-1.super-6e1e5bd0'),
                                 'cinder')
         known, self.domain = self.domain, domains.Domain(
-            _UUID, 'instance-1', 7, None, (overlay,), ())
+            base.UUID, 'instance-1', 7, None, (overlay,), ())
         self.hypervisor.describe.side_effect = [known, self.domain]
         self.storage.record.side_effect = (
-            lambda ref, _id: self.record if ref == _REF else None)
+            lambda ref, _id: self.record if ref == base.REF else None)
         self.watch.look()
         self.ended.assert_not_called()
 
     def test_process_started_with_the_overlay_is_kept(self) -> None:
         self.process = processes.Process(100, 5, 'qemu {"image":"volume-1.super-6e1e5bd0"}')
-        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
+        self.record = base.make_record(states.PROMOTED, states.PROMOTED, (base.OWN,))
         self.watch.look()
         self.ended.assert_not_called()
 
     def test_domain_without_a_process_is_left_alone(self) -> None:
-        self._patch(processes, 'qemu', lambda _uuid: None)
-        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
+        self.replace(processes, 'qemu', lambda _uuid: None)
+        self.record = base.make_record(states.PROMOTED, states.PROMOTED, (base.OWN,))
         self.watch.look()
         self.ended.assert_not_called()
 
@@ -266,7 +205,7 @@ class WatchTestCase(testtools.TestCase):
     def test_known_primary_is_ended_while_libvirt_is_silent(self) -> None:
         self.watch.look()
         self._silence_libvirt()
-        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
+        self.record = base.make_record(states.PROMOTED, states.PROMOTED, (base.OWN,))
         with mock.patch.object(processes.Process, 'ended', return_value=False):
             self.watch.look()
         self.assertEqual('no answer', self.watch.status.hypervisor)
@@ -278,7 +217,7 @@ class WatchTestCase(testtools.TestCase):
     def test_ended_process_is_forgotten_while_libvirt_is_silent(self) -> None:
         self.watch.look()
         self._silence_libvirt()
-        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
+        self.record = base.make_record(states.PROMOTED, states.PROMOTED, (base.OWN,))
         with mock.patch.object(processes.Process, 'ended', return_value=True):
             self.watch.look()
         self.ended.assert_not_called()
@@ -286,16 +225,16 @@ class WatchTestCase(testtools.TestCase):
 
     def test_nothing_is_ended_before_libvirt_has_answered(self) -> None:
         self._silence_libvirt()
-        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
+        self.record = base.make_record(states.PROMOTED, states.PROMOTED, (base.OWN,))
         self.watch.look()
         self.ended.assert_not_called()
 
     def _unreadable_neighbour(self) -> None:
-        other, ref = _UUID.replace('1', '2'), records.VolumeRef('volumes', '', 'volume-2')
+        other, ref = base.UUID.replace('1', '2'), records.VolumeRef('volumes', '', 'volume-2')
         second = domains.Domain(other, 'instance-2', 8, None, (domains.Image(ref, 'cinder'),), ())
-        self.hypervisor.running.side_effect = lambda: {other: 8, _UUID: 7}
+        self.hypervisor.running.side_effect = lambda: {other: 8, base.UUID: 7}
         self.hypervisor.describe.side_effect = (
-            lambda uuid: self.domain if uuid == _UUID else second)
+            lambda uuid: self.domain if uuid == base.UUID else second)
 
         def read(requested: records.VolumeRef, _id: str) -> records.Record | None:
             if requested == ref:
@@ -305,7 +244,7 @@ class WatchTestCase(testtools.TestCase):
 
     def test_unreadable_record_does_not_spare_the_other_domains(self) -> None:
         self._unreadable_neighbour()
-        self.record = _record(states.PROMOTED, states.PROMOTED, (_OWN,))
+        self.record = base.make_record(states.PROMOTED, states.PROMOTED, (base.OWN,))
         self.watch.look()
         self.ended.assert_called_once_with(self.process)
         self.assertEqual({}, self.watch.status.silent)
@@ -318,7 +257,7 @@ class WatchTestCase(testtools.TestCase):
         by_uuid = {}
         for number in range(count):
             ref = records.VolumeRef('volumes', '', f'image-{number}')
-            uuid = f'{_UUID[:-2]}{number:02d}'
+            uuid = f'{base.UUID[:-2]}{number:02d}'
             by_uuid[uuid] = domains.Domain(uuid, f'instance-{number}', 7, None,
                                            (domains.Image(ref, 'cinder'),), (f'tap{number}',))
         self.hypervisor.running.side_effect = lambda: dict.fromkeys(by_uuid, 7)
@@ -347,14 +286,14 @@ class WatchTestCase(testtools.TestCase):
 
     def test_servers_beside_one_that_times_out_are_ended(self) -> None:
         self._many(1, {'image-0'})
-        stuck = self.hypervisor.describe(f'{_UUID[:-2]}00')
-        self.hypervisor.running.side_effect = lambda: {stuck.uuid: 7, _UUID: 7}
+        stuck = self.hypervisor.describe(f'{base.UUID[:-2]}00')
+        self.hypervisor.running.side_effect = lambda: {stuck.uuid: 7, base.UUID: 7}
         self.hypervisor.describe.side_effect = (
             lambda uuid: stuck if uuid == stuck.uuid else self.domain)
-        read, overtaken = self.storage.record.side_effect, _record(
-            states.PROMOTED, states.PROMOTED, (_OWN,))
+        read, overtaken = self.storage.record.side_effect, base.make_record(
+            states.PROMOTED, states.PROMOTED, (base.OWN,))
         self.storage.record.side_effect = (
-            lambda ref, image_id: overtaken if ref == _REF else read(ref, image_id))
+            lambda ref, image_id: overtaken if ref == base.REF else read(ref, image_id))
         self.watch.look()
         self.ended.assert_called_once_with(self.process)
 
@@ -399,11 +338,11 @@ class WatchTestCase(testtools.TestCase):
         self.assertEqual((107.0, None), (guest.heard, guest.judged))
 
     def test_client_of_an_image_of_two_domains_is_not_learned(self) -> None:
-        other = _UUID.replace('1', '2')
-        self.hypervisor.running.side_effect = lambda: {_UUID: 7, other: 8}
+        other = base.UUID.replace('1', '2')
+        self.hypervisor.running.side_effect = lambda: {base.UUID: 7, other: 8}
         self.hypervisor.describe.side_effect = lambda uuid: domains.Domain(
-            uuid, uuid, 7 if uuid == _UUID else 8, None, self.domain.images, ())
+            uuid, uuid, 7 if uuid == base.UUID else 8, None, self.domain.images, ())
         self.watch.look()
-        self.blocklist, self.watching = frozenset({_OWN}), frozenset()
+        self.blocklist, self.watching = frozenset({base.OWN}), frozenset()
         self.watch.look()
         self.ended.assert_not_called()

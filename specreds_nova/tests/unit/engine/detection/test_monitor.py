@@ -275,6 +275,11 @@ class SilenceTest(base.CloudTestCase):
         node.alive = False
         self.monitor.heard(node.beat(leaving=True, **more))
 
+    def test_host_that_leaves_meanwhile_is_no_destination(self) -> None:
+        self.goodbye('cn2')
+        self.assertFalse(self.monitor.suspected('cn2'))
+        self.assertEqual(sorted(self.nodes.keys() - {'cn2'}), sorted(self.monitor.healthy()))
+
     def test_long_silence_after_a_goodbye_is_suspected(self) -> None:
         self.goodbye('cn2', goodbye=message.SYSTEM)
         self.goodbye('cn3', goodbye=message.SERVICE)
