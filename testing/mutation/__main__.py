@@ -10,6 +10,7 @@ import time
 
 from cloud import ceph
 from cloud import commands
+from testing.mutation import looks
 from testing.mutation import runner
 from testing.mutation import table
 
@@ -21,16 +22,17 @@ change, where it must pass, and with it, where it must fail. Tests that need a C
 their own.
 """
 _PORT = 18500
+_MUTATIONS = (*table.MUTATIONS, *looks.MUTATIONS)
 
 
 def main() -> int:
     """Return the exit status: 1 if a mutation was not noticed, 2 for an error."""
     args = _parser().parse_args()
     if args.list:
-        for mutation in table.MUTATIONS:
+        for mutation in _MUTATIONS:
             print(f'{mutation.name:28} {mutation.path}\n{"":28} {mutation.test}')
         return 0
-    chosen = [mutation for mutation in table.MUTATIONS
+    chosen = [mutation for mutation in _MUTATIONS
               if (not args.mutation or mutation.name in args.mutation)
               and args.ceph in (None, mutation.needs_ceph)]
     began = time.monotonic()
@@ -68,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog='./run mutations', description=_DESCRIPTION,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('mutation', nargs='*', choices=[[], *(
-        mutation.name for mutation in table.MUTATIONS)], metavar='MUTATION',
+        mutation.name for mutation in _MUTATIONS)], metavar='MUTATION',
         help='name of a mutation (default: all of them)')
     parser.add_argument('--list', action='store_true', help='list the mutations and their tests')
     ceph_or_not = parser.add_mutually_exclusive_group()

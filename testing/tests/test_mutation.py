@@ -9,23 +9,25 @@ import fixtures
 import testtools
 
 from cloud import commands
+from testing.mutation import looks
 from testing.mutation import runner
 from testing.mutation import table
 
 _ROOT = pathlib.Path(__file__).parents[2]
+_MUTATIONS = (*table.MUTATIONS, *looks.MUTATIONS)
 
 
 class TableTest(testtools.TestCase):
 
     def test_each_mutation_applies_to_exactly_one_place(self) -> None:
-        for mutation in table.MUTATIONS:
+        for mutation in _MUTATIONS:
             source = (_ROOT / mutation.path).read_text()
             mutated = mutation.apply(source)
             self.assertNotEqual(source, mutated)
             ast.parse(mutated)
 
     def test_each_named_test_exists(self) -> None:
-        for mutation in table.MUTATIONS:
+        for mutation in _MUTATIONS:
             module, class_name, test = mutation.test.rsplit('.', 2)
             tree = ast.parse((_ROOT / module.replace('.', '/')).with_suffix('.py').read_text())
             tests = [function.name for node in tree.body
@@ -34,8 +36,13 @@ class TableTest(testtools.TestCase):
             self.assertIn(test, tests, mutation.name)
 
     def test_names_are_unique(self) -> None:
-        names = [mutation.name for mutation in table.MUTATIONS]
+        names = [mutation.name for mutation in _MUTATIONS]
         self.assertEqual(sorted(set(names)), sorted(names))
+
+    def test_test_of_a_last_look_says_what_happens_meanwhile(self) -> None:
+        for mutation in looks.MUTATIONS:
+            self.assertIn('meanwhile', mutation.test.rpartition('.')[2], mutation.name)
+            self.assertFalse(mutation.needs_ceph, mutation.name)
 
     def test_missing_text_is_an_error(self) -> None:
         mutation = table.Mutation('one', 'a.py', 'old', 'new', 'a.b.test_c')
