@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 import re
 
 from specreds_nova.engine import model
-from specreds_nova.engine.detection import evidence
+from specreds_nova.engine.recovery.steps import restart
 from testing.simulation import parts
 from testing.simulation import process as processes
 from testing.simulation import world as worlds
@@ -100,7 +100,8 @@ def _excused(cloud: processes.Cloud, server: parts.Server, owners: Collection[st
       tell a crash from a shutdown by the guest. A crash that has to wait is recorded.
     * A power failure is noticed by any engine that hears the host after it, whenever that is, if
       an engine has heard the host before.
-    * A server that crashes again and again is not restarted: after ``flap_count`` recoveries.
+    * A server that crashes by itself again and again is not restarted: after ``flap_count``
+      recoveries.
     """
     end = cloud.world.ends.get(server.name)
     if end is None or end.lives != server.lives:
@@ -122,8 +123,7 @@ def _flaps(cloud: processes.Cloud, server: parts.Server, end: worlds.End) -> boo
     """Return whether a server has crashed too often before to be restarted."""
     options, count = cloud.options, int(cloud.options.flap_count)
     before = [recovery for recovery in cloud.store.history.values()
-              if recovery.server == server.name and any(
-                  fact.get('kind') == evidence.CRASH for fact in recovery.why)
+              if recovery.server == server.name and restart.by_itself(recovery.why)
               and recovery.created >= end.at - options.flap_period]
     return 0 < count <= len(before)
 

@@ -24,6 +24,7 @@ from specreds_nova.engine import threads
 from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.detection import answering
 from specreds_nova.engine.detection import due
+from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import suspects
 from specreds_nova.engine.detection import votes
 from specreds_nova.engine.recovery import crashes
@@ -33,7 +34,6 @@ from specreds_nova.engine.recovery import nova_prefetch
 from specreds_nova.engine.recovery import preparation_limit
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
-from specreds_nova.engine.recovery.steps import restart
 from specreds_nova.heartbeat import pulse
 from testing.simulation import backups
 from testing.simulation import board as boards
@@ -337,7 +337,8 @@ class Process:
     def check_reboot(self, server: str) -> None:
         """Record a reboot by a restart that an operator or the state of the host has ended."""
         for recovery in self._cloud_store.active(servers=(server,)):
-            if not restart.concerns(recovery) or len(recovery.why) > 1:
+            if any(fact.get('kind') not in (evidence.CRASH, evidence.BOOT)
+                   for fact in recovery.why):
                 continue
             now, host = self.hub.now(), self._cloud_store.host(recovery.host)
             if host.state != model.TRUSTED and now - (host.since or now) > _HEEDED:

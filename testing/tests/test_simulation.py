@@ -102,6 +102,20 @@ class CrashTest(testtools.TestCase):
         result = play.play(schedule)
         self.assertEqual(([], {'s1': ['restarted']}), (result.wrong, result.outcomes))
 
+    def test_server_that_has_crashed_often_is_restarted_after_a_boot_of_its_host(self) -> None:
+        environment.prepare()
+        from testing.simulation import play
+        from testing.simulation import schedule as schedules
+        # A second host that is silent keeps the engine from moving the server.
+        faults = (*(schedules.Fault(at, 'crash', 's1', 1.0) for at in (13.5, 18.0, 31.5)),
+                  schedules.Fault(40.0, 'power', 'h2', 25.0),
+                  schedules.Fault(42.0, 'power', 'h1', 15.0))
+        schedule = schedules.Schedule(1, ('h1', 'h2', 'h3'), ('e1',), 1,
+                                      {'s1': ('h1', 0.0, 2.0)}, {}, {}, faults)
+        result = play.play(schedule)
+        self.assertEqual([], result.wrong)
+        self.assertEqual({'s1': ['restarted'] * 4}, result.outcomes)
+
     def test_crash_that_waits_outlives_all_engines(self) -> None:
         environment.prepare()
         from testing.simulation import play

@@ -17,6 +17,8 @@ MASAKARI = 'masakari'
 OPERATOR = 'operator'
 # Evidence about one server, never about its host.
 CRASH = 'crash'
+# Beside a crash: the server has ended with its host.
+BOOT = 'boot'
 
 # Sum of weights that makes a suspicion.
 ENOUGH = 1.0
@@ -47,6 +49,7 @@ KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (
     Kind(MASAKARI, 0.8, 'Masakari was notified: {0}'),
     Kind(OPERATOR, 1.0, 'an operator says so: {0}'),
     Kind(CRASH, 1.0, 'the domain of server {0} has crashed'),
+    Kind(BOOT, 0.0, '{0} has booted'),
 )}
 
 

@@ -442,10 +442,13 @@ class Monitor:
             self._restless.stir()
 
     def _ended(self, host: watched.Watched, beat: message.Beat, now: float) -> None:
-        for server in host.ended(beat):
-            crash = evidence.of(evidence.CRASH, server, now)
-            if self._weighing.enough([crash]):
-                self._news.append(('crashed', (host.name, server, (crash.told(),))))
+        for server, with_its_host in host.ended(beat):
+            pieces = [evidence.of(evidence.CRASH, server, now)]
+            if with_its_host:
+                pieces.append(evidence.of(evidence.BOOT, host.name, now))
+            if self._weighing.enough(pieces):
+                why = tuple(piece.told() for piece in pieces)
+                self._news.append(('crashed', (host.name, server, why)))
 
     def _judge(self, host: watched.Watched, horizon: float, now: float) -> None:
         if host.leaving and now - (host.goodbye_at or 0.0) >= self._weighing.grace(host):

@@ -194,28 +194,31 @@ class Watched:
         self.lost = frozenset() if in_order else self.lost | self.domains[1]
         self.rebooted = not in_order
 
-    def ended(self, beat: message.Beat) -> list[str]:
+    def ended(self, beat: message.Beat) -> list[tuple[str, bool]]:
         """Return the servers that a beat reports as crashed for the first time.
 
         The domains that a power failure of the host has ended are among them, and
         ``model.ANY_SERVER``, as the list from before it may be old.
+
+        :returns: each server, and whether a boot of the host has ended it
         """
         times, now = collections.Counter(beat.ended), self.heard or 0.0
-        new = [server for server in times
-               if times[server] > self.times.get(server, 0) or self._crashed_again(server)
-               or now - self.reported.get(server, now) > _HEARD]
+        crashed = [server for server in times
+                   if times[server] > self.times.get(server, 0) or self._crashed_again(server)
+                   or now - self.reported.get(server, now) > _HEARD]
+        lost: list[str] = []
         # A crash that is no longer reported is over: the next crash of the server is a new one.
         self.crashed, self.times = frozenset(times), times
-        self.reported = {server: now if server in new else self.reported[server]
+        self.reported = {server: now if server in crashed else self.reported[server]
                          for server in times}
         listed = self.listed()
         if listed is not None:
             self.restarted = ((self.restarted | self.gone) & self.crashed).intersection(listed)
             self.gone = self.crashed.difference(listed)
-            new += sorted(self.lost.difference(listed, beat.ended))
-            new += [model.ANY_SERVER] if self.rebooted else []
+            lost += sorted(self.lost.difference(listed, beat.ended))
+            lost += [model.ANY_SERVER] if self.rebooted else []
             self.lost, self.rebooted = frozenset(), False
-        return new
+        return [*((server, False) for server in crashed), *((server, True) for server in lost)]
 
     def _crashed_again(self, server: str) -> bool:
         """Return whether a server that ran again after a crash does not run once more.

@@ -226,6 +226,11 @@ class Dispatcher:
         if service.get('forced_down', False):
             # A request of an engine that was late, which is lifted where the host is trusted.
             return f'Nova was told that {name} is down'
+        if restart.by_itself(why):
+            before = [recovery for recovery in before if restart.by_itself(recovery.why)]
+        else:
+            # A server does not flap because its host does.
+            before = []
         if reasons := self._against(host, service, server, before):
             LOG.warning('server %s crashed on %s, and is not restarted: %s', server_id, name,
                         '; '.join(reasons))
@@ -254,7 +259,7 @@ class Dispatcher:
         """Return the reasons for which a server that has crashed is not restarted.
 
         :param service: nova-compute of its host, as Nova shows it
-        :param before: the recoveries after its earlier crashes
+        :param before: the recoveries after its earlier crashes that count
         """
         options = self._context.options
         since = self._context.clock.now() - options.flap_period

@@ -108,4 +108,5 @@ class LostServers:
 
 def _about(server: str, why: Why) -> Told:
     """Return evidence about a server instead of that about any server."""
-    return tuple(evidence.of(evidence.CRASH, server, float(fact['at'])).told() for fact in why)
+    return tuple(evidence.of(evidence.CRASH, server, float(fact['at'])).told()
+                 if fact.get('kind') == evidence.CRASH else fact for fact in why)

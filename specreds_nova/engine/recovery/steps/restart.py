@@ -11,6 +11,7 @@ domain runs, and Nova whether Nova itself has stopped the server, as it does som
 domain has gone.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oslo_log import log as logging
@@ -38,6 +39,11 @@ _OUTCOMES = {verdicts.PRIMARY: model.PRIMARY, verdicts.ABORTED: model.ABORTED,
 def concerns(recovery: model.Recovery) -> bool:
     """Return whether a recovery is that of a single server that has crashed."""
     return any(fact.get('kind') == evidence.CRASH for fact in recovery.why)
+
+
+def by_itself(why: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a server has crashed by itself, and not with its host."""
+    return all(fact.get('kind') == evidence.CRASH for fact in why)
 
 
 def attempt(run: runs.Run) -> str:
@@ -112,7 +118,7 @@ class _Restart:
     def _returned(self) -> bool:
         """Return whether the whole host had failed, and is well again."""
         why = self._run.recovery.why
-        return (any(fact.get('kind') != evidence.CRASH for fact in why)
+        return (any(fact.get('kind') not in (evidence.CRASH, evidence.BOOT) for fact in why)
                 and self._run.context.suspects.is_well(self._run.recovery.host))
 
     def _check(self) -> verdicts.StepVerdict | None:

@@ -4,6 +4,7 @@
 from typing import Any
 
 from specreds_nova.engine import model
+from specreds_nova.engine.detection import evidence
 from specreds_nova.heartbeat import message
 from specreds_nova.tests.unit.engine.detection import base
 
@@ -40,6 +41,14 @@ class PowerFailureTest(base.CloudTestCase):
         self.run_for(0.5)
         self.assertEqual([], self.return_())
         self.assertEqual([('cn1', 's1'), _ANY], self.reported(running='d1', domains=('s2',)))
+
+    def test_crashes_of_a_boot_name_it_and_others_do_not(self) -> None:
+        self.return_(running='d0', domains=(), ended=('s3',))
+        kinds = {arguments[1]: [fact['kind'] for fact in arguments[2]]
+                 for _, name, arguments in self.witness.events if name == 'crashed'}
+        with_its_host = [evidence.CRASH, evidence.BOOT]
+        self.assertEqual({'s1': with_its_host, 's2': with_its_host,
+                          model.ANY_SERVER: with_its_host, 's3': [evidence.CRASH]}, kinds)
 
     def test_reboot_in_good_order_has_stopped_the_servers(self) -> None:
         self.monitor.heard(self.node.beat(leaving=True, goodbye=message.SYSTEM))

@@ -10,6 +10,7 @@ import ddt
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import conf as detection_conf
+from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery.steps import restart
@@ -391,13 +392,39 @@ class CrashedTest(_DispatcherTest):
         self.assertEqual([('a', 'h1'), ('a', 'h2')],
                          [(made.server, made.host) for made in self.store.history.values()])
 
+    def crash_again(self, *more: str) -> None:
+        """Report another crash a minute later, and end its recovery.
+
+        :param more: kinds of evidence beside the crash
+        """
+        self.clock.sleep(60.0)
+        why = tuple(evidence.of(kind, 'a', self.clock.now()).told()
+                    for kind in (evidence.CRASH, *more))
+        self.assertIsNone(self.dispatcher.crashed('h1', 'a', why))
+        for recovery in self.store.active():
+            self.store.change(recovery, state=model.ENDED, outcome=model.RESTARTED)
+
+    def test_boot_of_the_host_does_not_count_as_a_crash_of_its_server(self) -> None:
+        for number in range(5):
+            self.crash_again(evidence.BOOT)
+            self.assertEqual(number + 1, len(self._created()))
+        for _ in range(4):
+            self.crash_again()
+        self.assertEqual(5 + 3, len(self._created()))
+        # The server is restarted after a boot however often it has crashed before.
+        self.crash_again(evidence.BOOT)
+        self.assertEqual(5 + 3 + 1, len(self._created()))
+
+    def test_failure_of_the_host_does_not_count_as_a_crash_of_its_server(self) -> None:
+        for _ in range(3):
+            # It came back without the server, which was restarted there.
+            self.crash_again(evidence.OPERATOR)
+        self.crash_again()
+        self.assertEqual(4, len(self._created()))
+
     def test_server_is_restarted_three_times_at_most(self) -> None:
         for number in range(5):
-            self.clock.sleep(60.0)
-            crash = ({**_CRASH[0], 'at': self.clock.now()},)
-            self.assertIsNone(self.dispatcher.crashed('h1', 'a', crash))
-            for recovery in self.store.active():
-                self.store.change(recovery, state=model.ENDED, outcome=model.RESTARTED)
+            self.crash_again()
             self.assertEqual(min(number + 1, 3), len(self._created()))
         self.clock.sleep(1000.0)
         self.dispatcher.crashed('h1', 'a', ({**_CRASH[0], 'at': self.clock.now()},))

@@ -44,6 +44,12 @@ class LostServersTest(testtools.TestCase):
         self.assertEqual(('crash', 'the domain of server b has crashed', 1000.0),
                          (fact['kind'], fact['words'], fact['at']))
 
+    def test_boot_that_has_ended_servers_is_evidence_of_each(self) -> None:
+        boot = {'kind': 'boot', 'words': 'h1 has booted', 'at': 1000.0}
+        self.assertIsNone(self.lost.crashed('h1', model.ANY_SERVER, (*_WHY, boot)))
+        [(_host, _server, why)] = [call.args for call in self.tell.call_args_list]
+        self.assertEqual(['crash', 'boot'], [fact['kind'] for fact in why])
+
     def test_server_that_was_shut_down_before_is_left_alone(self) -> None:
         self.compute.servers.return_value = [base.make_server('b', status='SHUTOFF')]
         self.assertIsNone(self.lost.crashed('h1', model.ANY_SERVER, _WHY))
