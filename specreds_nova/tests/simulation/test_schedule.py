@@ -71,7 +71,7 @@ class MixTest(testtools.TestCase):
 
     def test_empty_mix_means_all_kinds_for_a_mutation(self) -> None:
         for arguments, mix in ((['--mix', ''], ()), (['--mix', 'power,stop'], ('power', 'stop')),
-                               ([], ('crash', 'crash', 'control', 'power'))):
+                               ([], ('crash', 'slow:nova', 'away:nova', 'suspect:h1'))):
             args: argparse.Namespace = cli._parser().parse_args(
                 ['--mutation', 'restart-goes-on', *arguments])
             self.assertEqual(mix, cli._mix(args), str(arguments))
