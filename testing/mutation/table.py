@@ -149,7 +149,7 @@ MUTATIONS = (
     Mutation('overlay-header-made-anew', f'{_SUPERPOSITION}/overlay.py',
              'op.assert_version(version)', 'pass',
              f'{_FUNCTIONAL}.test_overtaken.CreationTest.'
-             'test_controller_that_wakes_removes_what_it_has_made'),
+             'test_header_that_was_removed_is_not_made_anew'),
     Mutation('removed-overlay-not-listed', f'{_SUPERPOSITION}/removal.py',
              '        removals.Removed(cluster).enter(ref.home, entry)\n', '',
              f'{_FUNCTIONAL}.test_overtaken.CreationTest.'

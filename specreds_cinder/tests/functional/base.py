@@ -24,7 +24,8 @@ from specreds_cinder.superposition import record
 MIB = 2**20
 
 _ENVIRONMENT = 'SPECREDS_TEST_DATA'
-_TIMEOUT = 30
+# Seconds that a call to Ceph may take, also on a busy machine.
+TIMEOUT = 30
 # librbd keeps every write in memory until it is acknowledged.
 _IN_FLIGHT = 128
 # A client that was killed is a watcher of its image for 30 s more.
@@ -72,7 +73,7 @@ class FunctionalTestCase(testtools.TestCase):
     def cluster(self) -> cluster.Cluster:
         """Return the library's connection as client.cinder, made at its first use."""
         connection = cluster.Cluster(conffile=str(self.ceph.conf), user='cinder',
-                                     timeout=_TIMEOUT)
+                                     timeout=TIMEOUT)
         self.addCleanup(connection.close)
         return connection
 
@@ -87,8 +88,8 @@ class FunctionalTestCase(testtools.TestCase):
         :param name: cephx user with its type, such as `client.cinder`
         :param options: further settings of the client
         """
-        timeouts = {'rados_mon_op_timeout': str(_TIMEOUT), 'rados_osd_op_timeout': str(_TIMEOUT),
-                    'client_mount_timeout': str(_TIMEOUT)}
+        timeouts = {'rados_mon_op_timeout': str(TIMEOUT), 'rados_osd_op_timeout': str(TIMEOUT),
+                    'client_mount_timeout': str(TIMEOUT)}
         client = rados.Rados(name=name, conffile=str(conf), conf=timeouts | options)
         client.connect()
         self.addCleanup(client.shutdown)

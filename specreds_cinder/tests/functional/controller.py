@@ -9,6 +9,7 @@ import signal
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.tests.functional import actors
+from specreds_cinder.tests.functional import base
 
 _CONTEXT = multiprocessing.get_context('forkserver')
 _CONTEXT.set_forkserver_preload([__name__])
@@ -88,7 +89,7 @@ def _live(conf: str, refs: list[sp.VolumeRef], story: Story, number: int | None,
         if primary is not None and (event.name, event.phase) == ('fence', 'before'):
             actors.ask(actors.connect(primary), 'write', disk=1, **LATE)
 
-    with sp.Cluster(conf, 'cinder') as cluster, sp.trace.observe(write), \
+    with sp.Cluster(conf, 'cinder', base.TIMEOUT) as cluster, sp.trace.observe(write), \
             sp.trace.observe(death):
         story(sp.Protocol(cluster, sp.Settings(merge_bytes_per_second=0)), refs)
     answer.put(death.changes)

@@ -6,6 +6,7 @@ from typing import Any
 from unittest import mock
 
 import ddt
+import rados
 import rbd
 import tenacity
 
@@ -82,6 +83,16 @@ class CreationTest(OvertakenTestCase):
         self.overtaken(name, phase)
         self.protocol.tidy(self.volume.home, older_s=0)
         self.assert_free()
+
+    def test_header_that_was_removed_is_not_made_anew(self) -> None:
+        self.die()
+        self.overtaken('overlay.write', 'before')
+        [entry] = [entry for entry in removed.Removed(self.cluster).read(self.volume.home)
+                   if entry.name == self.dropped[0].volumes[0].overlay]
+        with self.open_pool() as io:
+            self.assertRaises(rados.ObjectNotFound, io.stat, f'rbd_header.{entry.id}')
+        self.assertEqual([], [name for name in self.objects(self.pool)
+                              if name.startswith(f'{entry.prefix}.')])
 
     def test_creation_whose_claim_was_replaced_fails_at_its_commit_point(self) -> None:
         made: list[sp.Record] = []
