@@ -156,7 +156,8 @@ class ProtocolTestCase(base.FunctionalTestCase):
 
     def unlock(self, ref: sp.VolumeRef) -> None:
         """Free the lock of a volume, so that it can be removed whatever a test has found."""
-        with self.open_pool() as io, contextlib.suppress(sp.VolumeGone, rados.NoData):
+        with self.open_pool(ref.pool, ref.namespace) as io, \
+                contextlib.suppress(sp.VolumeGone, rados.NoData):
             with sp.volume.opened(self.cluster, ref) as image:
                 header = f'rbd_header.{image.id()}'
             io.rm_xattr(header, 'lock.rbd_lock')

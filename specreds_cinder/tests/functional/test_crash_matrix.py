@@ -48,6 +48,8 @@ class CrashTestCase(protocol_base.ProtocolTestCase):
         self.make_namespace(self.home.namespace)
         self.refs = [self.make_image(f'v{index}', _SIZE, objects=1,
                                      namespace=self.home.namespace) for index in range(2)]
+        for ref in self.refs:
+            self.addCleanup(self.unlock, ref)
         self.ours = set(self.images(self.home))
 
     @tenacity.retry(retry=tenacity.retry_if_exception_type(sp.OverlayBusy), reraise=True,
