@@ -64,6 +64,9 @@ class MeanwhileTest(base.WatchTestCase):
         self.assertFalse(self.look())
         self.watching = frozenset()
         self.assertFalse(self.look())
+        self.record = base.make_record(states.PROMOTED, states.PROMOTED, (_NEW,))
+        self.assertTrue(self.look())
+        self.ended.assert_called_once_with(self.process)
 
     def confirm(self) -> None:
         """Let a verdict have to stand for 10 s."""
