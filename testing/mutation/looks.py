@@ -11,12 +11,15 @@ from testing.mutation import table
 _STEPS = 'specreds_nova/engine/recovery/steps'
 _RECOVERY = 'specreds_nova/engine/recovery'
 _DETECTION = 'specreds_nova/engine/detection'
+_ENGINE = 'specreds_nova/engine'
 _SENTINEL = 'specreds_nova/sentinel'
+_BACKUP = 'specreds_nova/virt/backup'
 _PROTOCOL = 'specreds_cinder/superposition/protocol'
 _SUPERPOSITION = 'specreds_cinder/superposition'
 _WORKER = 'specreds_cinder/worker'
 _ENGINE_TESTS = 'specreds_nova.tests.unit.engine'
 _SENTINEL_TESTS = 'specreds_nova.tests.unit.sentinel'
+_VIRT_TESTS = 'specreds_nova.tests.unit.virt'
 _CINDER_TESTS = 'specreds_cinder.tests.unit'
 
 MUTATIONS = (
@@ -518,4 +521,85 @@ MUTATIONS = (
                    'if known.process is None:',
                    f'{_SENTINEL_TESTS}.test_watch_meanwhile.MeanwhileTest.'
                    'test_domain_that_runs_on_while_libvirt_is_silent_meanwhile_is_known'),
+    table.Mutation('power-off-of-a-host-that-is-back', f'{_ENGINE}/power.py',
+                   '            if self._context.suspects.is_well(host.name):\n'
+                   '                return\n',
+                   '',
+                   f'{_ENGINE_TESTS}.test_power.PowerOffTest.'
+                   'test_host_that_is_back_meanwhile_is_left_alone'),
+    table.Mutation('power-off-of-a-host-that-is-heard', f'{_ENGINE}/power.py',
+                   '                and self._context.suspects.suspected(host.name) and',
+                   '                and',
+                   f'{_ENGINE_TESTS}.test_power.PowerOffTest.'
+                   'test_host_that_is_not_suspected_any_more_meanwhile_is_left_alone'),
+    table.Mutation('power-off-by-two-engines', f'{_ENGINE}/power.py',
+                   "if self._due(host) and (claimed := self._note(host, 'begun')) is not None]",
+                   "if self._due(host) and ((claimed := self._note(host, 'begun') or host))]",
+                   f'{_ENGINE_TESTS}.test_power.PowerOffTest.'
+                   'test_host_that_another_engine_has_changed_meanwhile_is_left_to_it'),
+    table.Mutation('drop-of-the-superposition-of-a-new-recovery', f'{_ENGINE}/janitor.py',
+                   '            if recovery is None or recovery.state == model.ENDED:',
+                   '            if True:',
+                   f'{_ENGINE_TESTS}.test_janitor.JanitorTest.'
+                   'test_superposition_of_a_recovery_that_begins_meanwhile_stays'),
+    table.Mutation('forced-down-lifted-from-a-host-in-trouble', f'{_RECOVERY}/late_force_down.py',
+                   'or context.suspects.suspected(name) or not context.suspects.is_well(name)):',
+                   'or context.suspects.suspected(name)):',
+                   f'{_ENGINE_TESTS}.test_janitor.JanitorTest.'
+                   'test_host_that_has_trouble_meanwhile_stays_down'),
+    table.Mutation('forced-down-lifted-twice', f'{_RECOVERY}/late_force_down.py',
+                   'if not _forced(context, host) or not '
+                   "context.compute.service(name).get('forced_down'):",
+                   'if not _forced(context, host):',
+                   f'{_ENGINE_TESTS}.test_janitor.JanitorTest.'
+                   'test_host_that_an_operator_has_lifted_meanwhile_is_left_alone'),
+    table.Mutation('reboot-on-a-host-that-is-lost-again', f'{_STEPS}/adopt.py',
+                   'if moved or not run.context.suspects.is_well(run.recovery.host):',
+                   'if moved:',
+                   f'{_ENGINE_TESTS}.recovery.steps.test_adopt.LateTest.'
+                   'test_server_whose_host_is_lost_again_meanwhile_is_evacuated'),
+    table.Mutation('reboot-of-a-server-at-work', f'{_STEPS}/adopt.py',
+                   '        if server.task is None:\n'
+                   '            try:\n'
+                   '                compute.reboot',
+                   '        if True:\n'
+                   '            try:\n'
+                   '                compute.reboot',
+                   f'{_ENGINE_TESTS}.recovery.steps.test_adopt.LateTest.'
+                   'test_server_that_nova_works_on_meanwhile_is_waited_for'),
+    table.Mutation('recorded-goodbye-of-a-heard-host', f'{_DETECTION}/monitor.py',
+                   '            if watched_host is not None and watched_host.beat is None:\n'
+                   '                watched_host.goodbye',
+                   '            if watched_host is not None:\n'
+                   '                watched_host.goodbye',
+                   f'{_ENGINE_TESTS}.detection.test_monitor.SilenceTest.'
+                   'test_host_that_is_heard_meanwhile_has_said_no_earlier_goodbye'),
+    table.Mutation('recorded-boot-of-a-heard-host', f'{_DETECTION}/monitor.py',
+                   '            if watched_host is not None and watched_host.beat is None:\n'
+                   '                watched_host.kernel = kernel',
+                   '            if watched_host is not None:\n'
+                   '                watched_host.kernel = kernel',
+                   f'{_ENGINE_TESTS}.detection.test_monitor.SilenceTest.'
+                   'test_boot_of_a_host_that_is_heard_meanwhile_is_the_latest'),
+    table.Mutation('removal-of-a-backup-as-it-was', f'{_BACKUP}/backups.py',
+                   '            # A start that has just ended may have left a record.\n'
+                   '            record = self._journal.get(backup_id)\n',
+                   '',
+                   f'{_VIRT_TESTS}.backup.test_backups.DecideTest.'
+                   'test_backup_that_is_promoted_meanwhile_is_not_removed'),
+    table.Mutation('removal-of-a-backup-in-any-phase', f'{_BACKUP}/backups.py',
+                   '            preconditions.check_phase(record, journals.STARTING, '
+                   'journals.RUNNING,\n'
+                   '                                      journals.HARDENED, '
+                   'journals.ABORTING)\n',
+                   '',
+                   f'{_VIRT_TESTS}.backup.test_backups.DecideTest.'
+                   'test_backup_that_is_promoted_meanwhile_is_not_removed'),
+    table.Mutation('promotion-of-a-backup-in-any-phase', f'{_BACKUP}/backups.py',
+                   '            preconditions.check_phase(record, journals.RUNNING, '
+                   'journals.HARDENED)\n'
+                   '            state = self',
+                   '            state = self',
+                   f'{_VIRT_TESTS}.backup.test_backups.DecideTest.'
+                   'test_backup_that_is_removed_meanwhile_is_not_promoted'),
 )

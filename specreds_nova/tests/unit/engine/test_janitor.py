@@ -160,6 +160,18 @@ class JanitorTest(base.RecoveryTest):
         self._lift()
         self.compute.force_down.assert_not_called()
 
+    def test_host_that_has_trouble_meanwhile_stays_down(self) -> None:
+        self._trust_evacuated_host()
+        self.suspects.is_well.return_value = False
+        self._lift()
+        self.compute.force_down.assert_not_called()
+
+    def test_host_that_an_operator_has_lifted_meanwhile_is_left_alone(self) -> None:
+        self._trust_evacuated_host()
+        self.compute.service.return_value = {'forced_down': False}
+        self._lift()
+        self.compute.force_down.assert_not_called()
+
     def test_suspected_and_fenced_hosts_stay_down(self) -> None:
         self._trust_evacuated_host()
         self.suspects.suspected.return_value = True
@@ -229,6 +241,11 @@ class JanitorTest(base.RecoveryTest):
         self.volumes.ours.return_value = {'s1': ended.id, 's2': active.id, 's3': 'unknown'}
         self.janitor.look()
         self.assertEqual([mock.call('s1'), mock.call('s3')], self.volumes.drop.mock_calls)
+
+    def test_superposition_of_a_recovery_that_begins_meanwhile_stays(self) -> None:
+        self.volumes.ours.side_effect = lambda: {'s1': self.make_recovery('a').id}
+        self.janitor.look()
+        self.volumes.drop.assert_not_called()
 
     def test_words_are_heeded_without_a_look_at_the_hosts(self) -> None:
         self.store.change_host(self.store.host('h1'), word=model.SUSPECT, word_reason='smoke')

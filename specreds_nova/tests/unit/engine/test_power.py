@@ -75,6 +75,18 @@ class PowerOffTest(base.RecoveryTest):
         self.clock.time += 1000.0
         self.assertEqual(0, self.look(second))
 
+    def test_host_that_is_back_meanwhile_is_left_alone(self) -> None:
+        self.suspects.is_well.side_effect = [False, True, True]
+        self.assertEqual(0, self.look())
+
+    def test_host_that_is_not_suspected_any_more_meanwhile_is_left_alone(self) -> None:
+        self.suspects.suspected.return_value = False
+        self.assertEqual(0, self.look())
+
+    def test_host_that_another_engine_has_changed_meanwhile_is_left_to_it(self) -> None:
+        self.patch(self.store, 'change_host', lambda *_arguments, **_values: None)
+        self.assertEqual(0, self.look())
+
     def test_host_that_is_heard_is_left_alone(self) -> None:
         self.suspects.is_well.return_value = True
         self.assertEqual(0, self.look())

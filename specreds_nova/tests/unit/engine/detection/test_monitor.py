@@ -329,6 +329,22 @@ class SilenceTest(base.CloudTestCase):
         self.run_for(60)
         self.assertEqual(['cn8'], self.witness.names('suspected'))
 
+    def test_host_that_is_heard_meanwhile_has_said_no_earlier_goodbye(self) -> None:
+        self.monitor.left('cn1', message.SYSTEM, self.clock.now())
+        self.assertIn('cn1', self.monitor.healthy())
+        self.nodes['cn1'].alive = False
+        self.run_for(2)
+        self.assertEqual({'cn1'}, self.suspected())
+
+    def test_boot_of_a_host_that_is_heard_meanwhile_is_the_latest(self) -> None:
+        self.nodes['cn1'].more['kernel'] = 'k2'
+        self.run_for(2)
+        booted = self.witness.names('booted')
+        # Recorded before the boot that this engine has heard of.
+        self.monitor.booted('cn1', 'k1')
+        self.run_for(2)
+        self.assertEqual(booted, self.witness.names('booted'))
+
     def test_old_beats_are_ignored(self) -> None:
         node = self.nodes['cn2']
         node.alive = False

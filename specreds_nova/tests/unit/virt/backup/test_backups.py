@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps of a running backup on its host, and the steps that each phase refuses."""
 
+import contextlib
 from typing import Any
 from unittest import mock
 
@@ -163,6 +164,25 @@ class DecideTest(base.TestCase):
             self.record(phase)
             self.assertRaises(exception.BackupConflict, self.backups.abort, base.BACKUP_ID)
         self.launcher.remove.assert_not_called()
+
+    def test_backup_that_is_promoted_meanwhile_is_not_removed(self) -> None:
+        self.record(journals.HARDENED)
+        held = contextlib.nullcontext()
+
+        def locked(_instance_uuid: str) -> contextlib.AbstractContextManager[None]:
+            # What held the lock before has promoted it.
+            self.record(journals.PROMOTED)
+            return held
+        self.replace('specreds_nova.virt.backup.host.locked', locked)
+        self.assertRaises(exception.BackupConflict, self.backups.abort, base.BACKUP_ID)
+        self.launcher.remove.assert_not_called()
+        self.assertEqual('promoted', self.phase())
+
+    def test_backup_that_is_removed_meanwhile_is_not_promoted(self) -> None:
+        self.record(journals.ABORTING)
+        self.cinder.state.return_value = 'promoted'
+        self.assertRaises(exception.BackupConflict, self.backups.promote, base.BACKUP_ID)
+        self.box.open.assert_not_called()
 
     def test_abort_is_refused_while_cinder_is_silent(self) -> None:
         self.record(journals.RUNNING)

@@ -140,3 +140,20 @@ class LateTest(base.RecoveryTest):
         self.compute.server.side_effect = moving
         self.assertEqual(verdicts.ADOPTED, self.adopt().kind)
         self.compute.reboot.assert_not_called()
+
+    def test_server_whose_host_is_lost_again_meanwhile_is_evacuated(self) -> None:
+        self.suspects.is_well.side_effect = [True, False]
+        self.compute.server.side_effect = lambda _id: base.make_server('a')
+        with mock.patch.object(evacuation, 'evacuate', return_value=None) as move:
+            self.assertEqual(verdicts.ADOPTED, self.adopt().kind)
+        move.assert_called_once()
+        self.compute.reboot.assert_not_called()
+
+    def test_server_that_nova_works_on_meanwhile_is_waited_for(self) -> None:
+        self.compute.server.side_effect = [
+            *[base.make_server('a', task='powering-off')] * 3, base.make_server('a'),
+            *[base.make_server('a')] * 3]
+        self.compute.reboot.side_effect = lambda _id: self.assertEqual(
+            4, self.compute.server.call_count)
+        self.assertEqual(verdicts.ADOPTED, self.adopt().kind)
+        self.compute.reboot.assert_called_once_with('a')
