@@ -4,35 +4,14 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 import dataclasses
 import pathlib
-from typing import IO, Any
+from typing import IO
 
-import subunit
-import testtools
-from testtools import content
+from cloud import subunit_results
 
-PASSED = 'passed'
-FAILED = 'failed'
-SKIPPED = 'skipped'
-
-# What is none of these, such as a test that never ended, has failed.
-_STATUSES = {'success': PASSED, 'xfail': PASSED, 'skip': SKIPPED}
-
-
-@dataclasses.dataclass(frozen=True)
-class Result:
-    """What came of one test, or of what a class of tests needs to begin.
-
-    :param words: why it was skipped, or the traceback of its failure
-    """
-
-    name: str
-    status: str
-    words: str = ''
-
-    @property
-    def reason(self) -> str:
-        """The line of the words that says most."""
-        return self.words.rpartition('\n')[2]
+PASSED = subunit_results.PASSED
+FAILED = subunit_results.FAILED
+SKIPPED = subunit_results.SKIPPED
+Result = subunit_results.Result
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,36 +43,8 @@ def read(stream: IO[bytes], copy: pathlib.Path, report: Callable[[Result], None]
     :param copy: the file in which to keep that
     :param report: called with each result as soon as it is there
     """
-    results = []
-
-    def tell(test: Mapping[str, Any]) -> None:
-        # Lines that are no test's have no name; every test is listed before it runs.
-        if test['id'] is None or test['status'] == 'exists':
-            return
-        result = _result(test)
-        results.append(result)
-        report(result)
-
     with copy.open('wb') as file:
-        both = testtools.CopyStreamResult([testtools.StreamToDict(tell),
-                                           subunit.StreamResultToBytes(file)])
-        both.startTestRun()
-        try:
-            subunit.ByteStreamToStreamResult(stream, non_subunit_name='output').run(both)
-        finally:
-            both.stopTestRun()
-    return results
-
-
-def _result(test: Mapping[str, Any]) -> Result:
-    status = _STATUSES.get(test['status'], FAILED)
-    wanted = {SKIPPED: 'reason', FAILED: 'traceback'}.get(status, '')
-    words = [_text(detail) for name, detail in test['details'].items() if name.startswith(wanted)]
-    return Result(test['id'], status, '\n'.join(words).strip() if wanted else '')
-
-
-def _text(detail: content.Content) -> str:
-    return detail.as_text() if detail.content_type.type == 'text' else ''
+        return subunit_results.read(stream, copy=file, report=report)
 
 
 def differences(run: Run, other: Run) -> list[str]:

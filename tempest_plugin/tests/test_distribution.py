@@ -64,7 +64,7 @@ class DistributionTest(testtools.TestCase):
                 names = ([alias.name for alias in node.names] if isinstance(node, ast.Import)
                          else [node.module or ''] if isinstance(node, ast.ImportFrom) else [])
                 foreign = {name.split('.')[0] for name in names} - sys.stdlib_module_names
-                self.assertEqual(set(), foreign - allowed, path)
+                self.assertEqual(set(), foreign - allowed, str(path))
 
     def test_entry_points_exist(self) -> None:
         points = _read()['project']['entry-points']

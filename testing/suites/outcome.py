@@ -1,41 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What came of a run of a suite, and what is wrong with it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 import dataclasses
 import io
 import re
-from typing import Any
 
-import subunit
-import testtools
-from testtools import content
-
+from cloud import subunit_results
 from testing.suites import declared
 
-# Results of tests. What is none of the others has failed, such as a test that never ended.
-PASSED = 'passed'
-SKIPPED = 'skipped'
-FAILED = 'failed'
+PASSED = subunit_results.PASSED
+FAILED = subunit_results.FAILED
+SKIPPED = subunit_results.SKIPPED
+Test = subunit_results.Result
+
 # How much of a text that a failed test has attached is kept: the log has all.
 _LINES, _WIDTH = 20, 300
 # What explains a failure, before all else that a test has attached.
 _FIRST = ('lost services', 'traceback')
-_STATUSES = {'success': PASSED, 'xfail': PASSED, 'skip': SKIPPED}
-
-
-@dataclasses.dataclass(frozen=True)
-class Test:
-    """The result of one test.
-
-    :param seconds: duration
-    :param words: why the test was skipped, or what it attached to its failure
-    """
-
-    name: str
-    status: str
-    seconds: float = 0.0
-    words: str = ''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,35 +57,17 @@ class Outcome:
 
 def read(stream: bytes) -> list[Test]:
     """Return the results in a stream in subunit's format."""
-    tests: list[Test] = []
-
-    def add(test: Mapping[str, Any]) -> None:
-        # Output without a test has no name; a listed test has not run.
-        if test['id'] is not None and test['status'] != 'exists':
-            tests.append(_test(test))
-
-    to_dict = testtools.StreamToDict(add)
-    to_dict.startTestRun()
-    reader = subunit.ByteStreamToStreamResult(io.BytesIO(stream), non_subunit_name='output')
-    try:
-        reader.run(to_dict)
-    finally:
-        to_dict.stopTestRun()
-    return tests
+    return subunit_results.read(io.BytesIO(stream), explain=_words)
 
 
-def _test(result: Mapping[str, Any]) -> Test:
-    status = _STATUSES.get(str(result['status']), FAILED)
-    began, ended = result['timestamps']
-    words = [_text(detail) for name, detail in sorted(
-        result['details'].items(), key=lambda item: not item[0].startswith(_FIRST))
-        if name == 'reason' or status == FAILED]
-    return Test(result['id'], status, (ended - began).total_seconds() if began and ended else 0.0,
-                '\n'.join(filter(None, words)).strip())
+def _words(status: str, texts: subunit_results.Texts) -> str:
+    """Return why a test was skipped, or the ends of all texts that a failed test has attached."""
+    if status != FAILED:
+        return texts.get('reason', '').strip()
+    names = sorted(texts, key=lambda name: not name.startswith(_FIRST))
+    return '\n'.join(filter(None, (_end(texts[name]) for name in names))).strip()
 
 
-def _text(detail: content.Content) -> str:
+def _end(text: str) -> str:
     """Return the end of a text, where a traceback has its error."""
-    if detail.content_type.type != 'text':
-        return ''
-    return '\n'.join(line[:_WIDTH] for line in detail.as_text().splitlines()[-_LINES:])
+    return '\n'.join(line[:_WIDTH] for line in text.splitlines()[-_LINES:])
