@@ -47,18 +47,10 @@ class Drill(administrator.Administrator):
         """Disconnect."""
         self._transport.cleanup()
 
-    def superpose(self, server: Server, reason: str = 'drill', *, again: bool = False) -> str:
-        """Put a server's volumes into superposition, and return its id.
-
-        :param again: superpose their promoted version, which is not merged yet
-        """
-        request = {'server_id': server.id, 'volume_ids': list(server.volumes), 'reason': reason}
-        if not again:
-            answer = self.volume.post('/os-superpositions', json={'superposition': request})
-        else:
-            answer = self.volume.post('/os-superpositions', headers={
-                'OpenStack-API-Version': 'volume 3.70, superposition 1.1'}, json={
-                    'superposition': {**request, 'again': True}})
+    def superpose(self, server: Server, reason: str = 'drill') -> str:
+        """Put a server's volumes into superposition, and return its id."""
+        answer = self.volume.post('/os-superpositions', json={'superposition': {
+            'server_id': server.id, 'volume_ids': list(server.volumes), 'reason': reason}})
         return str(answer.json()['superposition']['id'])
 
     def recovery(self, server: Server, host: str, superposition: str | None = None) -> Recovery:

@@ -25,9 +25,6 @@ LOG = logging.getLogger(__name__)
 
 # Not "rbd": a client without support for overlays must not open the volume without its overlay.
 CONNECTION_TYPE = 'rbd_super'
-# Not the same: a client without support for several overlays must not open the topmost one without
-# those below it.
-CHAIN_TYPE = 'rbd_super_chain'
 _MONITORS_S = 60.0
 
 
@@ -159,7 +156,7 @@ class SuperRBDDriver(rbd.RBDDriver):
 
     def child_connection(self, volume: objects.Volume, connector: Mapping[str, Any],
                          superposition: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the connection to the overlay and the images below it.
+        """Return the connection to the overlay and its backing image.
 
         :param superposition: the worker's description of the superposition
         """
@@ -170,7 +167,7 @@ class SuperRBDDriver(rbd.RBDDriver):
 
     def disk_connection(self, disk: server_disks.ServerDisk, connector: Mapping[str, Any],
                         superposition: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the connection to the overlay of a server's disk and the images below it.
+        """Return the connection to the overlay of a server's disk and its backing image.
 
         :param superposition: the worker's description of the superposition
         """
@@ -183,12 +180,12 @@ class SuperRBDDriver(rbd.RBDDriver):
     @staticmethod
     def _chained(info: dict[str, Any], image: str,
                  superposition: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a connection to an image with the overlays over it.
+        """Return a connection to an image with the overlay over it.
 
         :param image: the worker's name of the image
         """
         overlay = next(entry for entry in superposition['volumes'] if entry['image'] == image)
-        info['driver_volume_type'] = CHAIN_TYPE if overlay['layers'] else CONNECTION_TYPE
+        info['driver_volume_type'] = CONNECTION_TYPE
         info['data']['superposition'] = {
             'id': superposition['id'],
             'state': superposition['state'],
@@ -199,13 +196,6 @@ class SuperRBDDriver(rbd.RBDDriver):
             'backing': {'name': info['data']['name'], 'format': 'raw',
                         'size_bytes': overlay['size_bytes']},
         }
-        if overlay['layers']:
-            # Topmost first; nothing writes to them. A client that knows only one overlay must not
-            # find the image that it expects right below it.
-            backing, *below = [
-                *({'name': layer, 'format': 'qcow2'} for layer in overlay['layers']),
-                info['data']['superposition']['backing']]
-            info['data']['superposition'].update(backing=backing, below=below)
         return info
 
     # Operations that are refused while a volume is superposed
@@ -320,10 +310,9 @@ class SuperRBDDriver(rbd.RBDDriver):
         for superposition in self.worker.call(None, 'list'):
             for volume in superposition['volumes']:
                 taken[volume['image']] = f'it is in superposition {superposition["id"]}'
-                for overlay in (volume['overlay'], *volume['layers']):
-                    taken[overlay.rpartition('/')[2]] = (
-                        f'it is an overlay of {volume["image"]} in superposition '
-                        f'{superposition["id"]}')
+                taken[volume['overlay'].rpartition('/')[2]] = (
+                    f'it is the overlay of {volume["image"]} in superposition '
+                    f'{superposition["id"]}')
         return taken
 
     def unmanage(self, volume: objects.Volume) -> None:

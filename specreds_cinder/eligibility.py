@@ -47,16 +47,13 @@ class Objection(NamedTuple):
     error: exception.SuperpositionConflict
 
 
-def objections(candidates: Sequence[objects.Volume], *, again: bool = False) -> list[Objection]:
+def objections(candidates: Sequence[objects.Volume]) -> list[Objection]:
     """Return all reasons why Cinder does not let volumes be superposed; none if it does.
 
     The storage may have further reasons. Without the locks of the volumes, the answer may be old.
-
-    :param again: they may be in a superposition, of which the storage says whether there can be
-        another one over it
     """
     against = [Objection(volume.id, *objection) for volume in candidates
-               for objection in _own(volume, again=again)]
+               for objection in _own(volume)]
     for volume_id, busy in _under_way([volume.id for volume in candidates]):
         reason = f'{busy}: wait until that is over'
         against.append(Objection(volume_id, f'its {reason}', exception.SuperpositionConflict(
@@ -69,27 +66,24 @@ def movable(volume: objects.Volume) -> bool:
     return volume.status in _MOVABLE
 
 
-def check(candidates: Sequence[objects.Volume], *, again: bool = False) -> None:
+def check(candidates: Sequence[objects.Volume]) -> None:
     """Make sure that volumes, whose locks the caller holds, can be superposed.
 
-    :param again: as for :func:`objections`
     :raises SuperpositionConflict: Cinder is working on a volume
     :raises VolumeSuperposed: a volume is in a superposition
     :raises VolumesNotEligible: a volume can never be superposed
     """
-    for objection in objections(candidates, again=again):
+    for objection in objections(candidates):
         raise objection.error
 
 
-def _own(volume: objects.Volume, *, again: bool
-         ) -> Iterator[tuple[str, exception.SuperpositionConflict]]:
+def _own(volume: objects.Volume) -> Iterator[tuple[str, exception.SuperpositionConflict]]:
     """Yield the reasons that a volume's own fields are against a superposition, and the errors."""
     if volume.multiattach:
         reason = 'it can be attached several times: there must be one primary'
         yield reason, exception.VolumesNotEligible(
             f'volume {volume.id} cannot be superposed: {reason}', reasons=(reason,))
-    holder = volume.admin_metadata.get(hints.AGAIN) or (
-        None if again else volume.admin_metadata.get(hints.KEY))
+    holder = volume.admin_metadata.get(hints.KEY)
     if holder is not None:
         reason = f'is in superposition {holder} already'
         yield f'it {reason}', exception.VolumeSuperposed(

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RPC endpoint of a volume service: namespace ``specreds``, version 1.2.
+"""RPC endpoint of a volume service: namespace ``specreds``, version 1.0.
 
-Version 1.1 added the argument ``again`` of ``create``, and 1.2 the method ``merging``.
 Arguments and answers are plain JSON values. An error is an answer, too: whether an exception
 survives its way to the caller depends on the modules that the caller has imported.
 """
@@ -18,7 +17,7 @@ from specreds_cinder import exception
 LOG = logging.getLogger(__name__)
 
 NAMESPACE = 'specreds'
-VERSION = '1.2'
+VERSION = '1.0'
 
 # Methods of service.BackendSuperpositions: for the API, and for other back ends.
 METHODS = frozenset({

@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notes in Cinder's database that a volume may be in superposition.
+"""A note in Cinder's database that a volume may be in superposition.
 
 The record in Ceph is authoritative. The note is written before the record and removed after the
 record: a volume without a note is in no superposition, and the API need not ask its back end.
-
-A volume has two notes while its promoted version is superposed again: that of the promoted
-superposition, and that of the one over it. The latter takes the place of the former once it is
-promoted.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,13 +18,8 @@ from oslo_utils import timeutils
 
 from specreds_cinder import releases
 
-# The keys in a volume's admin metadata; a value is the superposition's id.
+# The key in a volume's admin metadata; its value is the superposition's id.
 KEY = 'superposition'
-AGAIN = 'superposition_again'
-_KEYS = (KEY, AGAIN)
-
-# The notes on a volume: the superpositions by key.
-Notes = dict[str, str]
 
 
 @contextlib.contextmanager
@@ -45,16 +36,17 @@ def lock(*volume_ids: str) -> Iterator[None]:
         yield
 
 
-def of(volume_id: str) -> tuple[str, ...]:
-    """Return the ids of the superpositions that a volume may be in, the one over the other last.
+def of(volume_id: str) -> str | None:
+    """Return the id of the superposition that a volume may be in.
 
-    There is none if the volume is in no superposition, or does not exist.
+    None means that the volume is in no superposition, or does not exist.
     """
     try:
         noted = db.volume_admin_metadata_get(context.get_admin_context(), volume_id)
     except exception.VolumeNotFound:
-        return ()
-    return tuple(noted[key] for key in _KEYS if key in noted)
+        return None
+    value: str | None = noted.get(KEY)
+    return value
 
 
 def volumes(superposition: str) -> list[objects.Volume]:
@@ -63,35 +55,29 @@ def volumes(superposition: str) -> list[objects.Volume]:
     note = releases.models.VolumeAdminMetadata
     with releases.main_context_manager.reader.using(admin) as session:
         noted = session.query(note.volume_id).filter(
-            note.key.in_(_KEYS), note.value == superposition, note.deleted.is_(False)).all()
+            note.key == KEY, note.value == superposition, note.deleted.is_(False)).all()
     # Cinder's own filter for metadata looks at each volume of the cloud, and also at the metadata
     # that users may write.
     return list(objects.VolumeList.get_all(admin, filters={
         'id': [volume_id for volume_id, in noted]})) if noted else []
 
 
-def put(volume_ids: Iterable[str], superposition: str, *, again: bool = False) -> None:
-    """Note that volumes may be in a superposition, and replace any other note of its kind.
+def put(volume_ids: Iterable[str], superposition: str) -> None:
+    """Note that volumes may be in a superposition, and replace any other note of theirs.
 
     One transaction writes all notes: one per volume would take longer than the superposition.
-
-    :param again: it is over a promoted one, whose note stays
     """
     note = releases.models.VolumeAdminMetadata
     wanted = set(volume_ids)
     if not wanted:
         return
-    key = AGAIN if again else KEY
     with releases.main_context_manager.writer.using(context.get_admin_context()) as session:
-        noted = session.query(note).filter(
-            note.volume_id.in_(wanted), note.key.in_(_KEYS), note.deleted.is_(False)).all()
-        for row in noted:
-            if row.key == key:
-                row.value = superposition
-            elif row.value == superposition:
-                row.deleted, row.deleted_at = True, timeutils.utcnow()
-        for volume_id in wanted - {row.volume_id for row in noted if row.key == key}:
-            session.add(note(volume_id=volume_id, key=key, value=superposition))
+        present = session.query(note).filter(
+            note.volume_id.in_(wanted), note.key == KEY, note.deleted.is_(False)).all()
+        for row in present:
+            row.value = superposition
+        for volume_id in wanted - {row.volume_id for row in present}:
+            session.add(note(volume_id=volume_id, key=KEY, value=superposition))
 
 
 def remove(volume_ids: Iterable[str], superposition: str) -> None:
@@ -99,13 +85,13 @@ def remove(volume_ids: Iterable[str], superposition: str) -> None:
     note = releases.models.VolumeAdminMetadata
     with releases.main_context_manager.writer.using(context.get_admin_context()) as session:
         session.query(note).filter(
-            note.volume_id.in_(set(volume_ids)), note.key.in_(_KEYS),
-            note.value == superposition, note.deleted.is_(False)).update(
+            note.volume_id.in_(set(volume_ids)), note.key == KEY, note.value == superposition,
+            note.deleted.is_(False)).update(
             {'deleted': True, 'deleted_at': timeutils.utcnow()}, synchronize_session=False)
 
 
-def on(host: str) -> dict[str, Notes]:
-    """Return the notes on the volumes of a back end or a cluster, by volume.
+def on(host: str) -> dict[str, str]:
+    """Return the notes on the volumes of a back end or a cluster, by volume id.
 
     :param host: ``host@backend``, or ``cluster@backend``
     """
@@ -121,17 +107,16 @@ def backends() -> set[str]:
     return {(cluster_name or host or '').split('#')[0] for host, cluster_name in rows} - {''}
 
 
-def everywhere() -> dict[str, dict[str, Notes]]:
+def everywhere() -> dict[str, dict[str, str]]:
     """Return all notes: the result of :func:`on` by back end, and by cluster."""
     admin = context.get_admin_context()
     with releases.main_context_manager.reader.using(admin) as session:
         note, volume = releases.models.VolumeAdminMetadata, releases.models.Volume
-        rows = _noted(session, note.volume_id, note.key, note.value, volume.host,
-                      volume.cluster_name).all()
-    noted: dict[str, dict[str, Notes]] = {}
-    for volume_id, key, value, *hosts in rows:
+        rows = _noted(session, note.volume_id, note.value, volume.host, volume.cluster_name).all()
+    noted: dict[str, dict[str, str]] = {}
+    for volume_id, value, *hosts in rows:
         for host in {(name or '').split('#')[0] for name in hosts}:
-            noted.setdefault(host, {}).setdefault(volume_id, {})[key] = value
+            noted.setdefault(host, {})[volume_id] = value
     return noted
 
 
@@ -140,4 +125,4 @@ def _noted(session: Any, *columns: Any) -> Any:
     note, volume = releases.models.VolumeAdminMetadata, releases.models.Volume
     return session.query(*columns).select_from(note).join(
         volume, volume.id == note.volume_id).filter(
-        note.key.in_(_KEYS), note.deleted.is_(False), volume.deleted.is_(False))
+        note.key == KEY, note.deleted.is_(False), volume.deleted.is_(False))

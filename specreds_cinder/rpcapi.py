@@ -24,18 +24,8 @@ conf.register(CONF)
 
 # Longest time in seconds between two signs of life of a volume service during a call.
 _SIGN_OF_LIFE = 20
-# The version of each call, unless it needs a newer one.
-_VERSION, _AGAIN, _MERGING = '1.0', '1.1', '1.2'
 # Names of exceptions that mean: the service runs, but lacks the extension.
 _FOREIGN = ('UnsupportedVersion', 'NoSuchMethod')
-_OLDER = 'its volume service has an older release of the extension, or none'
-# By the version of a call: what a service without that version means.
-_LACKS = {
-    _VERSION: 'volumes of back end {host} cannot be superposed: its volume service does not have '
-              'the extension',
-    _AGAIN: f'volumes of back end {{host}} cannot be superposed again: {_OLDER}',
-    _MERGING: f'the merges of back end {{host}} cannot be counted: {_OLDER}',
-}
 
 
 class SuperAPI:
@@ -51,26 +41,24 @@ class SuperAPI:
     def __init__(self) -> None:
         self._client = rpc.get_client(messaging.Target(
             topic=constants.VOLUME_TOPIC, namespace=endpoint.NAMESPACE,
-            version=_VERSION))
+            version=endpoint.VERSION))
 
     def create(self, ctxt: Any, superposition_id: str, volumes: Sequence[objects.Volume],
                server_id: str | None, reason: str,
-               disks: Sequence[str] = (), *, again: bool = False) -> dict[str, Any]:
+               disks: Sequence[str] = ()) -> dict[str, Any]:
         """Put all volumes into superposition, or none.
 
         The back end of the first volume drives the others.
 
         :param disks: ids of disks of servers
-        :param again: superpose the promoted version of volumes that are not merged yet
-        :raises SuperpositionInvalid: there are disks, and no back end superposes them; or the
-            back end is one of an older release, and shall superpose again
+        :raises SuperpositionInvalid: there are disks, and no back end superposes them
         """
         wanted = [{'id': volume.id, 'host': backend(volume)} for volume in volumes]
         more = [{'id': disk, 'host': server_disks.backend()} for disk in disks]
         created: dict[str, Any] = self._call(
-            ctxt, (wanted + more)[0]['host'], 'create', _AGAIN if again else _VERSION,
+            ctxt, (wanted + more)[0]['host'], 'create',
             superposition_id=superposition_id, volumes=wanted, server_id=server_id, reason=reason,
-            **({'disks': more} if more else {}), **({'again': True} if again else {}),
+            disks=more,
             # A service that receives the message later drops it: no caller waits for the answer.
             expires_at=time.time() + _SIGN_OF_LIFE)
         return created
@@ -127,11 +115,8 @@ class SuperAPI:
             self._call(ctxt, host, 'merge', superposition_id=superposition_id, step=step)
 
     def merging(self, ctxt: Any, host: str) -> dict[str, Any]:
-        """Return the number of disks that are merged on a back end, and its cluster and pool.
-
-        :raises SuperpositionInvalid: the back end is one of an older release, too
-        """
-        result: dict[str, Any] = self._call(ctxt, host, 'merging', _MERGING)
+        """Return the number of disks that are merged on a back end, and its cluster and pool."""
+        result: dict[str, Any] = self._call(ctxt, host, 'merging')
         return result
 
     def connection(self, ctxt: Any, host: str, superposition_id: str,
@@ -216,16 +201,14 @@ class SuperAPI:
         """
         return self._call(ctxt, host, f'member_{step}', **arguments)
 
-    def _call(self, ctxt: Any, host: str, method: str, version: str = _VERSION, /,
-              **arguments: Any) -> Any:
+    def _call(self, ctxt: Any, host: str, method: str, /, **arguments: Any) -> Any:
         host = volume_utils.extract_host(host)
         _must_be_up(host)
         # The address that VolumeAPI uses, with signs of life for calls that take longer.
         client = self._client.prepare(
             topic=f'{constants.VOLUME_TOPIC}.{host}',
             server=volume_utils.extract_host(host, 'host'),
-            timeout=CONF.specreds.rpc_timeout, call_monitor_timeout=_SIGN_OF_LIFE,
-            version=version)
+            timeout=CONF.specreds.rpc_timeout, call_monitor_timeout=_SIGN_OF_LIFE)
         try:
             answer = client.call(ctxt, method, **arguments)
         except messaging.MessagingTimeout as exc:
@@ -237,7 +220,9 @@ class SuperAPI:
         except (messaging.UnsupportedVersion, messaging.RemoteError) as exc:
             if getattr(exc, 'exc_type', _FOREIGN[0]) not in _FOREIGN:
                 raise
-            raise exception.SuperpositionInvalid(_LACKS[version].format(host=host)) from exc
+            raise exception.SuperpositionInvalid(
+                f'volumes of back end {host} cannot be superposed: its volume service does not '
+                f'have the extension') from exc
         if 'error' in answer:
             error = answer['error']
             # A newer service may have types of errors that are unknown here.
@@ -270,8 +255,7 @@ def backend(volume: objects.Volume) -> str:
 def merge_checks(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return one report that combines the reports of several back ends."""
     dirty = any(report['dirty'] for report in reports)
-    # A service of an older release calls dirty what is unproven.
-    unproven = not dirty and any(report.get('unproven') for report in reports)
+    unproven = not dirty and any(report['unproven'] for report in reports)
     return {
         'dirty': dirty,
         'unproven': unproven,

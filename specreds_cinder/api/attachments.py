@@ -28,7 +28,7 @@ from specreds_cinder.superposition import states
 LOG = logging.getLogger(__name__)
 
 # The same as in the driver, whose imports cinder-api does not need.
-CONNECTION_TYPES = ('rbd_super', 'rbd_super_chain')
+CONNECTION_TYPE = 'rbd_super'
 
 # Keys that Cinder adds to a driver's connection; they are the same for both versions.
 _CINDERS = ('access_mode', 'attachment_id', 'cacheable', 'encrypted', 'enforce_multipath',
@@ -86,8 +86,8 @@ class AttachmentsController(wsgi.Controller):
     def _current(self, req: wsgi.Request, attachment: Mapping[str, Any], *,
                  hand_out: bool) -> _Info:
         stored: _Info = attachment['connection_info']
-        if not stored or (stored.get('driver_volume_type') not in CONNECTION_TYPES
-                          and not hints.of(attachment['volume_id'])):
+        if not stored or (stored.get('driver_volume_type') != CONNECTION_TYPE
+                          and hints.of(attachment['volume_id']) is None):
             return stored
         admin = context.get_admin_context()
         connector = objects.VolumeAttachment.get_by_id(admin, attachment['id']).connector or {}
@@ -107,7 +107,7 @@ def _others(body: Any) -> Iterable[str]:
     if not uuidutils.is_uuid_like(server) or not uuidutils.is_uuid_like(volume):
         # Cinder itself reports that.
         return []
-    if hints.of(volume):
+    if hints.of(volume) is not None:
         return []
     attachments = objects.VolumeAttachmentList.get_all_by_instance_uuid(
         context.get_admin_context(), server)

@@ -80,7 +80,7 @@ class SuperpositionsController(wsgi.Controller):
 
     @wsgi.response(HTTPStatus.CREATED)
     @versions.negotiated
-    @schemas.body(schemas.CREATE, (versions.AGAIN, schemas.CREATE_AGAIN))
+    @schemas.body(schemas.CREATE)
     def create(self, req: wsgi.Request, body: Any) -> _Answer:
         """Put volumes into superposition."""
         ctxt = req.environ['cinder.context']
@@ -97,8 +97,7 @@ class SuperpositionsController(wsgi.Controller):
                 f'volumes {", ".join(volume_ids)} belong to several projects: superpose those '
                 f'of each project separately')
         superposition = self._superpositions.create(ctxt, volumes, server_id,
-                                                    attributes.get('reason', ''), disks,
-                                                    again=attributes.get('again', False))
+                                                    attributes.get('reason', ''), disks)
         return {'superposition': views.detail(superposition, versions.of(req),
                                               admin=ctxt.is_admin)}
 

@@ -40,19 +40,15 @@ class Superpositions:
         self._rpc = rpcapi.SuperAPI()
 
     def create(self, ctxt: Any, volumes: Sequence[objects.Volume], server_id: str | None,
-               reason: str, disks: Sequence[str] = (), *,
-               again: bool = False) -> joined.Superposition:
+               reason: str, disks: Sequence[str] = ()) -> joined.Superposition:
         """Put all volumes into superposition, or none.
 
         :param disks: ids of disks of servers
-        :param again: superpose the promoted version of volumes that are not merged yet
         :raises SuperpositionInvalid: there are disks, and no back end superposes them
         """
         superposition_id = uuidutils.generate_uuid()
         began = time.monotonic()
-        more: dict[str, Any] = {**({'disks': disks} if disks else {}),
-                                **({'again': True} if again else {})}
-        view = self._rpc.create(ctxt, superposition_id, volumes, server_id, reason, **more)
+        view = self._rpc.create(ctxt, superposition_id, volumes, server_id, reason, disks=disks)
         superposition = joined.join(superposition_id, [view], {}, _project_of(volumes))
         return dataclasses.replace(
             superposition,
@@ -98,10 +94,8 @@ class Superpositions:
                     raise exception.SuperpositionUnavailable(
                         f'back end {host} does not answer, so that superpositions of disks of '
                         f'servers may be missing: repeat the request when it is up') from exc
-                for volume_id, notes in noted.get(host, {}).items():
-                    for superposition_id in notes.values():
-                        silent.setdefault(superposition_id, {}).setdefault(host, []).append(
-                            volume_id)
+                for volume_id, superposition_id in noted.get(host, {}).items():
+                    silent.setdefault(superposition_id, {}).setdefault(host, []).append(volume_id)
         superpositions = [
             joined.join(superposition_id, views.get(superposition_id, []),
                         hosts := silent.get(superposition_id, {}),

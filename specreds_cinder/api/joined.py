@@ -36,7 +36,6 @@ class Superposition:
     :param present: the members that still have a part of the superposition, or do not answer
     :param unreachable: the members that do not answer
     :param age_seconds: seconds since it was created
-    :param predecessor: the promoted superposition that it is over, or was; None if it is over none
     :param durations: seconds that its creation took, by step; None unless just created
     :param merge_bytes_per_second: rate that each disk may be merged at, 0 for any; None unless its
         real version is read through overlays
@@ -60,7 +59,6 @@ class Superposition:
     request_id: str | None = None
     dirty: bool | None = None
     dirty_object: str | None = None
-    predecessor: str | None = None
     durations: Mapping[str, float] | None = None
     merge_bytes_per_second: int | None = None
 
@@ -110,8 +108,6 @@ def join(superposition_id: str, views: Sequence[View], silent: Mapping[str, Sequ
         updated_at=max((view['updated_at'] for view in views), default=None),
         age_seconds=max(view['age_seconds'] for view in views), reason=first['reason'],
         server_id=first['server_id'], user_id=first['user_id'], request_id=first['request_id'],
-        # A volume service of an older release superposes nothing again.
-        predecessor=first.get('predecessor'),
         dirty=True if True in dirty else None if None in dirty else False,
         dirty_object=next((view['dirty_object'] for view in views if view['dirty_object']), None),
         merge_bytes_per_second=_slowest(views))
@@ -119,9 +115,7 @@ def join(superposition_id: str, views: Sequence[View], silent: Mapping[str, Sequ
 
 def _slowest(views: Iterable[View]) -> int | None:
     """Return the rate that all back ends allow for a disk; None if none of them names a rate."""
-    # A back end of an older release names none.
-    rates = [rate for view in views
-             if (rate := view.get('merge_bytes_per_second')) is not None]
+    rates = [rate for view in views if (rate := view['merge_bytes_per_second']) is not None]
     return merge_rate.lowest(*rates) if rates else None
 
 

@@ -8,11 +8,9 @@ from typing import Any
 from cinder import exception
 from cinder.api.openstack import wsgi
 import jsonschema
-import microversion_parse
 
 from specreds_cinder import server_disks
 from specreds_cinder.api import joined
-from specreds_cinder.api import versions
 from specreds_cinder.superposition import states
 
 MAX_VOLUMES = 256
@@ -48,25 +46,18 @@ def _wrapped(name: str, inner: _Schema) -> _Schema:
     return _object({name: inner}, required=[name])
 
 
-
-def _create(**more: _Schema) -> _Schema:
-    return _wrapped('superposition', _object(
-        {
-            'volume_ids': _VOLUME_IDS,
-            'server_id': {'anyOf': [_UUID, {'type': 'null'}]},
-            'disks': _disks(server_disks.NAME),
-            'reason': {'type': 'string', 'maxLength': 255},
-            **more,
-        },
-        dependentRequired={'disks': ['server_id']},
-        anyOf=[
-            {'required': ['volume_ids']},
-            {'required': ['server_id'], 'properties': {'server_id': {'type': 'string'}}},
-        ]))
-
-
-CREATE = _create()
-CREATE_AGAIN = _create(again={'type': 'boolean'})
+CREATE = _wrapped('superposition', _object(
+    {
+        'volume_ids': _VOLUME_IDS,
+        'server_id': {'anyOf': [_UUID, {'type': 'null'}]},
+        'disks': _disks(server_disks.NAME),
+        'reason': {'type': 'string', 'maxLength': 255},
+    },
+    dependentRequired={'disks': ['server_id']},
+    anyOf=[
+        {'required': ['volume_ids']},
+        {'required': ['server_id'], 'properties': {'server_id': {'type': 'string'}}},
+    ]))
 
 CHECK = {'anyOf': [{'type': 'null'}, _object({})]}
 
@@ -129,20 +120,17 @@ ELIGIBILITY = _object(
 SHOW = _object({'sizes': _BOOLEAN})
 
 
-def body(schema: _Schema, *newer: tuple[microversion_parse.Version, _Schema]
-         ) -> Callable[[_Action], _Action]:
+def body(schema: _Schema) -> Callable[[_Action], _Action]:
     """Decorate a controller's action: pass on only bodies that meet a schema.
 
     A request without a body counts as ``null``.
 
-    :param newer: schemas, each with the version of the resource from which on it counts instead
     :raises ValidationError: a body does not meet the schema
     """
     def decorate(action: _Action) -> _Action:
         @functools.wraps(action)
         def wrapper(self: Any, req: wsgi.Request, *, body: Any = None, **arguments: Any) -> Any:
-            validate([schema, *(later for since, later in newer
-                                if versions.of(req) >= since)][-1], body)
+            validate(schema, body)
             return action(self, req, body=body, **arguments)
         return wrapper
     return decorate

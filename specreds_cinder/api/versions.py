@@ -4,10 +4,9 @@
 The header is ``OpenStack-API-Version: superposition 1.0``. A version of the Block Storage API in
 the same header is ignored here.
 
-Version 1.1 added ``again`` of *Create*, and ``predecessor`` of the answers. Version 1.2 added
-``host`` of *Eligibility*, and ``fenceable`` and ``movable`` of the answer. Version 1.3 added the
-outcome ``unproven``, and ``unproven`` of the answer to *Check*: to older callers, what is unproven
-is dirty.
+Version 1.1 added ``host`` of *Eligibility*, and ``fenceable`` and ``movable`` of the answer.
+Version 1.2 added the outcome ``unproven``, and ``unproven`` of the answer to *Check*: to older
+callers, what is unproven is dirty.
 """
 
 from collections.abc import Callable, Mapping, MutableMapping
@@ -23,10 +22,9 @@ import webob.exc
 
 SERVICE_TYPE = 'superposition'
 # From the oldest to the newest.
-VERSIONS = ['1.0', '1.1', '1.2', '1.3']
-AGAIN = microversion_parse.parse_version_string('1.1')
-FENCEABLE = microversion_parse.parse_version_string('1.2')
-UNPROVEN = microversion_parse.parse_version_string('1.3')
+VERSIONS = ['1.0', '1.1', '1.2']
+FENCEABLE = microversion_parse.parse_version_string('1.1')
+UNPROVEN = microversion_parse.parse_version_string('1.2')
 
 # As Cinder and Nova describe versions of theirs; Placement calls the newest one max_version.
 DESCRIPTION = {'id': SERVICE_TYPE, 'status': 'CURRENT', 'min_version': VERSIONS[0],

@@ -47,12 +47,10 @@ def check(report: View, version: microversion_parse.Version) -> View:
 
     :param version: the version of the resource
     """
-    # A volume service of an older release calls dirty what is unproven.
-    unproven = report.get('unproven', False)
     if version < versions.UNPROVEN:
         return {**{field: value for field, value in report.items() if field != 'unproven'},
-                'dirty': report['dirty'] or unproven}
-    return {**report, 'unproven': unproven}
+                'dirty': report['dirty'] or report['unproven']}
+    return report
 
 
 def outcome(decided: str | None, version: microversion_parse.Version) -> str | None:
@@ -87,8 +85,6 @@ def detail(superposition: joined.Superposition, version: microversion_parse.Vers
         'age_seconds': superposition.age_seconds,
         'merge_bytes_per_second': superposition.merge_bytes_per_second,
     }
-    if version >= versions.AGAIN:
-        shown['predecessor'] = superposition.predecessor
     if superposition.durations is not None:
         shown['durations'] = dict(superposition.durations)
     if admin:

@@ -91,13 +91,12 @@ def add_nodes(parser: argparse.ArgumentParser) -> None:
 
 
 def find(protocol: sp.Protocol, text: str) -> sp.Record:
-    """Return the superposition that an argument names; of a volume, the latest one.
+    """Return the superposition that an argument names.
 
     :raises NotSuperposed: no id begins with the argument, or several do
     """
     if '/' in text:
-        counting = protocol.find(sp.VolumeRef.parse(text))
-        return protocol.successor(counting) or counting
+        return protocol.find(sp.VolumeRef.parse(text))
     records = {record.id: record for home in homes(protocol.cluster)
                for record in protocol.list(home) if record.id.startswith(text)}
     if len(records) != 1:

@@ -16,8 +16,6 @@ class Create(base.SuperCommand, show.ShowOne):
 
     The primary continues undisturbed. "blockdev" then prints the arguments with which QEMU opens
     the child version of each volume.
-
-    With --again, the primary may be a backup that was promoted and is not merged yet.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -26,9 +24,6 @@ class Create(base.SuperCommand, show.ShowOne):
         parser.add_argument('volumes', nargs='+', metavar='VOLUME',
                             help='POOL/IMAGE or POOL/NAMESPACE/IMAGE of each volume of the server')
         parser.add_argument('--server', help='server of the volumes, noted in the record')
-        parser.add_argument('--again', action='store_true',
-                            help='superpose the promoted version of volumes that are not merged '
-                                 'yet')
         parser.add_argument('--reason', default='', help='reason, noted in the record')
         return parser
 
@@ -36,5 +31,4 @@ class Create(base.SuperCommand, show.ShowOne):
         """Create the superposition and show it."""
         refs = [sp.VolumeRef.parse(text) for text in parsed_args.volumes]
         return common.table(self.protocol.super(
-            refs, reason=parsed_args.reason, server_id=parsed_args.server,
-            again=parsed_args.again))
+            refs, reason=parsed_args.reason, server_id=parsed_args.server))

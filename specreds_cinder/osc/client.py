@@ -13,8 +13,7 @@ import requests
 from specreds_cinder.osc import pages
 
 _BASE = '/os-superpositions'
-# The oldest version that has all that a request needs.
-_VERSION, _AGAIN = '1.0', '1.1'
+_VERSION = '1.0'
 # To a caller of an older version, Cinder calls dirty what is unproven.
 _LATEST = 'latest'
 # So many ids fit into the URL that any web server accepts.
@@ -45,13 +44,11 @@ class Superpositions:
         self.unreachable: set[str] = set()
 
     def create(self, volume_ids: Sequence[str], server_id: str | None,
-               reason: str | None, disks: Sequence[str] = (), *,
-               again: bool = False) -> Superposition:
+               reason: str | None, disks: Sequence[str] = ()) -> Superposition:
         """Put volumes into superposition.
 
         :param volume_ids: empty for all volumes of the server
         :param disks: disks of the server that Nova keeps in RBD
-        :param again: superpose the promoted version of volumes that are not merged yet
         """
         wanted: dict[str, Any] = {}
         if volume_ids:
@@ -62,10 +59,7 @@ class Superpositions:
             wanted['disks'] = list(disks)
         if reason is not None:
             wanted['reason'] = reason
-        if again:
-            wanted['again'] = True
-        answer = self._call('POST', _BASE, json={'superposition': wanted},
-                            version=_AGAIN if again else _VERSION)
+        answer = self._call('POST', _BASE, json={'superposition': wanted})
         return dict(answer.json()['superposition'])
 
     def get(self, superposition_id: str, *, sizes: bool = True) -> Superposition:
@@ -126,7 +120,7 @@ class Superpositions:
         self._call('DELETE', f'{_BASE}/{superposition_id}')
 
     def find(self, text: str, *, sizes: bool = False) -> Superposition:
-        """Return the superposition with an id, or with a volume: the latest one.
+        """Return the superposition with an id, or with a volume.
 
         :param sizes: include the sizes of second versions, for which Cinder sweeps them
         :raises NoSuchSuperposition: neither exists
@@ -143,11 +137,9 @@ class Superpositions:
         filters = {'volume_id': volume.id}
         if volume.project_id not in (None, self._cloud.current_project_id):
             filters['all_tenants'] = '1'
-        superpositions = list(self.list(filters, detail=True, sizes=sizes))
-        if not superpositions:
-            raise NoSuchSuperposition(f'volume {text} is in no superposition')
-        # A promoted one below it cannot be changed.
-        return superpositions[-1]
+        for superposition in self.list(filters, detail=True, sizes=sizes):
+            return superposition
+        raise NoSuchSuperposition(f'volume {text} is in no superposition')
 
     def volume_ids(self, texts: Sequence[str]) -> Sequence[str]:
         """Return the ids of volumes without repetition; an id is returned unchecked."""

@@ -20,8 +20,6 @@ class Create(base.SuperCommand, command.ShowOne):
     """Put volumes into superposition: all of them at the same instant, or none.
 
     Each volume gets a second version for a backup. The primary continues undisturbed.
-
-    With --again, the primary may be a backup that was promoted and is not merged yet.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -34,9 +32,6 @@ class Create(base.SuperCommand, command.ShowOne):
         parser.add_argument('--disk', metavar='<disk>', action='append', default=[], dest='disks',
                             help='disk of the server that Nova keeps in RBD, such as "disk" or '
                                  '"disk.eph0" (repeat the option for several disks)')
-        parser.add_argument('--again', action='store_true',
-                            help='superpose the promoted version of volumes that are not merged '
-                                 'yet')
         parser.add_argument('--reason', metavar='<reason>', help='reason, which "show" displays')
         return parser
 
@@ -51,7 +46,7 @@ class Create(base.SuperCommand, command.ShowOne):
         server_id = parsed_args.server and superpositions.server_id(parsed_args.server)
         return shown.one(superpositions.create(
             superpositions.volume_ids(parsed_args.volumes), server_id or None,
-            parsed_args.reason, parsed_args.disks, again=parsed_args.again))
+            parsed_args.reason, parsed_args.disks))
 
 
 class Collapse(base.SuperpositionCommand, command.ShowOne):

@@ -11,8 +11,7 @@ _UNITS = ('B', 'KiB', 'MiB', 'GiB', 'TiB')
 _FIELDS = ('id', 'state', 'outcome', 'volumes', 'overlay_bytes', 'dirty', 'dirty_object',
            'server_id', 'reason', 'project_id', 'user_id', 'request_id', 'created_at',
            'updated_at', 'age_seconds')
-# Of some answers only: of newer versions, or for admins.
-_MORE_FIELDS = ('predecessor', 'hosts', 'unreachable_hosts')
+_ADMIN_FIELDS = ('hosts', 'unreachable_hosts')
 _BRIEF = {
     'id': 'ID',
     'state': 'State',
@@ -82,7 +81,7 @@ def size(value: int | None) -> str:
 
 def one(superposition: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     """Return the columns and values of one superposition."""
-    fields = _FIELDS + tuple(field for field in _MORE_FIELDS if field in superposition)
+    fields = _FIELDS + tuple(field for field in _ADMIN_FIELDS if field in superposition)
     return fields, values(superposition, fields)
 
 

@@ -28,7 +28,7 @@ View = dict[str, Any]
 
 # Fields that a view copies from the worker's description, and from the record's labels.
 _COPIED = ('id', 'state', 'outcome', 'created_at', 'updated_at', 'age_seconds', 'reason',
-           'server_id', 'dirty', 'dirty_object', 'fenced', 'predecessor')
+           'server_id', 'dirty', 'dirty_object', 'fenced')
 _LABELS = ('project_id', 'user_id', 'request_id')
 # Superpositions that are looked at, or cleaned up after their merges, at a time.
 LOOKS = 4
@@ -138,11 +138,6 @@ def conflict(shown: Mapping[str, Any], reason: str) -> exception.SuperpositionCo
     """Return the error of a request that the state of a superposition does not permit."""
     return exception.SuperpositionConflict(
         f'superposition {shown["id"]} is {shown["state"]}: {reason}', state=shown['state'])
-
-
-def is_over_promoted(shown: Mapping[str, Any]) -> bool:
-    """Return whether a superposition is over a promoted one, whose place it has not taken."""
-    return shown['predecessor'] is not None and shown['state'] not in states.DECIDED
 
 
 def disks_of(shown: Mapping[str, Any]) -> list[server_disks.ServerDisk]:

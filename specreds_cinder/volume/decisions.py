@@ -39,9 +39,6 @@ class Decisions(merging.Merging):
                  shown['server_id'], report['outcome'], report['durations']['total'] * 1e3)
         if report['outcome'] != states.PROMOTED:
             self._remove_hints(shown)
-        elif shown['predecessor'] is not None:
-            # The notes of the superposition whose place it has taken are worth nothing now.
-            self._put_hints(shown)
         return report
 
     def abort(self, ctxt: Any, superposition_id: str) -> None:

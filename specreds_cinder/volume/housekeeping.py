@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The housekeeping of a back end: resumes interrupted steps, merges, and renews fences."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 import contextlib
 from typing import Any
 
@@ -32,9 +32,6 @@ class Housekeeping(decisions.Decisions):
         :param cut_off: take every unfinished step for interrupted, however recent it is
         """
         ctxt = context.get_admin_context()
-        # Notes are older than what is listed: a note that a promotion has replaced since would be
-        # missed, and be put in the place of that of its successor.
-        noted = hints.on(self._host)
         try:
             superpositions = self._worker(ctxt, 'list')
         except exception.SuperpositionError as exc:
@@ -42,14 +39,14 @@ class Housekeeping(decisions.Decisions):
                         'pass: %s', self._host, exc.msg)
             return
         self._bandwidth.replace(superpositions)
-        again = {shown['predecessor'] for shown in superpositions}
+        noted = hints.on(self._host)
         # Thousands may wait for their merges: those whose servers wait for a decision go first.
         # specreds-super made what has no members, and Cinder leaves it to specreds-super.
         ours = sorted((shown for shown in superpositions if 'members' in shown['labels']),
                       key=lambda shown: shown['state'] in states.DECIDED)
         # A decision has a server that waits for it: a pass gives way, and goes on all the same.
         threads.each(
-            ours, lambda shown: self._look_after_safely(ctxt, shown, cut_off, noted, again),
+            ours, lambda shown: self._look_after_safely(ctxt, shown, cut_off, noted),
             min(base.LOOKS, len(ours)), lambda: bool(self._deciding))
         try:
             self._tidy({shown['id'] for shown in superpositions})
@@ -58,16 +55,10 @@ class Housekeeping(decisions.Decisions):
                         'again at the next pass: %s', self._host, exc.msg)
 
     def _look_after_safely(self, ctxt: Any, shown: base.View, cut_off: bool,
-                           noted: Mapping[str, hints.Notes], again: Collection[str | None]
-                           ) -> None:
-        """Look after one superposition.
-
-        :param noted: the notes that there are, by volume id
-        :param again: the superpositions that others are over
-        """
+                           noted: Mapping[str, str]) -> None:
         try:
             self._note(shown, noted)
-            self._look_after(ctxt, shown, cut_off, mergeable=shown['id'] not in again)
+            self._look_after(ctxt, shown, cut_off)
         except exception.SuperpositionNotFound:
             self._remove_hints(shown)
         except exception.SuperpositionError as exc:
@@ -78,20 +69,16 @@ class Housekeeping(decisions.Decisions):
                           'next pass', shown['id'], shown['state'])
 
     @staticmethod
-    def _note(shown: base.View, noted: Mapping[str, hints.Notes]) -> None:
-        """Write the notes on volumes that lack them, or have them under the wrong key.
+    def _note(shown: base.View, noted: Mapping[str, str]) -> None:
+        """Write the notes on volumes that lack them.
 
         :param noted: the notes that there are, by volume id
         """
-        again = base.is_over_promoted(shown)
-        keys = [hints.AGAIN if again else hints.KEY]
         if missing := [volume_id for volume_id in shown['labels']['volumes'].values()
-                       if [key for key, superposition in noted.get(volume_id, {}).items()
-                           if superposition == shown['id']] != keys]:
-            hints.put(missing, shown['id'], again=again)
+                       if noted.get(volume_id) != shown['id']]:
+            hints.put(missing, shown['id'])
 
-    def _look_after(self, ctxt: Any, shown: base.View, cut_off: bool, *,
-                    mergeable: bool) -> None:
+    def _look_after(self, ctxt: Any, shown: base.View, cut_off: bool) -> None:
         stale = cut_off or shown['unchanged_seconds'] > base.CONF.specreds.stale_after
         leader = shown['labels']['members'][0]
         if shown['state'] in (states.CREATING, states.ABORTING):
@@ -108,7 +95,7 @@ class Housekeeping(decisions.Decisions):
                 self.collapse(ctxt, shown['id'], False)
         elif shown['state'] in states.DECIDED:
             self._worker(ctxt, 'look_after', superposition=shown['id'])
-            if mergeable and shown['unchanged_seconds'] >= base.CONF.specreds.merge_delay:
+            if shown['unchanged_seconds'] >= base.CONF.specreds.merge_delay:
                 self._merge_unused(ctxt, shown)
         else:
             self._worker(ctxt, 'look_after', superposition=shown['id'])
@@ -131,22 +118,15 @@ class Housekeeping(decisions.Decisions):
         :param known: ids of the superpositions that exist
         :raises SuperpositionError: Ceph does not answer
         """
-        for volume_id, notes in hints.on(self._host).items():
-            for superposition_id in set(notes.values()) - known:
-                # Under the lock, since the superposition may be under creation.
-                with hints.lock(volume_id), contextlib.suppress(cinder_exception.VolumeNotFound):
-                    self._remove_stale(volume_id, superposition_id)
+        for volume_id, superposition_id in hints.on(self._host).items():
+            if superposition_id in known:
+                continue
+            # Under the lock, since the superposition may be under creation.
+            with hints.lock(volume_id), contextlib.suppress(cinder_exception.VolumeNotFound):
+                shown = self._worker(None, 'find', image=base.read_volume(volume_id).name)
+                if shown is None or shown['id'] != superposition_id:
+                    hints.remove([volume_id], superposition_id)
         self._worker(None, 'tidy')
-
-    def _remove_stale(self, volume_id: str, superposition_id: str) -> None:
-        """Remove the note on a volume, unless the volume is in that superposition."""
-        holder = self._worker(None, 'find', image=base.read_volume(volume_id).name)
-        holders = set() if holder is None else {holder['id']}
-        with contextlib.suppress(exception.SuperpositionNotFound):
-            if self._show(None, superposition_id)['predecessor'] in holders:
-                holders.add(superposition_id)
-        if superposition_id not in holders:
-            hints.remove([volume_id], superposition_id)
 
     def announce_dirty(self) -> None:
         """Wait up to half a minute for a superposition to become dirty, and notify of it."""

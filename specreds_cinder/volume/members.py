@@ -6,8 +6,6 @@ import contextlib
 import time
 from typing import Any
 
-from cinder import objects
-
 from specreds_cinder import eligibility
 from specreds_cinder import exception
 from specreds_cinder import hints
@@ -22,27 +20,24 @@ class Members(base.Base):
 
     def member_create(self, ctxt: Any, superposition_id: str, volume_ids: Sequence[str],
                       members: Sequence[str], server_id: str | None, reason: str,
-                      disks: Sequence[str] = (), again: bool = False) -> base.View:
+                      disks: Sequence[str] = ()) -> base.View:
         """Put the volumes of this back end into superposition.
 
         :param disks: ids of disks of servers
-        :param again: superpose the promoted version of volumes that are not merged yet
         """
         images = self._disk_images(disks)
         with hints.lock(*volume_ids):
             # Read under the lock: its last holder may have changed the volumes.
             volumes = eligibility.volumes(volume_ids)
-            if again and self._correct_notes(ctxt, volumes):
-                volumes = eligibility.volumes(volume_ids)
-            eligibility.check(volumes, again=again)
-            hints.put(volume_ids, superposition_id, again=again)
+            eligibility.check(volumes)
+            hints.put(volume_ids, superposition_id)
             began = time.monotonic()
             try:
                 shown = self._worker(
                     ctxt, 'super', superposition=superposition_id,
                     images=[*(volume.name for volume in volumes), *images],
                     encrypted=encryption.images(volumes), reason=reason,
-                    server_id=server_id, joint=len(members) > 1, again=again, labels={
+                    server_id=server_id, joint=len(members) > 1, labels={
                         'volumes': {volume.name: volume.id for volume in volumes},
                         'members': list(members), 'user_id': ctxt.user_id,
                         'project_id': volumes[0].project_id if volumes else None,
@@ -53,29 +48,7 @@ class Members(base.Base):
             except exception.SuperpositionError:
                 hints.remove(volume_ids, superposition_id)
                 raise
-            if again and shown['predecessor'] is None:
-                # Its volumes had been merged by then.
-                hints.put(volume_ids, superposition_id)
         return {**self._view(shown), 'storage_s': time.monotonic() - began}
-
-    def _correct_notes(self, ctxt: Any, volumes: Sequence[objects.Volume]) -> bool:
-        """Correct notes that would refuse a superposition over a promoted one; report if any.
-
-        A service that died may have left a note of a superposition that was never made, or that
-        has been promoted since. The next pass of the housekeeping would be too late for a backup.
-        """
-        noted: dict[str, list[str]] = {}
-        for volume in volumes:
-            if hints.AGAIN in volume.admin_metadata:
-                noted.setdefault(volume.admin_metadata[hints.AGAIN], []).append(volume.id)
-        for superposition_id, volume_ids in noted.items():
-            try:
-                shown = self._show(ctxt, superposition_id)
-            except exception.SuperpositionNotFound:
-                hints.remove(volume_ids, superposition_id)
-            else:
-                hints.put(volume_ids, superposition_id, again=base.is_over_promoted(shown))
-        return bool(noted)
 
     def member_check(self, ctxt: Any, superposition_id: str) -> base.View:
         """Sweep the volumes of this back end."""

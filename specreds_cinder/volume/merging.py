@@ -163,11 +163,6 @@ class Merging(sets.Sets):
         finally:
             self._bandwidth.note(shown, states.MERGED)
 
-    @staticmethod
-    def _put_hints(shown: base.View) -> None:
-        """Note that volumes are in a superposition, in place of the one that it has succeeded."""
-        hints.put(shown['labels'].get('volumes', {}).values(), shown['id'])
-
     def _remove_hints(self, shown: base.View) -> None:
         """Remove Cinder's notes that volumes are in a superposition, which has ended."""
         hints.remove(shown['labels'].get('volumes', {}).values(), shown['id'])

@@ -110,14 +110,12 @@ class BackendSuperpositions(housekeeping.Housekeeping, disk_fence.DiskFence):
 
     def create(self, ctxt: Any, superposition_id: str, volumes: Sequence[Mapping[str, str]],
                server_id: str | None, reason: str, expires_at: float,
-               disks: Sequence[Mapping[str, str]] = (), again: bool = False) -> base.View:
+               disks: Sequence[Mapping[str, str]] = ()) -> base.View:
         """Put volumes into superposition, on all of their back ends: all of them, or none.
 
         :param volumes: each with its id and its back end's host; the first one is here
         :param expires_at: seconds since the epoch after which no caller waits for the answer
         :param disks: the same of disks of servers; without volumes, the first one is here
-        :param again: superpose the promoted version of volumes that are not merged yet
-        :raises VolumesNotEligible: they are on several back ends, and shall be superposed again
         """
         if time.time() > expires_at:
             raise exception.SuperpositionUnavailable(
@@ -125,13 +123,8 @@ class BackendSuperpositions(housekeeping.Housekeeping, disk_fence.DiskFence):
         began = time.monotonic()
         volume_ids, disk_ids = _by_host(volumes), _by_host(disks)
         hosts = builtins.list(dict.fromkeys([*volume_ids, *disk_ids]))
-        if again and len(hosts) > 1:
-            raise exception.VolumesNotEligible(
-                f'volumes and disks on several back ends ({", ".join(hosts)}) cannot be '
-                f'superposed again before they are merged: merge them first',
-                reasons=('they are on several back ends',))
         request = {'superposition_id': superposition_id, 'members': hosts,
-                   'server_id': server_id, 'reason': reason, **({'again': True} if again else {})}
+                   'server_id': server_id, 'reason': reason}
         requested = {'id': superposition_id, 'server_id': server_id, 'reason': reason,
                      'volumes': [{'id': each['id']} for each in (*volumes, *disks)],
                      'user_id': ctxt.user_id, 'project_id': ctxt.project_id}
@@ -139,8 +132,7 @@ class BackendSuperpositions(housekeeping.Housekeeping, disk_fence.DiskFence):
             try:
                 views = self._on_each(ctxt, hosts, 'create', lambda host: {
                     **request, 'volume_ids': volume_ids.get(host, []),
-                    # A back end of an older release does not know the argument.
-                    **({'disks': disk_ids[host]} if host in disk_ids else {})})
+                    'disks': disk_ids.get(host, [])})
             except Exception:
                 with self._tolerate_absence(self._host, superposition_id):
                     self._drop_all(ctxt, superposition_id, hosts)

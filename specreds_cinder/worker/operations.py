@@ -144,16 +144,15 @@ class Operations:
 
     def super(self, superposition: str, images: builtins.list[str], reason: str,
               server_id: str | None, joint: bool, labels: Mapping[str, Any],
-              encrypted: Sequence[str] = (), again: bool = False) -> dict[str, Any]:
+              encrypted: Sequence[str] = ()) -> dict[str, Any]:
         """Put images into superposition. Raises as :meth:`Protocol.super` does.
 
         :param encrypted: those of the images that servers open with a key
-        :param again: superpose the promoted version of images that are not merged yet
         """
         record = self._protocol.super(
             [self._ref(image) for image in images], reason, server_id,
             superposition=superposition, joint=joint, labels=labels,
-            encrypted=[self._ref(image) for image in encrypted], again=again)
+            encrypted=[self._ref(image) for image in encrypted])
         self._watches.begin(record)
         return self._view(record)
 
@@ -234,17 +233,12 @@ class Operations:
             self._ref(image): passphrase for image, passphrase in (keys or {}).items()})
 
     def hand_out(self, superposition: str) -> dict[str, Any]:
-        """Record that a client is about to open the overlays of a promoted superposition.
-
-        :returns: it, or the superposition over it that has taken its place
-        """
-        record = self._protocol.counting(self._get(superposition, self._protocol.store.read))
+        """Record that a client is about to open the overlays of a promoted superposition."""
+        record = self._get(superposition)
         # The clients that had them open so far may only hang: enter them into the ledgers first.
         with contextlib.suppress(sp.RecordChanged):
             self._protocol.observe(record)
         record = self._protocol.label(record, **{_HANDED_AT: records.now()})
-        if self._protocol.counting(record).id != record.id:
-            return self.hand_out(record.id)
         self._hand_outs.begin(record, record.labels[_HANDED_AT])
         return self._view(record)
 
@@ -339,13 +333,11 @@ class Operations:
                  for record in self._protocol.list(home)}
         return sorted(by_id.values(), key=lambda record: record.created_at)
 
-    def _get(self, superposition: str,
-             read: Callable[[str, sp.Home], sp.Record] | None = None) -> sp.Record:
-        """Return a superposition, by default only one whose place no other one has taken."""
+    def _get(self, superposition: str) -> sp.Record:
         # A record is in the pool of its first image.
         for home in self._homes:
             with contextlib.suppress(sp.NotSuperposed):
-                return (read or self._protocol.show)(superposition, home)
+                return self._protocol.show(superposition, home)
         self._watches.end(superposition)
         raise sp.NotSuperposed(f'there is no superposition {superposition} (any more)')
 
@@ -368,12 +360,11 @@ class Operations:
             'age_seconds': _since(record.created_at), 'fenced': len(record.fenced),
             'unchanged_seconds': _since(record.labels.get(_HANDED_AT, record.updated_at)),
             'reason': record.reason, 'server_id': record.server_id, 'joint': record.joint,
-            'predecessor': record.predecessor, 'labels': record.labels,
+            'labels': record.labels,
             'dirty': dirty is not None if watched else None, 'dirty_object': dirty,
             'volumes': [{
                 'image': self._name(volume.ref), 'size_bytes': volume.size_bytes,
-                'overlay': str(volume.overlay_ref), 'overlay_bytes': size,
-                'layers': [str(layer.ref) for layer in volume.parents[:-1]]}
+                'overlay': str(volume.overlay_ref), 'overlay_bytes': size}
                 for volume, size in zip(record.volumes, bytes_, strict=True)],
         }
 

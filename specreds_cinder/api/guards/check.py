@@ -61,24 +61,12 @@ def unsuperposed(ctxt: Any, volume_ids: Iterable[str], done: str, *,
 
 def _refuse_superposed(ctxt: Any, volume_id: str, done: str, allowed: Collection[str]) -> None:
     noted = hints.of(volume_id)
-    if not noted:
+    if noted is None:
         return
     try:
         volume = objects.Volume.get_by_id(context.get_admin_context(), volume_id)
     except cinder_exception.VolumeNotFound:
         return
-    # The undecided one over a promoted one first: it can be ended.
-    for superposition_id in reversed(noted):
-        _refuse_in(ctxt, volume, superposition_id, done, allowed)
-
-
-def _refuse_in(ctxt: Any, volume: objects.Volume, noted: str, done: str,
-               allowed: Collection[str]) -> None:
-    """Refuse an operation on a volume that is in a superposition.
-
-    :param noted: the superposition that the volume may be in
-    """
-    volume_id = volume.id
     try:
         state = rpcapi.SuperAPI().get(
             ctxt, rpcapi.backend(volume), noted, brief=True)['state']

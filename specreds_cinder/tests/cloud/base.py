@@ -171,14 +171,10 @@ class CloudTestCase(testtools.TestCase):
 
     # Superpositions
 
-    def superpose(self, *volume_ids: str, version: str = '1.0', **more: Any) -> dict[str, Any]:
-        """Put volumes into superposition.
-
-        :param version: of the resource
-        """
+    def superpose(self, *volume_ids: str, **more: Any) -> dict[str, Any]:
+        """Put volumes into superposition."""
         made: dict[str, Any] = self.request('POST', '/os-superpositions', {'superposition': {
-            'volume_ids': list(volume_ids), **more}}, expect=201,
-            headers=asking_for(version))['superposition']
+            'volume_ids': list(volume_ids), **more}}, expect=201)['superposition']
         self.addCleanup(self.end, made['id'])
         return made
 
@@ -285,15 +281,11 @@ class CloudTestCase(testtools.TestCase):
                     'user': info['data']['auth_username'], 'discard': 'unmap'}
         if info['driver_volume_type'] == 'rbd':
             return {'driver': 'raw', 'file': image(info['data']['name'])}
+        self.assertEqual('rbd_super', info['driver_volume_type'])
         versions = info['data']['superposition']
-        below = [versions['backing'], *versions.get('below', ())]
-        layers, parent = below[:-1], below[-1]
-        self.assertEqual('rbd_super_chain' if layers else 'rbd_super',
-                         info['driver_volume_type'])
-        node = {'driver': 'raw', 'file': image(parent['name'])}
-        for overlay in (*reversed(layers), versions['overlay']):
-            node = {'driver': overlay['format'], 'file': image(overlay['name']), 'backing': node}
-        return node
+        return {'driver': versions['overlay']['format'],
+                'file': image(versions['overlay']['name']),
+                'backing': {'driver': 'raw', 'file': image(versions['backing']['name'])}}
 
     def qemu_io(self, volume: Mapping[str, Any], info: Mapping[str, Any], *commands: str) -> str:
         """Open the image of a connection, as a guest would, and read or write."""

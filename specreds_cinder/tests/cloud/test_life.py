@@ -52,28 +52,6 @@ class LifeTest(base.CloudTestCase):
         self.qemu_io(self.volume_, info, _SEEN, 'read -P 0 64k 64k')
         self.assertEqual('in-use', self.volume(self.volume_id)['status'])
 
-    def test_promoted_version_is_superposed_again(self) -> None:
-        first = self.superpose(self.volume_id)
-        self.qemu_io(self.volume_, self.connections(first['id'])[self.volume_id], _CHILD, 'flush')
-        self.collapse(first['id'])
-        second = self.superpose(self.volume_id, version='1.1', again=True)
-        self.assertEqual(first['id'], second['predecessor'])
-        # The first one counts until the second one is promoted.
-        self.assertEqual('promoted', self.superposition(first['id'])['state'])
-        self.assertEqual('rbd_super', self.connection(self.volume_)['driver_volume_type'])
-        self.qemu_io(self.volume_, self.connections(second['id'])[self.volume_id],
-                     _SEEN, 'write -P 0xc2 64k 64k', 'flush')
-        self.assertEqual('promoted', self.collapse(second['id'])['outcome'])
-        self.wait_gone(first['id'])
-        both = (_SEEN, 'read -P 0xc2 64k 64k')
-        info = self.connection(self.volume_)
-        self.assertEqual('rbd_super_chain', info['driver_volume_type'])
-        self.qemu_io(self.volume_, info, *both)
-        self.merge(second['id'])
-        info = self.connection(self.volume_)
-        self.assertEqual('rbd', info['driver_volume_type'])
-        self.qemu_io(self.volume_, info, *both)
-
     def test_dirty_volume_keeps_its_primary(self) -> None:
         primary = self.make_primary(self.volume_)
         made = self.superpose(self.volume_id)

@@ -74,14 +74,14 @@ class Worker:
             **changes: Any) -> dict[str, Any]:
         """Add a superposition."""
         volumes = [{'image': image, 'size_bytes': 100, 'overlay': f'pool/{image}.super',
-                    'layers': [], 'overlay_bytes': 7} for image in changes.pop('images', None)
+                    'overlay_bytes': 7} for image in changes.pop('images', None)
                    or labels.get('volumes', {'other': ''})]
         self.records[superposition] = {
             'id': superposition, 'state': state, 'outcome': None, 'created_at': 'then',
             'updated_at': 'now', 'age_seconds': 1.0, 'unchanged_seconds': 0.0, 'reason': 'why',
             'server_id': 'server', 'joint': len(labels.get('members', ())) > 1,
             'labels': dict(labels), 'fenced': 0, 'dirty': False, 'dirty_object': None,
-            'predecessor': None, 'volumes': volumes, 'prepared': False, **changes}
+            'volumes': volumes, 'prepared': False, **changes}
         return self.records[superposition]
 
     def _record(self, superposition: str) -> dict[str, Any]:
@@ -99,16 +99,14 @@ class Worker:
                                      for volume in record['volumes']]}
 
     def _find(self, image: str) -> dict[str, Any] | None:
-        # The predecessor comes before its successor.
         return next((record for record in self.records.values()
                      if image in [each['image'] for each in record['volumes']]), None)
 
     def _super(self, superposition: str, images: list[str], joint: bool,
-               labels: Mapping[str, Any], again: bool, **more: Any) -> dict[str, Any]:
+               labels: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         del more
-        below = self._find(images[0]) if again else None
-        return self._show(self.add(superposition, 'superposed', labels, joint=joint, images=images,
-                                   predecessor=below and below['id']), brief=True)
+        return self._show(self.add(superposition, 'superposed', labels, joint=joint,
+                                   images=images), brief=True)
 
     def _hand_out(self, record: dict[str, Any]) -> dict[str, Any]:
         return dict(record)
@@ -126,7 +124,6 @@ class Worker:
         del durable
         if self.outcome == 'promoted':
             record.update(state='promoted', outcome='promoted')
-            self.records.pop(record['predecessor'], None)
         else:
             del self.records[record['id']]
         return self._report(self.outcome)
@@ -177,7 +174,6 @@ class Backends(fixtures.Fixture):
     """Back ends by host, their volumes, the notes in the database, and notifications.
 
     :ivar notes: by volume id, the superposition of its note
-    :ivar again: by volume id, the superposition over a promoted one
     :ivar order: decisions in order: the host, and the decision
     :ivar emitted: notifications: event, view, and further fields
     :ivar under_way: unfinished operations on the volumes
@@ -189,7 +185,6 @@ class Backends(fixtures.Fixture):
         self.hosts = hosts
         self.volumes: dict[str, types.SimpleNamespace] = {}
         self.notes: dict[str, str] = {}
-        self.again: dict[str, str] = {}
         self.locked: set[str] = set()
         self.order: list[tuple[str, str]] = []
         self.emitted: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
@@ -201,7 +196,7 @@ class Backends(fixtures.Fixture):
     def setUp(self) -> None:
         super().setUp()
         for target, name, value in (
-                (hints, 'lock', self._lock), (hints, 'of', self._of),
+                (hints, 'lock', self._lock), (hints, 'of', self.notes.get),
                 (hints, 'put', self._put), (hints, 'remove', self._remove),
                 (hints, 'on', self._on), (hints, 'volumes', self._volumes),
                 (hints, 'backends', self._backends),
@@ -269,39 +264,28 @@ class Backends(fixtures.Fixture):
     def _read(self, volume_ids: Iterable[str]) -> list[Any]:
         volumes = [self.volumes[volume_id] for volume_id in volume_ids]
         for each in volumes:
-            each.admin_metadata = self._notes(each.id)
+            each.admin_metadata = {
+                hints.KEY: self.notes[each.id]} if each.id in self.notes else {}
         return volumes
 
-    def _notes(self, volume_id: str) -> hints.Notes:
-        return {key: notes[volume_id] for key, notes in (
-            (hints.KEY, self.notes), (hints.AGAIN, self.again)) if volume_id in notes}
-
-    def _of(self, volume_id: str) -> tuple[str, ...]:
-        return tuple(self._notes(volume_id).values())
-
-    def _put(self, volume_ids: Iterable[str], superposition: str, *, again: bool = False) -> None:
-        notes, others = (self.again, self.notes) if again else (self.notes, self.again)
-        for volume_id in volume_ids:
-            notes[volume_id] = superposition
-            if others.get(volume_id) == superposition:
-                del others[volume_id]
+    def _put(self, volume_ids: Iterable[str], superposition: str) -> None:
+        self.notes.update(dict.fromkeys(volume_ids, superposition))
 
     def _remove(self, volume_ids: Iterable[str], superposition: str) -> None:
         for volume_id in volume_ids:
-            for notes in (self.notes, self.again):
-                if notes.get(volume_id) == superposition:
-                    del notes[volume_id]
+            if self.notes.get(volume_id) == superposition:
+                del self.notes[volume_id]
 
-    def _on(self, host: str) -> dict[str, hints.Notes]:
-        return {volume_id: self._notes(volume_id) for volume_id in self.notes | self.again
+    def _on(self, host: str) -> dict[str, str]:
+        return {volume_id: noted for volume_id, noted in self.notes.items()
                 if rpcapi.backend(self.volumes[volume_id]) == host}
 
     def _backends(self) -> set[str]:
-        return {rpcapi.backend(self.volumes[volume_id]) for volume_id in self.notes | self.again}
+        return {rpcapi.backend(self.volumes[volume_id]) for volume_id in self.notes}
 
     def _volumes(self, superposition: str) -> list[Any]:
-        return [self.volumes[volume_id] for volume_id in self.notes | self.again
-                if superposition in self._of(volume_id)]
+        return [self.volumes[volume_id] for volume_id, noted in self.notes.items()
+                if noted == superposition]
 
     def _emit(self, _ctxt: Any, _host: str, event: str, view: dict[str, Any],
               **more: Any) -> None:

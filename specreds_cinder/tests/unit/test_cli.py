@@ -287,11 +287,7 @@ class CommandTest(testtools.TestCase):
         self.assertEqual(_ID, shown['id'])
         self.protocol.super.assert_called_once_with(
             [sp.VolumeRef('volumes', '', 'vol-1'), sp.VolumeRef('fast', 'tenant', 'b')],
-            reason='why', server_id='vm-1', again=False)
-
-    def test_promoted_version_is_superposed_on_request(self) -> None:
-        self.run_super('create', 'volumes/vol-1', '--again')
-        self.assertTrue(self.protocol.super.call_args.kwargs['again'])
+            reason='why', server_id='vm-1')
 
     def test_snapshot_cannot_be_superposed(self) -> None:
         self.run_super('create', 'volumes/vol-1@snap', status=1)

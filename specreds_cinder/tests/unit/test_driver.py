@@ -35,10 +35,8 @@ _STATES = ('creating', 'superposed', 'collapsing', 'promoted', 'merging', 'merge
 def superposition(state: str) -> dict[str, Any]:
     """Return a superposition as the worker describes it."""
     return {'id': 's1', 'state': state, 'volumes': [
-        {'image': 'volume-0', 'size_bytes': 1, 'overlay': 'pool/volume-0.super-s1',
-         'layers': []},
-        {'image': 'volume-1', 'size_bytes': 1 << 30, 'overlay': 'pool/volume-1.super-s1',
-         'layers': []}]}
+        {'image': 'volume-0', 'size_bytes': 1, 'overlay': 'pool/volume-0.super-s1'},
+        {'image': 'volume-1', 'size_bytes': 1 << 30, 'overlay': 'pool/volume-1.super-s1'}]}
 
 
 class DriverTestCase(testtools.TestCase):
@@ -84,7 +82,7 @@ class DiskConnectionTest(DriverTestCase):
         return self.driver.disk_connection(self.disk, CONNECTOR, {
             'id': 's1', 'state': 'superposed', 'volumes': [{
                 'image': self.driver.disk_image(self.disk), 'size_bytes': 5,
-                'overlay': f'vms/super-s1.{self.disk.name}', 'layers': []}]})
+                'overlay': f'vms/super-s1.{self.disk.name}'}]})
 
     def test_connection_names_the_pool_of_server_disks(self) -> None:
         image = f'vms/{self.disk.name}'

@@ -48,7 +48,7 @@ class EndpointTest(testtools.TestCase):
         self.assertFalse(hasattr(self.endpoint, method))
 
     def test_target_has_namespace_and_version(self) -> None:
-        self.assertEqual(('specreds', '1.2'),
+        self.assertEqual(('specreds', '1.0'),
                          (self.endpoint.target.namespace, self.endpoint.target.version))
 
     @ddt.data(exception.SuperpositionNotFound, exception.SuperpositionUnavailable,

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Looks for the clients to which a connection was handed out."""
 
-import dataclasses
 from unittest import mock
 
 import fixtures
 import testtools
 
-from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.tests.unit import test_record
 from specreds_cinder.worker import handouts
@@ -50,15 +48,6 @@ class HandOutsTest(testtools.TestCase):
         self.clients = [['a', 'b'], ['a', 'b', 'c', 'd']]
         self.looks.begin(self.record, SECOND)
         self.assertEqual([FIRST, SECOND], self.begun)
-
-    def test_each_overlay_of_a_chain_has_a_client(self) -> None:
-        layer = records.Layer('o', '11', 'rbd_data.11', 3)
-        volume = dataclasses.replace(self.record.volumes[0], layers=(layer,))
-        self.record = dataclasses.replace(self.record, volumes=(volume,))
-        self.clients = [[], ['a', 'b'], ['a', 'b', 'c']]
-        self.looks.begin(self.record, FIRST)
-        self.assertEqual(1, len(self.clients))
-        self.assertEqual(2, self.protocol.observe.call_count)
 
     def test_look_that_goes_on_does_not_begin_again(self) -> None:
         waiting = self.useFixture(fixtures.MockPatch('threading.Thread')).mock

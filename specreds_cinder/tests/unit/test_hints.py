@@ -43,13 +43,12 @@ class DatabaseTestCase(test.TestCase):
 class HintsTest(DatabaseTestCase):
 
     def noted(self, *volume_ids: str) -> tuple[str | None, ...]:
-        """Return the only note of each volume; None if it has none."""
-        notes = [hints.of(volume_id) or (None,) for volume_id in volume_ids]
-        return tuple(note for note, in notes)
+        """Return the note of each volume; None if it has none."""
+        return tuple(hints.of(volume_id) for volume_id in volume_ids)
 
     def test_volume_without_a_note(self) -> None:
-        self.assertEqual((), hints.of(self.make()))
-        self.assertEqual((), hints.of(fake.WILL_NOT_BE_FOUND_ID))
+        self.assertIsNone(hints.of(self.make()))
+        self.assertIsNone(hints.of(fake.WILL_NOT_BE_FOUND_ID))
         self.assertEqual([], hints.volumes('s1'))
         self.assertEqual({}, hints.on(HOST))
         self.assertEqual(set(), hints.backends())
@@ -64,7 +63,7 @@ class HintsTest(DatabaseTestCase):
         self.assertEqual((None, 's1', 's2'), self.noted(first, second, other))
         self.assertEqual({}, self.metadata(first))
         hints.put([first], 's3')
-        self.assertEqual(('s3',), hints.of(first))
+        self.assertEqual('s3', hints.of(first))
 
     def test_volumes_are_looked_up_by_their_ids(self) -> None:
         volume_id = self.make()
@@ -85,30 +84,7 @@ class HintsTest(DatabaseTestCase):
         self.assertEqual({'superposition': 's2'}, self.metadata(volume_id))
         for _ in range(2):
             hints.remove([volume_id], 's2')
-        self.assertEqual((), hints.of(volume_id))
-
-    def test_volume_that_is_superposed_again_has_two_notes(self) -> None:
-        volume_id = self.make()
-        hints.put([volume_id], 's1')
-        for _ in range(2):
-            hints.put([volume_id], 's2', again=True)
-        self.assertEqual(('s1', 's2'), hints.of(volume_id))
-        self.assertEqual({volume_id: {hints.KEY: 's1', hints.AGAIN: 's2'}}, hints.on(HOST))
-        for superposition in ('s1', 's2'):
-            self.assertEqual([volume_id],
-                             [volume.id for volume in hints.volumes(superposition)])
-        # It is dropped: the promoted one still counts.
-        hints.remove([volume_id], 's2')
-        self.assertEqual(('s1',), hints.of(volume_id))
-
-    def test_superposition_takes_the_place_of_the_one_below_it(self) -> None:
-        volume_id = self.make()
-        hints.put([volume_id], 's1')
-        hints.put([volume_id], 's2', again=True)
-        hints.put([volume_id], 's2')
-        self.assertEqual({'superposition': 's2'}, self.metadata(volume_id))
-        hints.put([volume_id], 's3', again=True)
-        self.assertEqual(('s2', 's3'), hints.of(volume_id))
+        self.assertIsNone(hints.of(volume_id))
 
     def test_other_metadata_of_the_volume_stays(self) -> None:
         volume_id = self.make(admin_metadata={'readonly': 'False'})
@@ -126,7 +102,7 @@ class HintsTest(DatabaseTestCase):
 
     def test_metadata_of_the_user_is_no_note(self) -> None:
         volume_id = self.make(metadata={'superposition': 's1'})
-        self.assertEqual((), hints.of(volume_id))
+        self.assertIsNone(hints.of(volume_id))
         self.assertEqual([], hints.volumes('s1'))
         self.assertEqual({}, hints.on(HOST))
         hints.put([volume_id], 's2')
@@ -138,7 +114,7 @@ class HintsTest(DatabaseTestCase):
         clustered = self.make('node2@rbd#pool', cluster_name='cluster@rbd#pool')
         gone = self.make()
         hints.put([here, pool, other, clustered, gone], 's1')
-        note = {hints.KEY: 's1'}
+        note = 's1'
         objects.Volume.get_by_id(self.admin, gone).destroy()
         self.assertEqual({here: note, pool: note}, hints.on(HOST))
         self.assertEqual({other: note}, hints.on('node@rbd2'))
@@ -150,7 +126,7 @@ class HintsTest(DatabaseTestCase):
         volume_id = self.make()
         hints.put([volume_id], 's1')
         objects.Volume.get_by_id(self.admin, volume_id).destroy()
-        self.assertEqual((), hints.of(volume_id))
+        self.assertIsNone(hints.of(volume_id))
         self.assertEqual([], hints.volumes('s1'))
         hints.remove([volume_id], 's1')
 
@@ -222,16 +198,6 @@ class RestTest(DatabaseTestCase):
         self.assertIn('s1', error.msg)
         hints.remove([volume_id], 's1')
         self.check(volume_id)
-
-    def test_superposed_volume_is_superposed_again_once(self) -> None:
-        volume_id = self.make()
-        hints.put([volume_id], 's1')
-        eligibility.check(eligibility.volumes([volume_id]), again=True)
-        hints.put([volume_id], 's2', again=True)
-        for again in (True, False):
-            error = self.assertRaises(exception.VolumeSuperposed, eligibility.check,
-                                      eligibility.volumes([volume_id]), again=again)
-            self.assertIn('s2', error.msg)
 
     @ddt.data('creating', 'deleting', 'unmanaging', 'backing-up')
     def test_unfinished_snapshot_is_a_conflict(self, status: str) -> None:

@@ -29,17 +29,6 @@ HOST, SECOND = 'node@rbd', 'node@rbd2'
 _SECONDS = 30
 
 
-class Older:
-    """The endpoint of a volume service of the release before."""
-
-    target = messaging.Target(namespace=endpoint.NAMESPACE, version='1.0')
-
-    def create(self, ctxt: Any, **arguments: Any) -> dict[str, Any]:
-        """Superpose volumes that are in no superposition."""
-        del ctxt
-        return {'result': sorted(arguments)}
-
-
 class Foreign:
     """An endpoint of Cinder's own, of another version."""
 
@@ -106,37 +95,14 @@ class CallTest(RpcTestCase):
         self.assertTrue(time.time() < arguments.pop('expires_at') < time.time() + 60)
         self.assertEqual({
             'superposition_id': 's1', 'server_id': 'server', 'reason': 'why',
-            'volumes': [{'id': 'vol-1', 'host': HOST}, {'id': 'vol-2', 'host': SECOND}]},
-            arguments)
+            'volumes': [{'id': 'vol-1', 'host': HOST}, {'id': 'vol-2', 'host': SECOND}],
+            'disks': []}, arguments)
         self.backs[SECOND].create.assert_not_called()
-
-    def test_create_again_is_passed_on(self) -> None:
-        create = self.back('create', {'id': 's2'})
-        self.api.create(self.context, 's2', [self.volume(1, HOST)], None, '', again=True)
-        arguments = self.arguments(create)
-        self.assertTrue(arguments['again'])
-        self.assertNotIn('version', arguments)
-
-    def test_older_back_end_refuses_to_superpose_again(self) -> None:
-        self.make_service('node2@old')
-        self.serve('node2@old', Older())
-        volumes = [self.volume(1, 'node2@old')]
-        error = self.assertRaises(exception.SuperpositionInvalid, self.api.create, self.context,
-                                  's2', volumes, None, '', again=True)
-        self.assertIn('older release', error.msg)
-        self.assertNotIn('again', self.api.create(self.context, 's1', volumes, None, ''))
 
     def test_merges_of_a_back_end_are_counted(self) -> None:
         self.back('merging', {'fsid': 'f', 'pool': 'p', 'disks': 3})
         self.assertEqual({'fsid': 'f', 'pool': 'p', 'disks': 3},
                          self.api.merging(self.context, HOST))
-
-    def test_merges_of_an_older_back_end_cannot_be_counted(self) -> None:
-        self.make_service('node2@old')
-        self.serve('node2@old', Older())
-        error = self.assertRaises(exception.SuperpositionInvalid, self.api.merging, self.context,
-                                  'node2@old')
-        self.assertIn('cannot be counted', error.msg)
 
     @ddt.data(
         ('get', (f'{HOST}#pool', 's1'), {'superposition_id': 's1', 'brief': False}),
@@ -271,8 +237,7 @@ class UnansweredTest(RpcTestCase):
             client.prepare.return_value.call.return_value = {'result': []}
             self.api.list(self.context, HOST)
         client.prepare.assert_called_once_with(
-            topic='cinder-volume.node@rbd', server='node', timeout=77, call_monitor_timeout=20,
-            version='1.0')
+            topic='cinder-volume.node@rbd', server='node', timeout=77, call_monitor_timeout=20)
 
     def test_failure_of_the_broker_is_unavailable(self) -> None:
         with mock.patch.object(self.api, '_client') as client:

@@ -16,7 +16,7 @@ from specreds_nova.engine.clients import rest
 
 _VERSION = '3.70'
 _HEADERS = {'OpenStack-API-Version': f'superposition 1.0, volume {_VERSION}'}
-_FENCEABLE = {'OpenStack-API-Version': f'superposition 1.2, volume {_VERSION}'}
+_FENCEABLE = {'OpenStack-API-Version': f'superposition 1.1, volume {_VERSION}'}
 # To a caller of an older version, Cinder calls dirty what is unproven.
 _LATEST = {'OpenStack-API-Version': f'superposition latest, volume {_VERSION}'}
 _BASE = '/os-superpositions'

@@ -23,11 +23,11 @@ class TestCreate(base.APITestCase):
 
     @staticmethod
     def create(_ctxt: Any, superposition_id: str, volumes: Any, *_more: Any,
-               again: bool = False) -> Any:
+               disks: Any) -> Any:
         """Return what the back end of the volumes returns."""
+        del disks
         return base.view(superposition_id, tuple(volume.id for volume in volumes),
-                         durations={'storage': 0.1},
-                         **({'predecessor': base.OTHER_ID} if again else {}))
+                         durations={'storage': 0.1})
 
     def created(self, **request: Any) -> Any:
         return self.done(201, 'POST', base.BASE, {'superposition': request})['superposition']
@@ -39,24 +39,6 @@ class TestCreate(base.APITestCase):
         _ctxt, superposition_id, volumes, server_id, reason = self.rpc.create.call_args.args
         self.assertEqual((superposition['id'], [base.VOLUME], None, 'why'),
                          (superposition_id, [volume.id for volume in volumes], server_id, reason))
-
-    def test_promoted_version_is_superposed_on_request(self) -> None:
-        body = {'superposition': {'volume_ids': [base.VOLUME], 'again': True}}
-        answer = self.ask('POST', base.BASE, body, version='superposition 1.1')
-        self.assertEqual((201, 'superposition 1.1', base.OTHER_ID), (
-            answer.status, answer.headers[base.HEADER],
-            answer.body['superposition']['predecessor']))
-        self.assertEqual({'again': True}, self.rpc.create.call_args.kwargs)
-        body['superposition']['again'] = False
-        answer = self.ask('POST', base.BASE, body, version='superposition 1.1')
-        self.assertIsNone(answer.body['superposition']['predecessor'])
-        self.assertEqual({}, self.rpc.create.call_args.kwargs)
-
-    def test_oldest_version_superposes_nothing_again(self) -> None:
-        body = {'superposition': {'volume_ids': [base.VOLUME], 'again': True}}
-        self.assertIn('again', self.refused(400, 'POST', base.BASE, body))
-        self.rpc.create.assert_not_called()
-        self.assertNotIn('predecessor', self.created(volume_ids=[base.VOLUME]))
 
     def test_service_role_may_create_for_another_project(self) -> None:
         body = {'superposition': {'volume_ids': [base.VOLUME]}}
@@ -120,22 +102,21 @@ class TestDecide(base.APITestCase):
 
     def test_check_returns_the_report(self) -> None:
         report = {'dirty': False, 'first': None, 'objects': 7, 'seconds': 0.1}
-        self.rpc.check.return_value = report
+        self.rpc.check.return_value = {**report, 'unproven': False}
         bodies: tuple[Any, ...] = (None, {})
         for body in bodies:
             self.assertEqual(report, self.done(200, 'POST', f'{base.MEMBER}/check', body)['check'])
-        # A volume service of an older release does not say what is unproven.
         self.assertEqual({**report, 'unproven': False}, self.ask(
-            'POST', f'{base.MEMBER}/check', version='superposition 1.3').body['check'])
+            'POST', f'{base.MEMBER}/check', version='superposition 1.2').body['check'])
         self.refused(400, 'POST', f'{base.MEMBER}/check', {'deep': True})
 
-    def test_what_is_unproven_is_dirty_before_1_3(self) -> None:
+    def test_what_is_unproven_is_dirty_before_1_2(self) -> None:
         self.rpc.check.return_value = {
             'dirty': False, 'unproven': True, 'first': 'merged', 'objects': 7, 'seconds': 0.1}
         self.rpc.collapse.return_value = {'outcome': 'unproven', 'durations': {'total': 0.2}}
         body = {'collapse': {'decision': 'promote', 'backup_durable': True}}
         for version, checked, outcome in (
-                ('1.2', (True, None), 'dirty'), ('1.3', (False, True), 'unproven')):
+                ('1.1', (True, None), 'dirty'), ('1.2', (False, True), 'unproven')):
             header = f'superposition {version}'
             report = self.ask('POST', f'{base.MEMBER}/check', version=header).body['check']
             self.assertEqual(checked, (report['dirty'], report.get('unproven')))
@@ -233,9 +214,9 @@ class TestEligibility(base.APITestCase):
         self.assertEqual((base.SECOND, False), (second['volume_id'], second['eligible']))
         self.assertIn(f'{base.OTHER_HOST} is down', second['reasons'][0])
 
-    def test_answers_say_from_1_2_on_of_what_a_host_can_be_shut_out(self) -> None:
+    def test_answers_say_from_1_1_on_of_what_a_host_can_be_shut_out(self) -> None:
         def fenceable(path: str) -> list[bool]:
-            answer = self.ask('GET', path, version='superposition 1.2').body
+            answer = self.ask('GET', path, version='superposition 1.1').body
             return [entry['fenceable'] for entry in answer['eligibility']]
         query = f'{base.BASE}/eligibility?volume_id={base.VOLUME}'
         # The other back end does not answer, which says nothing.
@@ -250,7 +231,7 @@ class TestEligibility(base.APITestCase):
             {'volume_id': volume_id, 'eligible': True, 'reasons': [], 'fenceable': False,
              'movable': True} for volume_id in volume_ids]}
         path = f'{base.BASE}/eligibility?volume_id={base.VOLUME}&host=h1'
-        [answer] = self.ask('GET', path, version='superposition 1.2').body['eligibility']
+        [answer] = self.ask('GET', path, version='superposition 1.1').body['eligibility']
         self.assertEqual((False, True), (answer['fenceable'], answer['movable']))
         self.assertEqual('h1', call.call_args.kwargs['fenced_host'])
         self.refused(403, 'GET', path, ctxt=base.caller('member'))

@@ -53,7 +53,7 @@ class TestFuzz(base.APITestCase):
         self.volume(base.SECOND)
         self.attach(base.SECOND)
         self.rpc.create.return_value = base.view(durations={})
-        self.rpc.check.return_value = {'dirty': False}
+        self.rpc.check.return_value = {'dirty': False, 'unproven': False}
         self.rpc.collapse.return_value = {'outcome': 'promoted', 'durations': {}}
         self.rpc.connection.return_value = []
 

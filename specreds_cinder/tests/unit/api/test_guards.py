@@ -12,7 +12,6 @@ import ddt
 import testtools
 
 from specreds_cinder import exception
-from specreds_cinder import hints
 from specreds_cinder.api import guards
 from specreds_cinder.tests.unit.api import base
 
@@ -266,29 +265,6 @@ class TestDecision(base.APITestCase):
         self.rpc.get.side_effect = exception.SuperpositionNotFound('gone')
         self.assertEqual(202, self.ask('DELETE', _VOLUME).status)
         self.deleted.assert_called_once()
-
-    @ddt.data(base.ID, base.OTHER_ID)
-    def test_volume_of_two_superpositions_is_protected_by_each(self, living: str) -> None:
-        hints.put([base.VOLUME], base.OTHER_ID, again=True)
-
-        def get(_ctxt: Any, _host: str, superposition_id: str, **_more: Any) -> Any:
-            if superposition_id != living:
-                raise exception.SuperpositionNotFound('gone')
-            return base.view(living, state='promoted')
-        self.rpc.get.side_effect = get
-        self.assertIn(living, self.refused(409, 'DELETE', _VOLUME))
-        self.deleted.assert_not_called()
-
-    def test_server_of_an_undecided_superposition_over_a_promoted_one_gets_no_volume(self
-                                                                                    ) -> None:
-        hints.put([base.VOLUME], base.OTHER_ID, again=True)
-        states = {base.ID: 'promoted', base.OTHER_ID: 'superposed'}
-        self.rpc.get.side_effect = lambda _ctxt, _host, superposition_id, **_more: base.view(
-            superposition_id, state=states[superposition_id])
-        self.attach()
-        self.volume(base.SECOND)
-        self.assertIn(base.OTHER_ID, self.refused(400, 'POST', '/attachments', {'attachment': {
-            'volume_uuid': base.SECOND, 'instance_uuid': base.SERVER}}, version=_LATEST))
 
     def test_volume_without_a_note_asks_no_back_end(self) -> None:
         self.volume(base.SECOND)

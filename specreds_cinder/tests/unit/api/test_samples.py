@@ -49,9 +49,6 @@ _CONNECTION = {
 _CALLS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
     'superposition-create': ('POST', base.BASE, 201, {
         'create': base.view(dirty=False, durations={'storage': 0.037, 'total': 0.041})}),
-    'superposition-create-again': ('POST', base.BASE, 201, {
-        'create': base.view(dirty=False, reason='the next host gone', predecessor=base.OTHER_ID,
-                            durations={'storage': 0.048, 'total': 0.052})}),
     'superpositions-versions': ('GET', f'{base.BASE}/versions', 200, {}),
     'superposition-show': ('GET', base.MEMBER, 200, {'get': base.view(dirty=False)}),
     'superpositions-list': ('GET', f'{base.BASE}?limit=1', 200, {'list': [
@@ -87,15 +84,14 @@ _CALLS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
     'volume-superposed': ('DELETE', f'/volumes/{base.VOLUME}', 409, {}),
 }
 # Samples of another version than the oldest one.
-_VERSIONS = {'superposition-create-again': 'superposition 1.1',
-             'superposition-eligibility': 'superposition 1.2',
-             'superposition-check': 'superposition 1.3'}
+_VERSIONS = {'superposition-eligibility': 'superposition 1.1',
+             'superposition-check': 'superposition 1.2'}
 # Samples whose request is that of another one.
 _SAME = {'superposition-pending': 'superposition-promote',
          'superposition-conflict': 'superposition-abort'}
 
 # Seconds that the volume services took, where it is more than some milliseconds.
-_TOOK = {'superposition-promote': 0.196, 'superposition-create-again': 0.053}
+_TOOK = {'superposition-promote': 0.196}
 
 
 @ddt.ddt

@@ -142,7 +142,7 @@ class LookAfterTest(base.ServiceTestCase):
         written.assert_not_called()
         self.back.notes['vol-1'] = 's0'
         self.service.look_after()
-        written.assert_called_once_with(['vol-1'], 's1', again=False)
+        written.assert_called_once_with(['vol-1'], 's1')
 
     def test_superpositions_that_wait_for_a_decision_go_first(self) -> None:
         self.create(self.back.add_volume(base.HOST), superposition_id='s2')

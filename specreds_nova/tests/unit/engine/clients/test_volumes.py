@@ -256,7 +256,7 @@ class VolumesTest(base.ServiceTest):
                          self.volumes.eligibility(server))
         request = self.session.requests[-1]
         self.assertEqual({'volume_id': ('v1', 'v2'), 'host': 'h1'}, request['params'])
-        self.assertIn('superposition 1.2', request['headers']['OpenStack-API-Version'])
+        self.assertIn('superposition 1.1', request['headers']['OpenStack-API-Version'])
         self.session.answer('GET', f'{_BASE}/eligibility', {'eligibility': [
             {'disk': 'a_disk', 'reasons': ['it is mirrored'], 'fenceable': True,
              'movable': True}]})
