@@ -37,12 +37,7 @@ C.  One of the domain's own clients is blocklisted for good, and no record names
     promoted, merged and ended while this host saw nothing of it. The blocklist of a monitor may
     be older than its neighbour's, for a moment: this verdict has to stand for some seconds.
     It holds for overlays, too: whoever still runs a backup that was aborted is shut out of its
-    overlay for good. So is a promoted backup, once a superposition over it was promoted, or has
-    found it late dirty. While that one is undecided, its record names the backup as fenced.
-
-A promoted version may be superposed again. The overlay of the first backup is a part of the
-primary's version then, and counts as a volume does: the domain of the first backup *uses* it, and
-its record is that of the second superposition, as soon as that one decides.
+    overlay for good.
 
 And what speaks for a domain, before all of these:
 

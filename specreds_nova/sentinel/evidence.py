@@ -9,10 +9,7 @@ from specreds_cinder.superposition import address
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fence
-from specreds_cinder.superposition import latch as latches
-from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition import states
 from specreds_cinder.superposition import store as stores
 from specreds_cinder.superposition import volume as volumes
 
@@ -40,7 +37,6 @@ class Storage:
     def __init__(self, cluster: ceph.Cluster) -> None:
         self._cluster = cluster
         self._store = stores.Store(cluster)
-        self._latch = latches.Latch(cluster, self._store)
         # It is only asked, so the expiry of what it would add does not matter.
         self._fence = fence.Fence(cluster, 1)
 
@@ -66,43 +62,22 @@ class Storage:
             return None
 
     def record(self, ref: records.VolumeRef, image_id: str) -> records.Record | None:
-        """Read the record of the superposition that a volume is in, None if it is in none.
-
-        An overlay of a promoted version is in the superposition that has closed its latch: the one
-        over that version.
-        """
+        """Read the record of the superposition that a volume is in, None if it is in none."""
         claim = self._store.claimed(ref.home, image_id)
-        if claim is not None:
-            return self._read(claim.superposition, claim.home)
-        if not overlay.is_named(ref.image):
+        if claim is None:
             return None
-        above = self._latch.closed_by(ref, image_id)
-        if above is None:
-            return None
-        entry = self._store.index(ref.home).get(above)
-        return None if entry is None else self._read(above, entry.home)
-
-    def _read(self, superposition: str, home: records.Home) -> records.Record | None:
         with contextlib.suppress(errors.NotSuperposed):
-            return self._store.read(superposition, home)
+            return self._store.read(claim.superposition, claim.home)
         return None
 
     def noted(self, ref: records.VolumeRef) -> frozenset[str]:
-        """Return every address that a record with this image in its parent version fences.
-
-        An overlay that was promoted is in the parent version of a superposition over it, which
-        fences the clients that use this overlay. It may take that fence back until it has decided
-        against them, but none that it has inherited.
-        """
+        """Return every address that a record with this volume names as fenced."""
         addresses: set[str] = set()
         for superposition, entry in self._store.index(ref.home).items():
             with contextlib.suppress(errors.NotSuperposed):
                 record = self._store.read(superposition, entry.home)
                 if ref in {volume.ref for volume in record.volumes}:
                     addresses.update(record.fenced)
-                elif record.outcome not in states.FENCED and ref in {
-                        layer.ref for volume in record.volumes for layer in volume.parents}:
-                    addresses.update(set(record.fenced) - set(record.inherited))
         return frozenset(addresses)
 
     def blocklisted(self, at_least_s: float) -> frozenset[str]:

@@ -185,7 +185,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
 
     def _get_volume_driver(self, connection_info: dict[str, Any]) -> Any:
         kind = connection_info.get('driver_volume_type')
-        if kind in volume_driver.CHAINED or (kind == volume_driver.PLAIN and protection.applies()):
+        if kind == volume_driver.CHAINED or (kind == volume_driver.PLAIN and protection.applies()):
             return self._chains
         return super()._get_volume_driver(connection_info)
 

@@ -133,11 +133,6 @@ class LifeTestCase(base.NovaTestCase):
         with self.domain(recovery, host) as domain:
             return [disk.target for disk in disk_nodes.chained(domain)]
 
-    def images(self, recovery: drills.Recovery, host: str | None = None) -> list[str]:
-        """Return the images of a server's first disk, the topmost first."""
-        with self.domain(recovery, host) as domain:
-            return [layer.image for layer in disk_nodes.disks(domain)[0].layers]
-
     def assert_plain_and_durable(self, recovery: drills.Recovery, host: str | None = None
                                  ) -> None:
         """Assert that a server runs on its volumes only, and that its flushes reach them."""
@@ -232,37 +227,3 @@ class LifeTestCase(base.NovaTestCase):
             while pivot.note_of(domain.XMLDesc(0)) is None:
                 self.assertFalse(limit.passed, 'the merge does not get to its end')
                 time.sleep(0.005)
-
-
-class SecondBackupTestCase(LifeTestCase):
-    """A test in which the server of a promoted backup gets a second backup before the merge."""
-
-    def begin_again(self, first: drills.Recovery) -> drills.Recovery:
-        """Start a second backup on the remaining host."""
-        second = self.drill.recovery(first.server, base.OTHER,
-                                     self.drill.superpose(first.server, again=True))
-        self.addCleanup(self.end, second)
-        self.drill.begin(second)
-        self.drill.ready(second)
-        self.assertEqual('promoted', self.drill.state(first))
-        # Its own overlay, that of the first backup, and the volume.
-        overlays = [f'volumes/volume-{first.server.volumes[0]}.super-{each.superposition[:13]}'
-                    for each in (second, first)]
-        self.assertEqual([*overlays, f'volumes/volume-{first.server.volumes[0]}'],
-                         self.images(second))
-        return second
-
-    def finish(self, first: drills.Recovery, second: drills.Recovery) -> None:
-        """Promote the second backup, have Nova adopt it, and wait until it is merged."""
-        self.drill.promote(second)
-        self.assertIsNone(self.drill.state(first))
-        self.assertEqual('promoted', self.drill.state(second))
-        server = self.drill.show(second.server.id)
-        self.drill.force_down(server['OS-EXT-SRV-ATTR:host'])
-        adopted = self.drill.evacuate(second.server, base.OTHER)
-        pid = self.drill.pid(adopted, base.OTHER)
-        self.assertIsNotNone(pid)
-        self.wait_answer(adopted)
-        self.drill.merged(second)
-        self.assertEqual(pid, self.drill.pid(adopted, base.OTHER))
-        self.assert_plain_and_durable(second)

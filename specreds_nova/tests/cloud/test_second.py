@@ -83,38 +83,6 @@ class TestSecondHost(life.LifeTestCase):
         self.assert_filled(recovery, 192, base.OTHER)
 
 
-class TestSecondBackup(life.SecondBackupTestCase):
-    """The host of a promoted backup dies before the merge, and the server gets a second backup."""
-
-    def test_backup_host_dies_before_the_adoption(self) -> None:
-        server = self.boot(image='g2')
-        client = base.Client(self, server)
-        client.start()
-        client.wait_more(100)
-        self.host(base.PRIMARY).kill()
-        first = self.begin(server)
-        self.drill.promote(first)
-        client.wait_more(100)
-        self.host(base.BACKUP).kill()
-        second = self.begin_again(first)
-        self.finish(first, second)
-        client.wait_more(50)
-        client.stop()
-        client.assert_nothing_lost()
-
-    def test_backup_host_dies_after_the_adoption(self) -> None:
-        server = self.boot(metadata={'specreds:ready': 'delay:1'})
-        self.host(base.PRIMARY).kill()
-        first = self.begin(server)
-        self.fill(first, 64)
-        self.drill.promote(first)
-        # The merge begins three seconds after the adoption.
-        self.drill.adopt(first)
-        self.host(base.BACKUP).kill()
-        self.finish(first, self.begin_again(first))
-        self.assert_filled(first, 64, base.OTHER)
-
-
 class TestCutOff(life.LifeTestCase):
     """The primary's host has lost a network."""
 

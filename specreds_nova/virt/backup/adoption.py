@@ -175,8 +175,8 @@ class Adoption:
             if self._host.cinder.state(record.superposition_id) in pivot.ENDED:
                 raise exception.BackupConflict(
                     f'backup {record.backup_id} of server {instance.uuid} is overtaken: '
-                    f'superposition {record.superposition_id} is gone, as its volumes were '
-                    f'superposed again or merged; evacuate the server to another host')
+                    f'superposition {record.superposition_id} is merged or gone; evacuate the '
+                    f'server to another host')
         except exception.BackupLost:
             return None
         except nova_exception.NovaException as exc:

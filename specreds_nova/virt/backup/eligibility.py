@@ -208,7 +208,7 @@ def _disks(bdms: Any) -> Iterator[str]:
             continue
         connection = _connection(bdm)
         kind = connection.get('driver_volume_type')
-        # A volume that goes through an overlay may be superposed again: Cinder decides.
+        # Nova's note of an overlay may be older than the end of its merge: Cinder decides.
         if kind not in volume_driver.TYPES:
             yield f'volume {bdm.volume_id} is connected by {kind}, not by RBD'
         if connection.get('multiattach'):

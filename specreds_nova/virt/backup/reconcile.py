@@ -159,7 +159,7 @@ class Reconciler:
     def _overtaken(self, record: journals.Record, instance: Any) -> bool:
         """Return whether a server runs on another host than a promoted backup of it.
 
-        This host was silent: the backup was superposed again, or was merged by Cinder.
+        This host was silent, and Cinder has merged the backup's version.
         """
         return (bool(record.primary) and instance.host != record.primary
                 and self._host.cinder.state(record.superposition_id) is None)

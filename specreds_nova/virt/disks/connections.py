@@ -93,7 +93,7 @@ def superposition(instance: Any, volume_ids: Collection[str] | None = None) -> s
 def superposition_of(connection_info: dict[str, Any] | None) -> str | None:
     """Return the superposition whose overlay a connection uses; None for a plain connection."""
     if (not connection_info
-            or connection_info.get('driver_volume_type') not in volume_driver.CHAINED):
+            or connection_info.get('driver_volume_type') != volume_driver.CHAINED):
         return None
     superposed = connection_info['data'].get('superposition')
     return None if superposed is None else str(superposed['id'])

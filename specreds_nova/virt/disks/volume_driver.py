@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Libvirt's configuration of RBD volumes: the volume's image, or overlays over it.
+"""Libvirt's configuration of RBD volumes: the volume's image, or an overlay over it.
 
 Cinder returns the connection type ``rbd_super`` for a volume whose real version is an overlay: in
-a backup before the decision, and in a promoted backup until it is merged. The type is
-``rbd_super_chain`` if there are several overlays, because a promoted backup was superposed again.
+a backup before the decision, and in a promoted backup until it is merged.
 """
 
 from collections.abc import Mapping
@@ -19,8 +18,8 @@ from specreds_nova.virt import protection
 from specreds_nova.virt.disks import ceph_conf
 
 PLAIN = 'rbd'
-CHAINED = frozenset({'rbd_super', 'rbd_super_chain'})
-TYPES = CHAINED | {PLAIN}
+CHAINED = 'rbd_super'
+TYPES = frozenset({PLAIN, CHAINED})
 
 # The guest stops when its disk fails. It goes on as soon as the disk is repaired, and a fenced
 # guest never sees an error.
@@ -32,7 +31,7 @@ _SPECULATIVE_CACHE = 'unsafe'
 
 @dataclasses.dataclass(frozen=True)
 class BackingImage:
-    """An image under the one that the guest writes to.
+    """The image under the one that the guest writes to.
 
     :ivar name: pool/image, or pool/namespace/image
     :ivar format: as libvirt names it
@@ -43,16 +42,16 @@ class BackingImage:
 
 
 class ChainedDisk(vconfig.LibvirtConfigGuestDisk):
-    """A disk that stops its guest on an error, and may be an overlay over other images.
+    """A disk that stops its guest on an error, and may be an overlay over another image.
 
-    :ivar backing: the images under the one that the guest writes to, topmost first
+    :ivar backing: the image under the one that the guest writes to
     :ivar speculative: the disk is a backup's, and not promoted
     :ivar config: path of the Ceph configuration of backups, for a speculative disk
     """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.backing: tuple[BackingImage, ...] = ()
+        self.backing: BackingImage | None = None
         self.speculative = False
         self.config = ''
 
@@ -72,15 +71,12 @@ class ChainedDisk(vconfig.LibvirtConfigGuestDisk):
         if self.speculative:
             driver.set('cache', _SPECULATIVE_CACHE)
             etree.SubElement(dom.find('source'), 'config', file=self.config)
-        if self.backing:
-            dom.append(self._format_backing(*self.backing))
+        if self.backing is not None:
+            dom.append(self._format_backing(self.backing))
         return dom
 
-    def _format_backing(self, backing: BackingImage, *lower: BackingImage) -> Any:
-        """Return the element of a lower image; QEMU ignores the name inside an overlay.
-
-        :param lower: the images below that one, topmost first
-        """
+    def _format_backing(self, backing: BackingImage) -> Any:
+        """Return the element of the lower image; QEMU ignores the name inside the overlay."""
         store = etree.Element('backingStore', type=self.source_type)
         etree.SubElement(store, 'format', type=backing.format)
         source = etree.SubElement(store, 'source', protocol=self.source_protocol,
@@ -99,7 +95,7 @@ class ChainedDisk(vconfig.LibvirtConfigGuestDisk):
         if self.volume_encryption is not None:
             # The passphrase of the volume opens the overlay.
             source.append(self.volume_encryption.format_dom())
-        store.append(self._format_backing(*lower) if lower else etree.Element('backingStore'))
+        etree.SubElement(store, 'backingStore')
         return store
 
 
@@ -113,31 +109,25 @@ class ChainedVolumeDriver(net.LibvirtNetVolumeDriver):
         Without an overlay, and for an unprotected server, it is exactly Nova's own.
         """
         superposition = connection_info['data'].get('superposition')
-        chained = connection_info['driver_volume_type'] in CHAINED and superposition is not None
+        chained = connection_info['driver_volume_type'] == CHAINED and superposition is not None
         conf = super().get_config({**connection_info, 'driver_volume_type': PLAIN}, disk_info)
         if not chained and not protection.applies():
             return conf
         return chain(conf, superposition) if chained else ChainedDisk.of(conf)
 
 
-def images_below(superposition: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the images below the overlay, topmost first: the last one is that of the volume."""
-    return [superposition['backing'], *superposition.get('below', ())]
-
-
 def chain(conf: vconfig.LibvirtConfigGuestDisk, superposition: Mapping[str, Any]) -> ChainedDisk:
-    """Return the disk that goes through overlays, from the configuration of the plain disk.
+    """Return the disk that goes through an overlay, from the configuration of the plain disk.
 
-    :param superposition: Cinder's description of the overlay and the images below it
+    :param superposition: Cinder's description of overlay and backing image
     """
     disk = ChainedDisk.of(conf)
-    overlay = superposition['overlay']
+    overlay, backing = superposition['overlay'], superposition['backing']
     disk.source_name = overlay['name']
     # Nova names no driver for disks that it keeps in RBD itself.
     disk.driver_name = disk.driver_name or 'qemu'
     disk.driver_format = overlay['format']
-    disk.backing = tuple(BackingImage(image['name'], image['format'])
-                         for image in images_below(superposition))
+    disk.backing = BackingImage(backing['name'], backing['format'])
     disk.speculative = bool(superposition['speculative'])
     if disk.speculative:
         disk.config = ceph_conf.path()

@@ -124,12 +124,12 @@ class AdoptionTest(base.TestCase):
                       f'although', logged.output)
         self.driver.attach_volume.assert_not_called()
 
-    def test_volume_of_the_backup_that_was_superposed_again_is_an_error(self) -> None:
+    def test_volume_of_the_backup_in_another_superposition_is_an_error(self) -> None:
         self.record(journals.PROMOTED, opened=True, volume_ids=[base.VOLUME])
-        self.kinds[base.VOLUME], self.connected = 'rbd_super_chain', 'another'
+        self.kinds[base.VOLUME], self.connected = 'rbd_super', 'another'
         logged = self.useFixture(fixtures.FakeLogger(level=logging.ERROR))
         self.adopt()
-        self.assertIn('by rbd_super_chain, with superposition another, although', logged.output)
+        self.assertIn('by rbd_super, with superposition another, although', logged.output)
 
     def test_server_without_a_running_backup_is_not_adopted(self) -> None:
         self.assertIsNone(self.adopt())
@@ -163,7 +163,7 @@ class AdoptionTest(base.TestCase):
         for state in (None, 'merged'):
             self.cinder.state.return_value = state
             error = self.assertRaises(nova_exception.InstanceFaultRollback, self.adopt)
-            self.assertIn('superposed again', str(error.inner_exception))
+            self.assertIn('is merged or gone', str(error.inner_exception))
         self.assertEqual(('promoted', []), (self.phase(), self.order))
         self.launcher.remove.assert_not_called()
 

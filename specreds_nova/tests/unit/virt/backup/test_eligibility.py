@@ -119,8 +119,8 @@ class EligibilityTest(base.TestCase):
         for kind in ('iscsi', 'nfs', None):
             self.connection['driver_volume_type'] = kind
             self.refused('not by RBD')
-        # Cinder decides whether one that is not merged can be superposed again.
-        for kind in ('rbd', 'rbd_super', 'rbd_super_chain'):
+        # Cinder decides whether one that is not merged can be superposed.
+        for kind in ('rbd', 'rbd_super'):
             self.connection['driver_volume_type'] = kind
             self.assertEqual([], self.reasons())
         self.connection = {'driver_volume_type': 'rbd', 'data': {}, 'multiattach': True}

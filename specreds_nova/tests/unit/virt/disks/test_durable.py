@@ -91,18 +91,6 @@ class HardenTest(DurableTestCase):
              'backing': 'libvirt-4-format'},
         ], arguments['options'][:4])
 
-    def test_overlays_below_that_of_the_guest_keep_what_they_are_over(self) -> None:
-        self.domain.disks[0].lower = [(6, 'root.super-1'), (5, 'root.super-0')]
-        report = durable.harden(self.domain)
-        self.assertEqual(12, len(report.nodes))
-        options = {node['node-name']: node for _command, arguments in self.domain.requests
-                   for node in arguments.get('options', ())}
-        self.assertEqual(
-            ['libvirt-6-format', 'libvirt-5-format', 'libvirt-4-format', None],
-            [options[f'libvirt-{index}-format'].get('backing') for index in (3, 6, 5, 4)])
-        self.assertEqual([False, True, True, True], [
-            options[f'libvirt-{index}-format']['read-only'] for index in (3, 6, 5, 4)])
-
     def test_options_of_an_encrypted_disk_name_its_secrets(self) -> None:
         disk = self.domain.disks[0]
         there = {node['node-name']: node for node in disk.nodes()}

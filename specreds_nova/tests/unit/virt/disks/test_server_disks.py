@@ -63,22 +63,6 @@ class VersionTest(ServerDisksTestCase):
                 self.assertIn(base.SUPERPOSITION, str(exc))
         self.cinder.disk_connections.assert_not_called()
 
-    def test_server_that_was_superposed_again_is_not_started_on_its_first_backups_host(self
-                                                                                      ) -> None:
-        self.record(journals.ADOPTED)
-        second = '44444444-4444-4444-8444-444444444444'
-        # As long as the second superposition is undecided, the first one counts.
-        self.cinder.with_disks.return_value |= {second: 'superposed'}
-        self.assertEqual({_ROOT: connection()}, self.disks.overlays(self.server))
-        self.cinder.with_disks.return_value |= {second: 'promoted'}
-        self.assertRaises(errors.NotHere, self.disks.overlays, self.server)
-        # It is promoted right after that question.
-        self.cinder.with_disks.return_value[second] = 'superposed'
-        taken = connection()
-        taken['data']['superposition']['id'] = second
-        self.cinder.disk_connections.return_value = {_ROOT: taken}
-        self.assertRaises(errors.NotHere, self.disks.overlays, self.server)
-
     def test_images_are_real_before_the_decision_and_after_the_merge(self) -> None:
         for listed in ({}, *({base.SUPERPOSITION: state} for state in (
                 'superposed', 'collapsing', 'aborting', 'merged'))):
@@ -220,16 +204,6 @@ class ConfiguredTest(ServerDisksTestCase):
         self.ours._server_disks = None
         [disk] = self.ours._get_guest_storage_config(mock.Mock(), self.server)
         self.assertIs(self.theirs, disk)
-
-    def test_disk_that_was_superposed_again_goes_through_all_overlays(self) -> None:
-        self.record(journals.ADOPTED)
-        chained = connection()
-        superposition = chained['data']['superposition']
-        superposition['below'] = [superposition['backing']]
-        superposition['backing'] = {'name': f'{_OVERLAY}-1', 'format': 'qcow2'}
-        self.cinder.disk_connections.return_value = {_ROOT: chained}
-        self.assertEqual([_OVERLAY, f'{_OVERLAY}-1', f'vms/{_ROOT}'], [
-            source.get('name') for source in self.configured().iter('source')])
 
     def test_overlay_of_another_pool_is_refused(self) -> None:
         self.record(journals.ADOPTED)

@@ -84,31 +84,6 @@ class ChainTest(base.TestCase):
         self.assertEqual(etree.tostring(etree.fromstring(expected), method='c14n').decode(),
                          etree.tostring(disk, method='c14n').decode())
 
-    def test_disk_of_a_second_backup_is_a_chain_of_all_overlays(self) -> None:
-        superposition = self.chained['data']['superposition']
-        overlay, volume = (superposition[image]['name'] for image in ('overlay', 'backing'))
-        layers = [f'{volume}.super-2', f'{volume}.super-1']
-        superposition['backing'], *superposition['below'] = [
-            *({'name': name, 'format': 'qcow2'} for name in layers), superposition['backing']]
-        self.chained['driver_volume_type'] = 'rbd_super_chain'
-        disk = store = etree.fromstring(self.xml(self.chained))
-        names, formats = [], [disk.find('driver').get('type')]
-        while store is not None and (source := store.find('source')) is not None:
-            names.append(source.get('name'))
-            # Each image has the configuration of backups, the monitors and the key.
-            self.assertEqual('/backups.conf', source.find('config').get('file'))
-            self.assertEqual('192.0.2.11', source.find('host').get('name'))
-            self.assertIsNotNone(store.find('auth') if store is disk else source.find('auth'))
-            store = store.find('backingStore')
-            if store is not None and len(store):
-                formats.append(store.find('format').get('type'))
-        self.assertEqual([overlay, *layers, volume], names)
-        self.assertEqual(['qcow2', 'qcow2', 'qcow2', 'raw'], formats)
-        # The lowest image has none below it, which libvirt would look for otherwise.
-        self.assertEqual(0, len(store))
-        superposition.update(speculative=False, state='promoted')
-        self.assertNotIn('<config', self.xml(self.chained))
-
     def test_both_images_of_an_encrypted_disk_have_its_secret(self) -> None:
         secret = self.host.find_secret.return_value = mock.Mock()
         secret.UUIDString.return_value = '7e2c0b9a-41b5-4a55-9c0e-0b0b2f1e6f21'

@@ -28,7 +28,6 @@ class Disk:
 
     :ivar device: disk or cdrom
     :ivar read_only: the guest cannot write to it
-    :ivar lower: indexes and names of overlays of earlier superpositions, the topmost first
     :ivar job: the copy, as QEMU's bytes done and to do
     :ivar unseen: bytes that the guest has written, and the job has not come to yet
     """
@@ -40,7 +39,6 @@ class Disk:
         self.read_only = False
         self.overlay: str | None = f'{volume}.super'
         self.top, self.base = indexes
-        self.lower: list[tuple[int, str]] = []
         self.size = 32 << 20
         self.job: dict[str, Any] | None = None
         self.speed = -1
@@ -48,11 +46,8 @@ class Disk:
 
     def xml(self) -> str:
         """Return the disk as in the domain's definition."""
-        below = '<backingStore/>'
-        for index, kind, image in [(self.base, 'raw', self.volume), *(
-                (index, 'qcow2', image) for index, image in reversed(self.lower))]:
-            below = f"""<backingStore type='network' index='{index}'><format type='{kind}'/>
-                <source protocol='rbd' name='volumes/{image}'/>{below}</backingStore>"""
+        below = f"""<backingStore type='network' index='{self.base}'><format type='raw'/>
+            <source protocol='rbd' name='volumes/{self.volume}'/><backingStore/></backingStore>"""
         mirror = ''
         if self.job is not None:
             ready = "ready='yes'" if self.job['ready'] else ''
@@ -72,8 +67,7 @@ class Disk:
         """Return the disk's nodes in QEMU."""
         layers = [(self.base, 'raw', self.volume)]
         if self.overlay is not None:
-            layers = [(self.top, 'qcow2', self.overlay), *(
-                (index, 'qcow2', image) for index, image in self.lower), *layers]
+            layers.insert(0, (self.top, 'qcow2', self.overlay))
         nodes = []
         for index, kind, image in layers:
             place = {'driver': 'rbd', 'pool': 'volumes', 'image': image, 'user': 'cinder',

@@ -25,13 +25,6 @@ class WholeTest(base.MergingTestCase):
         self.assertEqual(['merging', 'switching', 'merged'],
                          list(dict.fromkeys(state for state, _error in self.told)))
 
-    def test_all_overlays_of_a_disk_are_merged_at_once(self) -> None:
-        self.domain.disks[0].lower = [(6, 'root.super-1'), (5, 'root.super-0')]
-        self.merge()
-        # The copies have no base, so each goes down to the volume itself.
-        self.assertEqual(base.ALL, self.domain.log)
-        self.assert_merged()
-
     def test_read_only_disk_is_merged(self) -> None:
         self.domain.disks[1].read_only = True
         self.merge()
