@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from specreds_cinder.superposition import cut
     from specreds_cinder.superposition import errors
     from specreds_cinder.superposition import fence
-    from specreds_cinder.superposition import latch
     from specreds_cinder.superposition import merge_rate
     from specreds_cinder.superposition import nodes
     from specreds_cinder.superposition import overlay
@@ -60,7 +59,7 @@ __all__ = (
     'ClusterError', 'ClusterTimeout', 'CollapseReport', 'Conflict', 'Durability', 'Home',
     'InvalidInput', 'MergeFailed', 'NotEligible', 'NotSuperposed', 'OverlayBusy', 'Protocol',
     'QmpBackup', 'Record', 'RecordChanged', 'Settings', 'SuperError', 'SweepReport', 'Target',
-    'VolumeGone', 'VolumeRef', 'address', 'cluster', 'cut', 'errors', 'fence', 'latch',
+    'VolumeGone', 'VolumeRef', 'address', 'cluster', 'cut', 'errors', 'fence',
     'merge_rate', 'nodes', 'overlay', 'overrides', 'record', 'settings', 'states', 'store',
     'sweep_process', 'sweep_processes', 'trace', 'volume',
 )

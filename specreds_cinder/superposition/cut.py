@@ -89,10 +89,6 @@ def bounded(cluster: ceph.Cluster, volume: records.Volume, taken: Mapping[int, r
     oid = objectmap.name(volume.image_id).encode()
     if not _bounds([oid], volume, taken[volume.pool_id]):
         return False
-    for layer in volume.layers:
-        # Each object that may exist is swept, whether it exists or not.
-        if not _bounds(objectmap.data_names(layer.data_prefix, range(layer.objects)), volume, cut):
-            return False
     with cluster.ioctx(volume.pool, volume.namespace) as io, \
             ceph.answering(f'read the object map of {volume.ref}'):
         return all(_bounds(objectmap.data_names(volume.data_prefix, numbers.tolist()), volume, cut)

@@ -19,7 +19,6 @@ from collections.abc import Callable
 import contextlib
 import dataclasses
 import errno
-import functools
 import struct
 
 import rados
@@ -128,33 +127,25 @@ class Latch:
 
     def superposition(self, volume: records.Volume) -> str | None:
         """Return the id of the superposition that has closed a latch; None if it is open."""
-        return self.closed_by(volume.ref, volume.image_id)
-
-    def closed_by(self, ref: records.VolumeRef, image_id: str) -> str | None:
-        """Return the id of the superposition that has closed the latch of an image, or None."""
-        with self._cluster.ioctx(ref.pool, ref.namespace) as io, \
-                ceph.answering(f'read the latch of {ref}'):
+        with self._cluster.ioctx(volume.pool, volume.namespace) as io, \
+                ceph.answering(f'read the latch of {volume.ref}'):
             try:
-                return _read(io, image_id).lock.superposition
+                return _read(io, volume.image_id).lock.superposition
             except rados.ObjectNotFound:
                 return None
 
-    def arm(self, volume: records.Volume, superposition: str,
-            owned: Callable[[], bool] | None = None) -> None:
+    def arm(self, volume: records.Volume, superposition: str) -> None:
         """Let the latch of a volume be closed for a superposition, which has claimed the volume.
 
         What an earlier superposition has left is removed.
 
-        :param owned: returns whether no other superposition may arm the latch; by default,
-            whether this one has the claim on the volume
         :raises NotSuperposed: the superposition has lost its claim
         :raises VolumeGone: the image is gone
         """
         def armed(header: _Header) -> _Header:
             foreign = {header.armed, header.lock.superposition} - {None, superposition}
             # The header was read before: a later owner of the claim arms it after this.
-            if foreign and not (owned or functools.partial(
-                    self._claims, volume, superposition))():
+            if foreign and not self._claims(volume, superposition):
                 raise errors.NotSuperposed(
                     f'superposition {superposition} has lost its claim on {volume.ref}')
             return dataclasses.replace(header, armed=superposition, lock=(
@@ -176,19 +167,6 @@ class Latch:
                 return header
             return dataclasses.replace(header, lock=header.lock.closed(superposition))
         self._change(volume, 'close', closed)
-
-    def pass_on(self, volume: records.Volume, old: str, new: str) -> None:
-        """Pass the closed latch of a superposition to another, so that it is closed all the time.
-
-        That of any other superposition, or an open one, stays as it is. An image that is gone is
-        no error.
-        """
-        def passed(header: _Header) -> _Header:
-            if old not in (header.armed, header.lock.superposition):
-                return header
-            return dataclasses.replace(header, armed=new, lock=header.lock.closed(new))
-        with contextlib.suppress(errors.VolumeGone):
-            self._change(volume, 'pass', passed)
 
     def open(self, volume: records.Volume, superposition: str) -> None:
         """Let librbd lock a volume again, for good. An image that is gone is no error."""

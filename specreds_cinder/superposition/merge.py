@@ -60,12 +60,10 @@ def offline(cluster: ceph.Cluster, record: records.Record, fencing: fence.Fence,
                 f'{volume.overlay_ref} is encrypted, and its passphrase is unknown here: let '
                 f'Cinder merge it, or start the server')
     dead = unused(cluster, record, fencing)
-    # From the lowest overlay up, also in a merge that is repeated: the upper ones hold later data.
-    overlaid = [single for volume in record.volumes for single in volume.overlaid]
     # Each size takes a sweep of the overlay.
     sizes = ([] if progress is None else
-             [overlay.used_bytes(cluster, volume) for volume in overlaid])
-    for index, volume in enumerate(overlaid):
+             [overlay.used_bytes(cluster, volume) for volume in record.volumes])
+    for index, volume in enumerate(record.volumes):
         def report(share: float, index: int = index) -> None:
             if progress is not None:
                 progress(int(sum(sizes[:index]) + share * sizes[index]), sum(sizes))

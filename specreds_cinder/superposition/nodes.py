@@ -30,29 +30,11 @@ def overlay_nodes(cluster: ceph.Cluster, volume: records.Volume, *, speculative:
     :param speculative: ignore the guest's flushes; False once they have to be durable
     """
     cache = {'direct': False, 'no-flush': speculative}
-    chain = [base_node(cluster, volume, f'{prefix}-base', read_only=True)]
-    for name, layer in zip(layer_nodes(volume, prefix), reversed(volume.layers), strict=True):
-        # Nothing writes to it as long as the version of this chain counts.
-        chain += _layer(cluster, volume, layer.image, name, chain[-1]['node-name'],
-                        {'direct': True, 'no-flush': False}, **{'read-only': True})
-    return chain + _layer(cluster, volume, volume.overlay, prefix, chain[-1]['node-name'], cache)
-
-
-def layer_nodes(volume: records.Volume, prefix: str) -> list[str]:
-    """Return the names of the nodes between the volume and its overlay, lowest first.
-
-    Each of them has a node below it whose name ends in ``-file``.
-    """
-    return [f'{prefix}-layer{number}' for number in range(len(volume.layers))]
-
-
-def _layer(cluster: ceph.Cluster, volume: records.Volume, image: str, name: str, backing: str,
-           cache: Mapping[str, bool], **more: object) -> list[Node]:
-    """Return the nodes of an overlay."""
     return [
-        _rbd(cluster, volume, image, f'{name}-file', cache, **more),
-        {'driver': 'qcow2', 'node-name': name, 'file': f'{name}-file', 'backing': backing,
-         'discard': 'unmap', 'cache': dict(cache), **more,
+        base_node(cluster, volume, f'{prefix}-base', read_only=True),
+        _rbd(cluster, volume, volume.overlay, f'{prefix}-file', cache),
+        {'driver': 'qcow2', 'node-name': prefix, 'file': f'{prefix}-file',
+         'backing': f'{prefix}-base', 'discard': 'unmap', 'cache': dict(cache),
          # Each flush of the guest writes the dirty L2 entries: 4 KiB at a time, not a cluster.
          'l2-cache-entry-size': 4096},
     ]
@@ -63,17 +45,15 @@ def offline_chain(cluster: ceph.Cluster, volume: records.Volume) -> Node:
 
     For an encrypted volume, the tool needs the secret object :data:`SECRET`.
     """
-    base, *layers = overlay_nodes(cluster, volume, speculative=False)
-    del base['node-name'], base['read-only']
+    base, file, top = overlay_nodes(cluster, volume, speculative=False)
+    for node in (base, file, top):
+        del node['node-name']
+    del base['read-only']
     if volume.luks_bytes:
         base = {'driver': 'luks', 'key-secret': SECRET, 'file': base, 'discard': 'unmap',
                 'cache': base['cache']}
-    for file, top in zip(layers[::2], layers[1::2], strict=True):
-        del file['node-name'], top['node-name']
-        if volume.luks_bytes:
-            top['encrypt'] = {'format': 'luks', 'key-secret': SECRET}
-        base = {**top, 'file': file, 'backing': base}
-    return base
+        top['encrypt'] = {'format': 'luks', 'key-secret': SECRET}
+    return {**top, 'file': file, 'backing': base}
 
 
 def _rbd(cluster: ceph.Cluster, volume: records.Volume, image: str, name: str,

@@ -4,16 +4,15 @@
 Its header names no backing file: the backing chain is given where the overlay is opened, so that
 no path, pool or secret is in it, and one header serves every volume of the same size.
 
-It has an exclusive lock from its creation, so that the latch of a second superposition can close
-it: a client that had it open before the feature was enabled would write without the lock.
+It has an exclusive lock from its creation: an offline merge fences its owner, also one that hangs,
+and that no look has seen.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 import contextlib
 import dataclasses
 import errno
 import functools
-import hashlib
 import json
 import pathlib
 import re
@@ -125,11 +124,6 @@ def named(image: str) -> tuple[str, str] | None:
     return image[:match.start()] or image[match.end():], match.group(2)
 
 
-def is_named(image: str) -> bool:
-    """Return whether an image has the name of an overlay."""
-    return _NAMED.search(image) is not None
-
-
 def is_striped(image: Any) -> bool:
     """Return whether an open image has the layout of an overlay."""
     return bool((image.stripe_unit(), image.stripe_count()) == (CLUSTER_SIZE, _STRIPE_COUNT))
@@ -214,8 +208,6 @@ def _version(cluster: ceph.Cluster, ref: records.VolumeRef, header: str) -> int:
 def is_written(cluster: ceph.Cluster, volume: records.Volume) -> bool:
     """Return whether a client may have written to an overlay since its creation.
 
-    An overlay that an older release has made counts as written.
-
     :raises VolumeGone: there is no such overlay
     """
     ref = volume.overlay_ref
@@ -224,8 +216,6 @@ def is_written(cluster: ceph.Cluster, volume: records.Volume) -> bool:
             ceph.answering(f'read the versions of overlay {ref}'):
         try:
             written = json.loads(io.get_xattr(objects.header, _WRITTEN))
-        except rados.NoData:
-            return True
         except rados.ObjectNotFound:
             raise errors.VolumeGone(f'there is no RBD image {ref} (any more)') from None
     data = cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
@@ -285,33 +275,6 @@ class Objects:
         for start in range(0, self.count, _BATCH):
             yield [self.data(number)
                    for number in range(start, min(start + _BATCH, self.count))]
-
-
-class Existing:
-    """Which objects of an overlay exist, as a fingerprint."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.blake2b(digest_size=16)
-
-    def add(self, versions: Sequence[int]) -> None:
-        """Take in the versions of the next objects; 0 for one that does not exist."""
-        self._hash.update(bytes(map(bool, versions)))
-
-    def digest(self) -> str:
-        """Return the fingerprint."""
-        return self._hash.hexdigest()
-
-
-def existing(cluster: ceph.Cluster, volume: records.Volume, ref: records.VolumeRef) -> str:
-    """Return the fingerprint of the objects of an overlay that exist.
-
-    :param volume: the volume whose overlay it is, or was
-    """
-    existing = Existing()
-    io = cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
-    for names in Objects.of(cluster, ref).batches():
-        existing.add(io.stat_versions(names, DEPTH))
-    return existing.digest()
 
 
 def presized(size: int) -> int:

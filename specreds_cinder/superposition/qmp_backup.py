@@ -113,11 +113,10 @@ class QmpBackup(backups.Backup):
         """Remove the nodes of the overlays, and with them their watches."""
         with self._session() as run:
             present = self._nodes(run)
-            for prefix, volume in self._disks(record):
-                for name in (prefix, *reversed(nodes.layer_nodes(volume, prefix))):
-                    for node in (name, f'{name}-file'):
-                        if node in present:
-                            run('blockdev-del', **{'node-name': node})
+            for prefix, _volume in self._disks(record):
+                for node in (prefix, f'{prefix}-file'):
+                    if node in present:
+                        run('blockdev-del', **{'node-name': node})
 
     def _disks(self, record: records.Record) -> list[tuple[str, records.Volume]]:
         return list(zip(self._prefixes, record.volumes, strict=True))

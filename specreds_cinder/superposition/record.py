@@ -14,9 +14,7 @@ from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import packing
 from specreds_cinder.superposition import states
 
-# Format 1 has the versions of a cut as an array of numbers. It is read, and not written.
 FORMAT = 2
-_READABLE = [1, FORMAT]
 # The label of a superposition whose backup has made its disks durable.
 DURABLE = 'durable'
 
@@ -27,10 +25,10 @@ _TEXTS = {'type': 'array', 'items': _TEXT}
 _SCHEMA = {
     'type': 'object',
     'required': ['format', 'id', 'state', 'outcome', 'volumes', 'cuts', 'fenced', 'created_at',
-                 'updated_at', 'reason', 'server_id'],
+                 'updated_at', 'reason', 'server_id', 'joint', 'prepared', 'labels'],
     'additionalProperties': False,
     'properties': {
-        'format': {'enum': _READABLE},
+        'format': {'const': FORMAT},
         'id': {'type': 'string', 'format': 'uuid'},
         'state': {'enum': sorted(states.MOVES)},
         'outcome': {'enum': [None, *sorted(states.OUTCOMES)]},
@@ -38,7 +36,7 @@ _SCHEMA = {
             'type': 'object',
             'required': ['pool', 'namespace', 'image', 'image_id', 'pool_id', 'data_pool_id',
                          'data_pool', 'data_prefix', 'size_bytes', 'object_size', 'features',
-                         'overlay', 'clients'],
+                         'map_digest', 'pending', 'overlay', 'clients', 'luks_bytes'],
             'additionalProperties': False,
             'properties': {
                 'pool': _TEXT, 'namespace': _TEXT, 'image': _TEXT, 'image_id': _TEXT,
@@ -47,25 +45,18 @@ _SCHEMA = {
                 'features': _COUNT, 'map_digest': _TEXT,
                 'pending': {'type': 'array', 'items': _COUNT}, 'overlay': _TEXT,
                 'clients': _TEXTS, 'luks_bytes': _COUNT,
-                'layers': {'type': 'array', 'items': {
-                    'type': 'object',
-                    'required': ['image', 'image_id', 'data_prefix', 'objects', 'digest'],
-                    'additionalProperties': False,
-                    'properties': {'image': _TEXT, 'image_id': _TEXT, 'data_prefix': _TEXT,
-                                   'objects': _COUNT, 'digest': _TEXT}}},
             }}},
         'cuts': {'type': 'object', 'propertyNames': {'pattern': '^[0-9]+$'},
                  'additionalProperties': {
             'type': 'object',
             'required': ['pg_num', 'merges', 'versions'],
-            'properties': {'pg_num': _COUNT, 'merges': _TEXT,
-                           'versions': {'anyOf': [_TEXT, {'type': 'array', 'items': _COUNT}]}}}},
+            'additionalProperties': False,
+            'properties': {'pg_num': _COUNT, 'merges': _TEXT, 'versions': _TEXT}}},
         'fenced': _TEXTS,
         'created_at': _TEXT, 'updated_at': _TEXT,
         'reason': _TEXT, 'server_id': {'type': ['string', 'null']},
         'joint': {'type': 'boolean'}, 'prepared': {'type': 'boolean'},
         'labels': {'type': 'object'},
-        'predecessor': _TEXT, 'successor': _TEXT, 'inherited': _TEXTS,
     },
 }
 # jsonschema.validate() would check the schema itself each time: 25 ms for every record read.
@@ -125,23 +116,6 @@ class Home:
 
 
 @dataclasses.dataclass(frozen=True)
-class Layer:
-    """An overlay below that of a superposition, with its properties at the cut.
-
-    :param image: name of its RBD image, in the pool and namespace of the volume
-    :param data_prefix: data objects are named ``<data_prefix>.<number, 16 hex digits>``
-    :param objects: number of data objects that may exist
-    :param digest: fingerprint of the set of those that existed; empty before the cut
-    """
-
-    image: str
-    image_id: str
-    data_prefix: str
-    objects: int
-    digest: str = ''
-
-
-@dataclasses.dataclass(frozen=True)
 class Volume:
     """A volume of a superposition, with its properties at the cut.
 
@@ -154,7 +128,6 @@ class Volume:
     :param overlay: name of the overlay's RBD image, in the same pool and namespace
     :param clients: addresses of the primary's clients, as blocklists name them
     :param luks_bytes: length of its LUKS header; 0 if it is not encrypted
-    :param layers: the overlays of earlier superpositions between overlay and volume, topmost first
     """
 
     pool: str
@@ -173,7 +146,6 @@ class Volume:
     map_digest: str = ''
     pending: tuple[int, ...] = ()
     luks_bytes: int = 0
-    layers: tuple[Layer, ...] = ()
 
     @property
     def disk_bytes(self) -> int:
@@ -189,22 +161,6 @@ class Volume:
     def overlay_ref(self) -> VolumeRef:
         """Return the reference of the overlay's RBD image."""
         return VolumeRef(self.pool, self.namespace, self.overlay)
-
-    @property
-    def parents(self) -> 'tuple[Volume, ...]':
-        """Return the images of the parent version, topmost first: layers, and the volume itself.
-
-        A layer is returned in the form of a volume, whose map is the set of its objects.
-        """
-        return (*(dataclasses.replace(
-            self, image=layer.image, image_id=layer.image_id, data_prefix=layer.data_prefix,
-            map_digest=layer.digest, pending=(), layers=()) for layer in self.layers), self)
-
-    @property
-    def overlaid(self) -> 'tuple[Volume, ...]':
-        """Return the volume once below each of its overlays alone, lowest overlay first."""
-        return tuple(dataclasses.replace(self, overlay=name, layers=()) for name in (
-            *(layer.image for layer in reversed(self.layers)), self.overlay))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,9 +183,7 @@ class Cut:
 
         :raises ValueError: the versions are not those of a cut
         """
-        versions = body['versions']
-        return cls(body['pg_num'], body['merges'],
-                   packing.unpacked(versions) if isinstance(versions, str) else tuple(versions))
+        return cls(body['pg_num'], body['merges'], packing.unpacked(body['versions']))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -242,12 +196,6 @@ class Record:
     :param joint: decided together with others: all are prepared, then all are committed
     :param prepared: fenced and swept, so that it may be committed at any time
     :param labels: JSON values of the caller, by name
-    :param predecessor: the superposition whose promoted version is the parent version of this one;
-        None if the volumes themselves are
-    :param successor: the latest superposition of which this one is the predecessor; it counts as
-        long as it has a record
-    :param inherited: clients that the predecessor has fenced: no decision of this superposition
-        removes their fence
     :param version: RADOS version of the record's object, for the compare-and-swap
     """
 
@@ -264,9 +212,6 @@ class Record:
     joint: bool = False
     prepared: bool = False
     labels: dict[str, Any] = dataclasses.field(default_factory=dict)
-    predecessor: str | None = None
-    successor: str | None = None
-    inherited: tuple[str, ...] = ()
     version: int = 0
 
     @property
@@ -312,7 +257,7 @@ class Record:
             wrong = f'it cannot become {new.state}'
         elif (new.outcome == states.PROMOTED) != (new.state in states.DECIDED):
             wrong = f'as {new.state}, its outcome cannot be {new.outcome}'
-        elif (new.id, new.predecessor) != (self.id, self.predecessor) or [
+        elif new.id != self.id or [
                 volume.ref for volume in new.volumes] != [volume.ref for volume in self.volumes]:
             wrong = f'superposition {new.id} of {len(new.volumes)} volumes cannot replace it'
         if wrong is not None:
@@ -324,15 +269,6 @@ class Record:
         del body['version']
         for cut in body['cuts'].values():
             cut['versions'] = packing.packed(cut['versions'])
-        # An older release reads no record with one of these fields, and must open none of its
-        # overlays.
-        for volume in body['volumes']:
-            for field in ('luks_bytes', 'layers'):
-                if not volume[field]:
-                    del volume[field]
-        for field in ('predecessor', 'successor', 'inherited'):
-            if not body[field]:
-                del body[field]
         return json.dumps({'format': FORMAT, **body}, separators=(',', ':')).encode()
 
     @classmethod
@@ -345,15 +281,12 @@ class Record:
         del body['format']
         body['volumes'] = tuple(Volume(**{
             **volume, 'clients': tuple(volume['clients']),
-            'pending': tuple(volume.get('pending', ())),
-            'layers': tuple(Layer(**layer) for layer in volume.get('layers', ()))})
-            for volume in body['volumes'])
+            'pending': tuple(volume['pending'])}) for volume in body['volumes'])
         try:
             body['cuts'] = {int(pool): Cut.load(cut) for pool, cut in body['cuts'].items()}
         except ValueError as exc:
             raise errors.ClusterError(f'unreadable superposition record: {exc}') from exc
         body['fenced'] = tuple(body['fenced'])
-        body['inherited'] = tuple(body.get('inherited', ()))
         return cls(**body, version=version)
 
 

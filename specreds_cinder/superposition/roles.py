@@ -111,10 +111,8 @@ def living(record: records.Record, ledger: ledgers.Entries) -> frozenset[str]:
     """Return the fenced clients that may live on after a decision for the primary.
 
     Clients that are in the ledger from an earlier superposition, and did not have a volume open at
-    the time of ``super``, stay fenced: an earlier decision may rely on their fence. The clients of
-    a predecessor are the primary's, but for those that it has fenced.
+    the time of ``super``, stay fenced: an earlier decision may rely on their fence.
     """
     return frozenset(
-        client for client in record.fenced if client in record.clients or client not in ledger
-        or ledger[client].superposition in (record.id, record.predecessor)
-        ) - frozenset(record.inherited)
+        client for client in record.fenced if client in record.clients
+        or client not in ledger or ledger[client].superposition == record.id)

@@ -179,7 +179,7 @@ class Store:
 
         :raises AlreadySuperposed: another superposition holds the volume
         """
-        body = _claiming(superposition, home)
+        body = json.dumps({'superposition': superposition, 'home': str(home)}).encode()
         while not self._create_claim(volume, body):
             holder = self.claimed(volume.ref.home, volume.image_id)
             if holder is None:
@@ -210,7 +210,7 @@ class Store:
         A void claim does not count.
         """
         claim, last = self.claimed(home, image_id), None
-        # A claim that has changed since it was read was passed on, or was another one.
+        # A claim that has changed since it was read was that of another superposition.
         while claim is not None and claim != last:
             if self._exists(claim):
                 return claim
@@ -233,23 +233,11 @@ class Store:
 
     def release(self, volume: records.Volume, superposition: str) -> None:
         """Remove the claim of a superposition on a volume; another one's claim stays."""
-        self._change_claim(volume, superposition, 'remove', lambda op: op.remove())
-
-    def pass_claim(self, volume: records.Volume, old: str, new: str, home: records.Home) -> None:
-        """Pass the claim of a superposition to another one; that of any other one stays."""
-        self._change_claim(volume, old, 'pass', lambda op: op.write_full(_claiming(new, home)))
-
-    def _change_claim(self, volume: records.Volume, superposition: str, change: str,
-                      operate: Callable[[rados.WriteOp], object]) -> None:
-        """Change the claim of a superposition on a volume; another one's claim stays.
-
-        :param change: what is done, for the trace
-        :param operate: adds it to an operation on the claim's object
-        """
         holder = self.claimed(volume.ref.home, volume.image_id)
         if holder is not None and holder.superposition == superposition:
             # Another controller may have released the volume, and a new superposition claimed it.
-            self._swap_claim(volume.ref.home, volume.image_id, holder, change, operate)
+            self._swap_claim(volume.ref.home, volume.image_id, holder, 'remove',
+                             lambda op: op.remove())
 
     def release_void(self, home: records.Home, image_id: str) -> None:
         """Remove the claim on a volume if it is void."""
@@ -300,10 +288,6 @@ def _object(superposition: str) -> str:
 
 def _claim(image_id: str) -> str:
     return f'specreds.claim.{image_id}'
-
-
-def _claiming(superposition: str, home: records.Home) -> bytes:
-    return json.dumps({'superposition': superposition, 'home': str(home)}).encode()
 
 
 def _entry(value: bytes) -> Entry:

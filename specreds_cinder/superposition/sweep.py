@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sweep: was any object of the parent versions written after the cut?
+"""The sweep: was any object of the volumes written after the cut?
 
 A sweep stats each existing object, and examines the object map, which lists the existing objects,
 and the header of the image. The map is compared by content if its version has changed: the
@@ -23,7 +23,6 @@ from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import librados
 from specreds_cinder.superposition import objectmap
-from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import pace as pacing
 from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record as records
@@ -145,36 +144,6 @@ class Sweeper:
                 yield functools.partial(self._barrier, pool_id)
 
     def _volume(self, volume: records.Volume) -> None:
-        *layers, image = volume.parents
-        for layer, properties in zip(layers, volume.layers, strict=True):
-            self._layer(layer, properties)
-            if self._known:
-                return
-        self._image(image)
-
-    def _layer(self, layer: records.Volume, properties: records.Layer) -> None:
-        """Sweep an overlay that is part of the parent version.
-
-        It has no object map, but few objects: each that may exist is examined. Each placement
-        group that may hold one of them answers therefore, and has the osdmap of this client.
-        """
-        try:
-            objects = overlay.Objects.of(self._cluster, layer.ref)
-        except errors.VolumeGone:
-            self._unprove(f'overlay {layer.ref} is gone')
-            return
-        if (objects.prefix.decode(), objects.count) != (layer.data_prefix, properties.objects):
-            self._unprove(f'overlay {layer.ref} was replaced by another one, or resized')
-            return
-        existing = overlay.Existing()
-        for versions in self._objects(layer, _batches([numpy.arange(properties.objects)])):
-            existing.add(versions)
-        if self._known:
-            return
-        if existing.digest() != properties.digest:
-            self._dirty(f'objects of overlay {layer.ref} were created or discarded')
-
-    def _image(self, volume: records.Volume) -> None:
         try:
             facts = volumes.inspect(self._cluster, volume.ref)
         except errors.VolumeGone:
@@ -188,21 +157,17 @@ class Sweeper:
         try:
             with self._cluster.ioctx(volume.pool, volume.namespace) as io, \
                     ceph.answering(f'read the object map of {volume.ref}'):
-                for _versions in self._objects(
-                        volume, _batches(objectmap.existing(io, volume.image_id))):
-                    pass
+                self._objects(volume, _batches(objectmap.existing(io, volume.image_id)))
                 # Whoever changes the image changes its map as well.
                 if not self._known and changed is None:
                     self._map(volume, io)
         except errors.VolumeGone as exc:
             self._unprove(str(exc))
 
-    def _objects(self, volume: records.Volume, batches: Iterable[Sequence[int]]
-                 ) -> Iterator[list[int]]:
-        """Examine objects of an image, and yield the versions of each batch."""
+    def _objects(self, volume: records.Volume, batches: Iterable[Sequence[int]]) -> None:
+        """Examine objects of an image."""
         for numbers, names, versions in self._versions(volume, batches):
             self._examine(volume, numbers, names, versions)
-            yield versions
             if self._known:
                 return
 
@@ -280,8 +245,7 @@ class Sweeper:
         If the volumes are not clean, the primary is started again, and all its writes must have an
         end. If they are clean, a group that does not answer needs no barrier: none of the objects
         is in that group, since all of them were swept. librbd changes the object map before it
-        creates an object, and the map, which a fenced client cannot change any more, is equal. A
-        layer has no map: every object that may be created in it was swept.
+        creates an object, and the map, which a fenced client cannot change any more, is equal.
 
         :raises ClusterTimeout: a group does not answer, and the volumes are not clean
         """

@@ -89,12 +89,11 @@ def _wanted(cluster: ceph.Cluster, record: records.Record, settings: tunables.Se
 
     The object maps are read only if enough objects for two processes may exist.
     """
-    layers = sum(layer.objects for volume in record.volumes for layer in volume.layers)
     possible = sum(-(-volume.size_bytes // volume.object_size) for volume in record.volumes)
-    if settings.sweep_processes_for(layers + possible) < 2:
+    if settings.sweep_processes_for(possible) < 2:
         return 1
     existing = sum(_existing(cluster, volume) for volume in record.volumes)
-    return settings.sweep_processes_for(layers + existing)
+    return settings.sweep_processes_for(existing)
 
 
 def _existing(cluster: ceph.Cluster, volume: records.Volume) -> int:

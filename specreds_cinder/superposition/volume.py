@@ -99,7 +99,12 @@ class Facts:
             against.append(f'the kernel of a host has it mapped ({", ".join(sorted(self.kernel))}'
                            f'): one client serves all images that are mapped there, so a fence '
                            f'would cut all of them off')
-        against += self._hosts(pools, 'it')
+        if self.on_several_hosts:
+            against.append(
+                f'clients on several hosts have it open ({", ".join(sorted(self.clients))}): '
+                f'there must be one primary. If one has ended, and is still listed after a '
+                f'minute, remove its watch by "ceph pg repeer '
+                f'{self._header_group(pools[self.pool_id])}"')
         against += [f'pool {pools[pool_id].name} has a cache tier' for pool_id
                   in {self.pool_id, self.data_pool_id} if pools[pool_id].cache_tier]
         against += ceph.full(pools, (self.pool_id, self.data_pool_id))
@@ -107,32 +112,6 @@ class Facts:
                     f'function than rjenkins' for pool_id
                     in {self.pool_id, self.data_pool_id} if not pools[pool_id].rjenkins]
         return against
-
-    def overlay_reasons(self, pools: Mapping[int, ceph.Pool]) -> list[str]:
-        """Return the reasons why an overlay cannot be part of a parent version.
-
-        :param pools: the cluster's pools by id
-        """
-        against = []
-        if not self.features & rbd.RBD_FEATURE_EXCLUSIVE_LOCK:
-            against.append(f'its overlay {self.ref} has no exclusive-lock, since an older release '
-                           f'has made it, so that no client can be kept from writing to it: merge '
-                           f'it first')
-        if self.kernel:
-            against.append(f'the kernel of a host has its overlay {self.ref} mapped: unmap it')
-        return against + self._hosts(pools, f'its overlay {self.ref}')
-
-    def _hosts(self, pools: Mapping[int, ceph.Pool], what: str) -> list[str]:
-        """Return the reason against an image that is open on several hosts; none otherwise.
-
-        :param what: the image in a sentence
-        """
-        if not self.on_several_hosts:
-            return []
-        return [f'clients on several hosts have {what} open '
-                f'({", ".join(sorted(self.clients))}): there must be one primary. If one has '
-                f'ended, and is still listed after a minute, remove its watch by "ceph pg repeer '
-                f'{self._header_group(pools[self.pool_id])}"']
 
     def _header_group(self, pool: ceph.Pool) -> str:
         """Return the placement group of the image's header, as Ceph names it."""

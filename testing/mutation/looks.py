@@ -90,7 +90,7 @@ MUTATIONS = (
                    f'{_CINDER_TESTS}.test_collapse.CollapseTest.'
                    'test_primary_that_an_interrupted_decision_has_fenced_meanwhile_is_late_dirty'),
     table.Mutation('clients-of-one-that-has-ended-entered', f'{_PROTOCOL}/clients.py',
-                   '        if after.state in (states.MERGED, states.ABORTING):',
+                   '        if self.reload(record).state in (states.MERGED, states.ABORTING):',
                    '        if False:',
                    f'{_CINDER_TESTS}.test_collapse.ObserveTest.'
                    'test_clients_that_were_seen_of_one_that_ended_meanwhile_are_not_entered'),
@@ -103,7 +103,7 @@ MUTATIONS = (
                    f'{_CINDER_TESTS}.test_end.LateFenceTest.'
                    'test_fence_that_comes_while_the_overlays_are_removed_is_lifted_meanwhile'),
     table.Mutation('late-fence-of-another-superposition-lifted', f'{_PROTOCOL}/end.py',
-                   '        if self._deciders(record):\n'
+                   '        if self._claims(record):\n'
                    '            return\n',
                    '',
                    f'{_CINDER_TESTS}.test_end.LateFenceTest.'

@@ -14,9 +14,6 @@ merging    some of the overlays' data may be in the volumes; the overlays are re
 merged     the volumes hold all data; the overlays are being removed
 aborting   the primary's version is the real one; the overlays are being removed
 ========== ==========================================================================
-
-A promoted superposition may have another one over it (:mod:`.succession`), which takes its place
-behind the commit point.
 """
 
 import contextlib
@@ -43,8 +40,6 @@ class Protocol(host_fence.HostFence, collapse.Collapse, merge.Merge, release.Rel
         :raises NotSuperposed: it has ended
         """
         record = self.reload(record)
-        if record.state == states.PROMOTED:
-            self._complete_succession(record)
         if record.state == states.COLLAPSING:
             # Clients that an interrupted collapse has not fenced yet are left to the decision.
             return self.fence.renew(record.fenced, lapsed=False)
@@ -81,6 +76,4 @@ class Protocol(host_fence.HostFence, collapse.Collapse, merge.Merge, release.Rel
         if step == states.DROP:
             self._drop(record, states.ABORTED, progress)
             return record.outcome or states.ABORTED
-        if record.state == states.PROMOTED:
-            self._complete_succession(record)
         return record.state

@@ -40,34 +40,58 @@ class Base:
         self.latch = latches.Latch(cluster, self.store)
         self.fence = fence.Fence(cluster, self.settings.fence_expiry_s)
 
+    def show(self, superposition: str, home: records.Home) -> records.Record:
+        """Return a superposition by its id and the home of its record.
+
+        :raises NotSuperposed: it does not exist, or has ended
+        """
+        return self.store.read(superposition, home)
+
     def reload(self, record: records.Record) -> records.Record:
         """Return the current record of a superposition."""
         return self.store.read(record.id, record.home)
 
     def list(self, home: records.Home) -> 'builtins.list[records.Record]':
-        """Return the superpositions that have a volume in a home, oldest first.
-
-        A predecessor whose successor is promoted has ended, also if its record is still there.
-        """
+        """Return the superpositions that have a volume in a home, oldest first."""
         def read(entry: tuple[str, stores.Entry]) -> records.Record | None:
             with contextlib.suppress(errors.NotSuperposed):
                 return self.store.read(entry[0], entry[1].home)
             return None
-        listed = [record for record in self._each(read, tuple(self.store.index(home).items()))
-                  if record is not None]
-        succeeded = {record.predecessor for record in listed if record.state in states.DECIDED}
-        return sorted((record for record in listed if record.id not in succeeded),
+        listed = self._each(read, tuple(self.store.index(home).items()))
+        return sorted((record for record in listed if record is not None),
                       key=lambda record: record.created_at)
+
+    def find(self, ref: records.VolumeRef) -> records.Record:
+        """Return the superposition that a volume is in.
+
+        :raises NotSuperposed: the volume is in none
+        """
+        try:
+            with volumes.opened(self.cluster, ref) as image:
+                image_id = image.id()
+        except errors.VolumeGone:
+            for record in self.list(ref.home):
+                if ref in {volume.ref for volume in record.volumes}:
+                    return record
+            raise errors.NotSuperposed(f'volume {ref} is in no superposition') from None
+        claim, last = self.store.claimed(ref.home, image_id), None
+        # The record of a claim is gone if the superposition has ended since the claim was read.
+        # Another one may have claimed the volume by now.
+        while claim is not None and claim != last:
+            with contextlib.suppress(errors.NotSuperposed):
+                return self.store.read(claim.superposition, claim.home)
+            claim, last = self.store.claimed(ref.home, image_id), claim
+        raise errors.NotSuperposed(f'volume {ref} is in no superposition')
 
     def overlay_bytes(self, record: records.Record) -> int:
         """Return the bytes that the overlays of a superposition take in Ceph."""
         return sum(self._each(lambda volume: overlay.used_bytes(self.cluster, volume),
-                              overlaid(record)))
+                              record.volumes))
 
     @staticmethod
     def overlay_capacity(record: records.Record) -> int:
         """Return the sum of the virtual sizes of a superposition's overlays, in bytes."""
-        return sum(overlay.presized(volume.size_bytes) for volume in overlaid(record))
+        return sum(overlay.presized(volume.size_bytes) for volume in record.volumes)
 
     def fence_left(self, record: records.Record) -> float | None:
         """Return the seconds until the fence of a superposition expires; None without a fence."""
@@ -151,13 +175,3 @@ class Base:
         with contextlib.suppress(errors.VolumeGone):
             return clients(self.cluster, ref)
         return frozenset()
-
-
-def overlaid(record: records.Record) -> builtins.list[records.Volume]:
-    """Return a volume for each overlay of a superposition, lowest first.
-
-    The overlays below its own are those of its predecessor until it is promoted.
-    """
-    if record.state not in states.DECIDED:
-        return list(record.volumes)
-    return [single for volume in record.volumes for single in volume.overlaid]

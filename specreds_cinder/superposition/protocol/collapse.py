@@ -128,8 +128,6 @@ class Collapse(end.Ending):
         record = self.reload(record)
         step = states.STEPS[record.state].get(states.COMMIT)
         if step == states.NOTHING:
-            if record.state == states.PROMOTED:
-                self._succeed(record)
             return
         if step is None or not record.prepared or record.outcome is not None:
             raise errors.Conflict(f'superposition {record.id} is {record.outcome or record.state} '
@@ -159,13 +157,10 @@ class Collapse(end.Ending):
         with trace.span('commit', record.id):
             # A host may boot long before the merge: its clients were fenced before that.
             fenced_at = dict.fromkeys(record.fenced, records.now())
-            if record.predecessor is not None:
-                fenced_at |= self._succeeded(record).labels.get(end.FENCED_AT, {})
             labels = record.labels | ({end.FENCED_AT: fenced_at} if fenced_at else {})
-            record = self.store.swap(record, record.moved(
+            self.store.swap(record, record.moved(
                 states.PROMOTED, outcome=states.PROMOTED, labels=labels))
         LOG.info('superposition %s is promoted', record.id)
-        self._succeed(record)
 
     def _collapse(self, record: records.Record, backup: backups.Durability | None, *,
                   decide: bool = True) -> CollapseReport:
@@ -174,8 +169,7 @@ class Collapse(end.Ending):
             with trace.span('durable', record.id):
                 backup.make_durable(record)
         durable_s = time.monotonic() - began
-        clients = self._primary(record, attended=backup is not None).union(
-            record.fenced, record.inherited)
+        clients = self._primary(record, attended=backup is not None).union(record.fenced)
         fenced = tuple(sorted(clients))
         # If it is resumed without the backup, its disks are durable all the same.
         labels = record.labels | ({records.DURABLE: True} if backup is not None else {})
@@ -304,19 +298,11 @@ class Collapse(end.Ending):
             f'{", ".join(sorted(known - before))}')
 
     def _latch(self, record: records.Record) -> None:
-        """Keep every client that does not have a volume's lock from taking it.
-
-        Below an overlay of the predecessor, the latches of that one stay closed.
-        """
+        """Keep every client that does not have a volume's lock from taking it."""
         def close(volume: records.Volume) -> None:
-            top, *lower = volume.parents
             # The sweep proves nothing without the image.
             with contextlib.suppress(errors.VolumeGone):
-                self.latch.close(top, record.id)
-            for parent in lower:
-                assert record.predecessor is not None
-                with contextlib.suppress(errors.VolumeGone):
-                    self.latch.close(parent, record.predecessor)
+                self.latch.close(volume, record.id)
         with trace.span('latch', record.id):
             self._each(close, record.volumes)
 
@@ -326,7 +312,7 @@ class Collapse(end.Ending):
         Its last request may not have taken effect: the monitors commit about once a second.
         """
         time.sleep(_SETTLE_S)
-        return bool(self.fence.remaining(set(record.fenced) - set(record.inherited)))
+        return bool(self.fence.remaining(record.fenced))
 
     @contextlib.contextmanager
     def _unfenced_if_lost(self, record: records.Record, known: set[str]) -> Iterator[None]:

@@ -3,9 +3,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent import futures
-import contextlib
 import dataclasses
-import functools
 import logging
 import threading
 import time
@@ -30,9 +28,6 @@ from specreds_cinder.superposition.protocol import end
 
 LOG = logging.getLogger(__name__)
 
-# Each overlay costs a read of a block that none of them holds one more look at a table.
-MOST_OVERLAYS = 8
-
 
 class Creation(end.Ending):
     """Puts volumes into superposition."""
@@ -46,8 +41,7 @@ class Creation(end.Ending):
     def super(self, refs: Sequence[records.VolumeRef], reason: str = '',
               server_id: str | None = None, *, superposition: str | None = None,
               joint: bool = False, labels: Mapping[str, Any] | None = None,
-              encrypted: Collection[records.VolumeRef] = (),
-              again: bool = False) -> records.Record:
+              encrypted: Collection[records.VolumeRef] = ()) -> records.Record:
         """Put a set of volumes into superposition: all of them, or none.
 
         The backup must not open them before this returns.
@@ -60,14 +54,10 @@ class Creation(end.Ending):
             of :meth:`collapse`
         :param labels: values of the caller, kept in the record
         :param encrypted: those of the volumes that servers open with a key
-        :param again: superpose the promoted version of volumes that are not merged yet
         :raises InvalidInput: no volume is named, or one is named twice
         :raises VolumeGone: a volume does not exist
         :raises NotEligible: a volume cannot be superposed
         :raises AlreadySuperposed: a volume is in a superposition
-        :raises Conflict: a volume is superposed again already
-        :raises RecordChanged: a merge of the promoted version begins, or its connection was
-            handed out
         :raises ClusterTimeout: Ceph did not answer in time
         :raises Rebuilding: the client of a volume rebuilds its object map
         """
@@ -75,22 +65,15 @@ class Creation(end.Ending):
             raise errors.InvalidInput('name at least one volume, and each only once')
         began = time.monotonic()
         superposition = superposition or records.new_id()
-        below = self._promoted(refs, joint=joint) if again else None
-        if below is not None:
-            refs = [volume.ref for volume in below.volumes]
-        eligible, ended = self._eligible(refs, superposition, frozenset(encrypted), below)
+        eligible, ended = self._eligible(refs, superposition, frozenset(encrypted))
         now = records.now()
         record = self.store.create(records.Record(
             id=superposition, state=states.CREATING, volumes=eligible, created_at=now,
             updated_at=now, reason=reason, server_id=server_id, joint=joint,
-            labels=dict(labels or {}), predecessor=below.id if below else None,
-            inherited=below.fenced if below else ()))
+            labels=dict(labels or {})))
         try:
-            if below is not None:
-                self._be_succeeded(below, record.id)
-            else:
-                self._each(lambda volume: self.store.claim(volume, superposition, record.home),
-                           record.volumes)
+            self._each(lambda volume: self.store.claim(volume, superposition, record.home),
+                       record.volumes)
             self._each(lambda pair: self._note_ended(*pair),
                        list(zip(record.volumes, ended, strict=True)))
             record = self._take(record)
@@ -102,20 +85,14 @@ class Creation(end.Ending):
         return record
 
     def _eligible(self, refs: Sequence[records.VolumeRef], superposition: str,
-                  encrypted: Collection[records.VolumeRef], below: records.Record | None
+                  encrypted: Collection[records.VolumeRef]
                   ) -> tuple[tuple[records.Volume, ...], tuple[ledgers.Entries, ...]]:
         """Return volumes as records describe them, and the watchers of each that have ended.
 
-        :param below: the promoted superposition of the volumes; None if they are in none
         :raises NotEligible: a volume cannot be superposed
         """
         pools = self.cluster.pools()
-        # The volumes below a promoted version are latched: nobody could rebuild their maps.
-        inspect = rebuild.inspect if below is None else volumes.inspect
-        inspected = self._each(lambda ref: inspect(self.cluster, ref), refs)
-        if below is not None:
-            inspected = [dataclasses.replace(image, clients=image.clients - set(below.fenced))
-                         for image in inspected]
+        inspected = self._each(lambda ref: rebuild.inspect(self.cluster, ref), refs)
         without = [self._without_ended(image) for image in inspected]
         facts, ended = [image for image, _ in without], [dead for _, dead in without]
         for image in facts:
@@ -123,11 +100,6 @@ class Creation(end.Ending):
                 raise errors.NotEligible(str(image.ref), reasons)
         eligible = tuple(recorded(image, pools, overlay.name(image.ref.image, superposition),
                                   encrypted=image.ref in encrypted) for image in facts)
-        if below is not None:
-            over = self._each(lambda pair: self._over(*pair, below, pools),
-                              list(zip(eligible, below.volumes, strict=True)))
-            eligible = tuple(volume for volume, _dead in over)
-            ended = [{**dead, **more} for dead, (_volume, more) in zip(ended, over, strict=True)]
         return eligible, tuple(ended)
 
     def objections(self, ref: records.VolumeRef, *, encrypted: bool = False) -> list[str]:
@@ -151,54 +123,6 @@ class Creation(end.Ending):
             return list(exc.reasons)
         except (errors.VolumeGone, errors.Rebuilding) as exc:
             return [str(exc)]
-
-    def _promoted(self, refs: Sequence[records.VolumeRef], *, joint: bool
-                  ) -> records.Record | None:
-        """Return the promoted superposition of volumes, with all its visible clients noted.
-
-        :returns: it; None if no volume is in a superposition
-        :raises AlreadySuperposed: they are in several, or not all of one, or not promoted
-        :raises NotEligible: it cannot be superposed again
-        """
-        holders = {}
-        for ref in refs:
-            with contextlib.suppress(errors.NotSuperposed):
-                holders[ref] = self.find(ref)
-        if not holders:
-            return None
-        ref, below = next(iter(holders.items()))
-        if ({record.id for record in holders.values()} != {below.id}
-                or {volume.ref for volume in below.volumes} != set(refs)
-                or below.state != states.PROMOTED):
-            raise errors.AlreadySuperposed(str(ref), below.id)
-        if reasons := _against(below, joint=joint):
-            raise errors.NotEligible(str(ref), reasons)
-        self._succeed(below)
-        self._without_successor(below)
-        # Before there is a successor: later its clients could not be told from this one's.
-        self.observe(below)
-        return below
-
-    def _over(self, volume: records.Volume, promoted: records.Volume, below: records.Record,
-              pools: Mapping[int, ceph.Pool]) -> tuple[records.Volume, ledgers.Entries]:
-        """Return a volume with the layers of its promoted version, and all clients of these.
-
-        :returns: it, and the watchers of the overlay that have ended
-        :raises NotEligible: an overlay cannot be superposed
-        """
-        facts = volumes.inspect(self.cluster, promoted.overlay_ref)
-        fenced = set(below.fenced)
-        facts = dataclasses.replace(facts, clients=facts.clients - fenced)
-        facts, ended = self._without_ended(facts)
-        if reasons := facts.overlay_reasons(pools):
-            raise errors.NotEligible(str(volume.ref), reasons)
-        objects = overlay.Objects.of(self.cluster, promoted.overlay_ref)
-        # A client that hangs is in the ledger only.
-        clients = set(volume.clients) | facts.clients | self.ledger.read(volume).keys()
-        return dataclasses.replace(
-            volume, clients=tuple(sorted(clients - fenced - ended.keys())), layers=(
-                records.Layer(promoted.overlay, facts.image_id, facts.data_prefix, objects.count),
-                *promoted.layers)), ended
 
     def _without_ended(self, image: volumes.Facts) -> tuple[volumes.Facts, ledgers.Entries]:
         """Return an image without its watchers that have ended, and these."""
@@ -266,13 +190,9 @@ class Creation(end.Ending):
 
     def _equip(self, volume: records.Volume, record: records.Record) -> None:
         """Enter the primary's clients into the ledger, arm the latch, and create the overlay."""
-        # Those of a predecessor's server stay what they are, and others belong to it: it may merge
-        # after all, also if this superposition was dropped meanwhile.
-        self.ledger.enter(volume, volume.clients,
-                          ledgers.Entry(ledgers.PRIMARY, record.predecessor or record.id),
-                          replace=record.predecessor is None)
-        self.latch.arm(volume.parents[0], record.id,
-                       functools.partial(self._is_over, record) if record.predecessor else None)
+        self.ledger.enter(volume, volume.clients, ledgers.Entry(ledgers.PRIMARY, record.id),
+                          replace=True)
+        self.latch.arm(volume, record.id)
         overlay.create(self.cluster, volume)
 
     def _mapped(self, volume: records.Volume, cut: records.Cut) -> records.Volume:
@@ -286,10 +206,7 @@ class Creation(end.Ending):
             pending = self._existing(volume, objectmap.pending(io, volume.image_id))
         if sweep.moved(self.cluster, volume, cut):
             digest = ''
-        layers = tuple(dataclasses.replace(layer, digest=overlay.existing(
-            self.cluster, volume, parent.ref)) for layer, parent in zip(
-                volume.layers, volume.parents[:-1], strict=True))
-        return dataclasses.replace(volume, map_digest=digest, pending=pending, layers=layers)
+        return dataclasses.replace(volume, map_digest=digest, pending=pending)
 
     def _existing(self, volume: records.Volume, numbers: Sequence[int]) -> tuple[int, ...]:
         """Return the numbers of the objects of a volume that exist."""
@@ -332,23 +249,6 @@ class Creation(end.Ending):
         for home in record.homes:
             removal.again(self.cluster, home,
                           names={volume.overlay for volume in record.volumes})
-
-
-def _against(below: records.Record, *, joint: bool) -> list[str]:
-    """Return the reasons why a promoted superposition cannot be superposed again.
-
-    :param joint: its successor is decided together with others
-    """
-    against = []
-    if below.joint or joint:
-        against.append('its promoted version is not merged yet, and it is decided together with '
-                       'volumes of other back ends: merge it first')
-    if any(volume.luks_bytes for volume in below.volumes):
-        against.append('its promoted version is not merged yet, and it is encrypted: merge it '
-                       'first')
-    if any(len(volume.layers) + 2 > MOST_OVERLAYS for volume in below.volumes):
-        against.append(f'it has {MOST_OVERLAYS} overlays, the most there may be: merge it first')
-    return against
 
 
 def recorded(image: volumes.Facts, pools: Mapping[int, ceph.Pool],

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The end of a superposition: overlays, claims, fence and record are removed."""
 
+from collections.abc import Iterator
 import contextlib
 import dataclasses
 import datetime
 import logging
+
+import tenacity
 
 from specreds_cinder.superposition import address
 from specreds_cinder.superposition import backup as backups
@@ -16,10 +19,9 @@ from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import removal
 from specreds_cinder.superposition import roles
 from specreds_cinder.superposition import states
+from specreds_cinder.superposition import store as stores
 from specreds_cinder.superposition import volume as volumes
-from specreds_cinder.superposition.protocol import base
 from specreds_cinder.superposition.protocol import clients
-from specreds_cinder.superposition.protocol import succession
 
 LOG = logging.getLogger(__name__)
 
@@ -73,10 +75,9 @@ class Ending(clients.Clients):
         hosts = {address.host(client) for client in backup}
         hosts -= {address.host(client) for client in record.clients}
         below = frozenset(
-            client for volume in record.volumes for parent in volume.parents
-            for client in self._visible(volumes.clients, parent.ref)
+            client for volume in record.volumes
+            for client in self._visible(volumes.clients, volume.ref)
             if address.host(client) in hosts) if hosts and record.clients else frozenset()
-        below -= frozenset(record.inherited)
         # The clients of the overlays are fenced when these are removed.
         self._keep_fenced(record.home, backup | below | self._owners(record), record.id,
                           record.server_id)
@@ -108,16 +109,7 @@ class Ending(clients.Clients):
                    if ('', part) not in known}
         if not orphans:
             return
-        try:
-            listed = self._each(lambda entry: self.store.read(entry[0], entry[1].home),
-                                tuple(index.items()))
-        except errors.NotSuperposed:
-            # It may have passed its overlays on to another one meanwhile: the next pass looks.
-            return
-        kept = {image for record in listed for volume in record.volumes
-                if volume.ref.home == home
-                for image in (volume.overlay, *(layer.image for layer in volume.layers))}
-        for name in orphans.keys() - kept:
+        for name in orphans:
             try:
                 self._tidy_overlay(records.VolumeRef(home.pool, home.namespace, name),
                                    orphans[name])
@@ -167,7 +159,7 @@ class Ending(clients.Clients):
 
         :param blocklist: the clients on the blocklist that a superposition has fenced
         """
-        if self._deciders(record):
+        if self._claims(record):
             return
         if late := blocklist & set(record.fenced):
             self._unfence_gone(dataclasses.replace(record, fenced=tuple(sorted(late))))
@@ -180,7 +172,7 @@ class Ending(clients.Clients):
     def _unfence(self, record: records.Record) -> None:
         """Remove the fence of a primary that lives, unless another superposition decides on it."""
         if (record.outcome in states.LIVING and record.fenced
-                and self._deciders(record) <= {record.id}):
+                and {claim.superposition for claim in self._claims(record)} <= {record.id}):
             self._lift(record, self._living(record, self._entries(record)))
 
     def _unfence_lost(self, record: records.Record) -> None:
@@ -193,7 +185,7 @@ class Ending(clients.Clients):
             self._unfence(dataclasses.replace(
                 record, outcome=self.reload(record).outcome))
         except errors.NotSuperposed:
-            if not self._deciders(record):
+            if not self._claims(record):
                 self._unfence_gone(record)
 
     def _unfence_gone(self, record: records.Record) -> None:
@@ -220,7 +212,10 @@ class Ending(clients.Clients):
                 # After an error it may be lifted all the same, later.
                 self._restore_fence(record, clients)
 
-    @succession.repeated
+    # Each loser of a compare-and-swap makes way for a winner, so this ends.
+    @tenacity.retry(retry=tenacity.retry_if_exception_type(errors.RecordChanged),
+                    wait=tenacity.wait_random(0, 0.1), stop=tenacity.stop_after_attempt(20),
+                    reraise=True)
     def _restore_fence(self, record: records.Record, clients: frozenset[str]) -> None:
         """Fence those of some clients again that another superposition than a record's fences.
 
@@ -242,6 +237,19 @@ class Ending(clients.Clients):
                         'fencing them again', record.id, errors.named(needed))
             self.fence.close(needed)
 
+    def _claims(self, record: records.Record) -> frozenset[stores.Claim]:
+        """Return the claims on the volumes of a record, without void ones."""
+        return frozenset(claim for claim in self._each(
+            lambda volume: self.store.holder(volume.ref.home, volume.image_id), record.volumes)
+            if claim is not None)
+
+    def _others(self, record: records.Record) -> Iterator[records.Record]:
+        """Yield the other superpositions that the volumes of a record are in."""
+        for claim in self._claims(record):
+            if claim.superposition != record.id:
+                with contextlib.suppress(errors.NotSuperposed):
+                    yield self.store.read(claim.superposition, claim.home)
+
     def _living(self, record: records.Record, entries: ledgers.Entries) -> frozenset[str]:
         """Return the fenced clients that may live on.
 
@@ -259,8 +267,7 @@ class Ending(clients.Clients):
                evict: bool) -> None:
         """Remove everything that belongs to a decided superposition; its record last."""
         self._each(lambda volume: removal.remove(self.cluster, volume, self.fence, progress,
-                                                 evict=evict), base.overlaid(record))
-        self._restore_below(record)
+                                                 evict=evict), record.volumes)
         self._settle(record)
         self._unlatch(record)
         # Again: a controller that was collapsing when the record was decided may have fenced

@@ -123,8 +123,6 @@ class Merge(end.Ending):
         record = self._in(record, states.MERGE)
         if record.state != states.PROMOTED:
             return record
-        self._without_successor(record)
-        self._succeed(record)
         return self.store.swap(record, record.moved(states.MERGING))
 
     def end_merge(self, record: records.Record) -> None:

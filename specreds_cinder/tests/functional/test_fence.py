@@ -291,7 +291,9 @@ class FenceTest(fence_base.FenceTestCase):
         later = self.superpose(self.volume)
 
         def wake() -> None:
-            with mock.patch.object(hung, '_deciders', return_value=frozenset()):
+            # It has looked for another superposition before there was one.
+            claims = hung._claims(dropped)
+            with mock.patch.object(hung, '_claims', side_effect=[frozenset(), *[claims] * 9]):
                 hung._unfence(dropped)
         with sp.trace.observe(self.at('commit', 'before', wake)):
             self.assertRaises(sp.RecordChanged, self.protocol.collapse, later)

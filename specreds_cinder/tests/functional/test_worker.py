@@ -60,44 +60,6 @@ class LifeTest(worker_base.WorkerTestCase):
         self.assertEqual(b'\5' * 4096, self.contents(volume)[OBJECT:OBJECT + 4096])
         self.ask('tidy')
 
-    def test_promoted_version_is_superposed_again(self) -> None:
-        image = self.make_volume().image
-        first = self.super(image)
-        self.child(first, f'write -P 5 {OBJECT} 4k', 'write -P 5 0 4k')
-        self.ask('collapse', superposition=first, durable=False)
-        error = self.assertRaises(exception.VolumeSuperposed, self.super, image)
-        self.assertIn(first, error.msg)
-        second = self.super(image, again=True)
-        view = self.ask('show', superposition=second)
-        self.assertEqual((first, 'superposed'), (view['predecessor'], view['state']))
-        below = self.ask('show', superposition=first)
-        self.assertEqual([volume['overlay'] for volume in below['volumes']],
-                         view['volumes'][0]['layers'])
-        # The first one counts, and is handed out, but not merged.
-        self.assertEqual(first, self.ask('find', image=image)['id'])
-        self.assertEqual(first, self.ask('hand_out', superposition=first)['id'])
-        self.assertRaises(exception.SuperpositionConflict, self.ask, 'begin_merge',
-                          superposition=first)
-        self.child(second, 'write -P 6 0 4k')
-        report = self.ask('collapse', superposition=second, durable=False)
-        self.assertEqual('promoted', report['outcome'])
-        self.assertRaises(exception.SuperpositionNotFound, self.ask, 'show', superposition=first)
-        self.assertEqual(second, self.ask('find', image=image)['id'])
-        handed = self.ask('hand_out', superposition=second)
-        self.assertEqual(view['volumes'][0]['layers'], handed['volumes'][0]['layers'])
-        self.ask('merge', superposition=second)
-        contents = self.contents(records.VolumeRef(self.pool, '', image))
-        self.assertEqual((b'\5', b'\6'), (contents[OBJECT:OBJECT + 1], contents[:1]))
-        self.assertIsNone(self.ask('find', image=image))
-
-    def test_merge_that_has_begun_is_not_superposed_again(self) -> None:
-        image = self.make_volume().image
-        first = self.super(image)
-        self.ask('collapse', superposition=first, durable=False)
-        self.ask('begin_merge', superposition=first)
-        self.assertRaises(exception.VolumeSuperposed, self.super, image, again=True)
-        self.ask('merge', superposition=first)
-
     def test_clients_that_stay_fenced_are_counted(self) -> None:
         volume = self.make_volume()
         primary = self.make_primary(volume)

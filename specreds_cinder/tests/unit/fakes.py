@@ -122,3 +122,30 @@ class Cluster:
     def pools(self) -> Mapping[int, ceph.Pool]:
         """Return the answer of the monitors."""
         return self._pools.pop(0) if len(self._pools) > 1 else self._pools[0]
+
+
+class Store:
+    """Records in memory."""
+
+    def __init__(self, *stored: record.Record) -> None:
+        self.stored = {each.id: each for each in stored}
+
+    def read(self, superposition: str, _home: record.Home) -> record.Record:
+        """Return a record."""
+        if superposition not in self.stored:
+            raise errors.NotSuperposed(f'there is no superposition {superposition}')
+        return self.stored[superposition]
+
+    def change(self, old: record.Record, **changes: Any) -> record.Record:
+        """Change a record, as another controller does."""
+        stored = self.read(old.id, old.home)
+        self.stored[old.id] = dataclasses.replace(
+            stored, version=stored.version + 1, **changes)
+        return self.stored[old.id]
+
+    def swap(self, old: record.Record, new: record.Record) -> record.Record:
+        """Replace a record, unless it was changed."""
+        if self.read(old.id, old.home).version != old.version:
+            raise errors.RecordChanged(f'superposition {old.id} was changed')
+        self.stored[old.id] = dataclasses.replace(new, version=old.version + 1)
+        return self.stored[old.id]

@@ -18,7 +18,6 @@ from specreds_cinder.superposition import states
 from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.tests.unit import fakes
-from specreds_cinder.tests.unit import test_succession
 
 _CLIENT, _NEWCOMER, _BACKUP = '192.0.2.1:0/17', '192.0.2.3:0/3', '192.0.2.2:0/2'
 _CLEAN = sweep.SweepReport(False, None, 1, 0.1)
@@ -68,7 +67,7 @@ class CollapseTestCase(testtools.TestCase):
     def begin(self, state: str, **values: Any) -> None:
         """Let the superposition be in a state."""
         self.record = fakes.superposition(state=state, **values)
-        self.store = test_succession.Store(self.record)
+        self.store = fakes.Store(self.record)
         self.step.store = self.store
 
     def observe(self, record: records.Record, *, attended: bool) -> roles.Roles:
@@ -166,7 +165,7 @@ class ObserveTest(testtools.TestCase):
     def test_clients_that_were_seen_of_one_that_ended_meanwhile_are_not_entered(self) -> None:
         record = fakes.superposition()
         step: Any = protocol.Protocol(mock.Mock())
-        step.store = store = test_succession.Store(record)
+        step.store = store = fakes.Store(record)
         step.ledger = mock.Mock(**{'read.return_value': {}})
 
         def look(*_arguments: object) -> tuple[frozenset[str], frozenset[str]]:

@@ -11,10 +11,8 @@ from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fenced as fences
 from specreds_cinder.superposition import ledger as ledgers
-from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import roles
-from specreds_cinder.superposition import states
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.superposition.protocol import create
 from specreds_cinder.superposition.protocol import host_fence
@@ -53,24 +51,6 @@ class CutsTest(testtools.TestCase):
         self.cluster.timeout = -1
         error = self.assertRaises(errors.ClusterTimeout, self.creation._barrier, [fakes.volume()])
         self.assertIn('pool 2', str(error))
-
-
-class AgainTest(testtools.TestCase):
-    """A promoted superposition that cannot be superposed again is refused in words."""
-
-    def test_each_reason_says_what_to_do(self) -> None:
-        layers = (records.Layer('o', '11', 'rbd_data.11', 3),) * (create.MOST_OVERLAYS - 1)
-        for below, joint in (
-                (fakes.superposition(joint=True), False), (fakes.superposition(), True),
-                (fakes.superposition(volumes=(fakes.volume(luks_bytes=4096),)), False),
-                (fakes.superposition(volumes=(fakes.volume(layers=layers),)), False)):
-            [reason] = create._against(below, joint=joint)
-            self.assertIn('merge it first', reason)
-
-    def test_promoted_superposition_with_few_overlays_is_accepted(self) -> None:
-        layers = (records.Layer('o', '11', 'rbd_data.11', 3),) * (create.MOST_OVERLAYS - 2)
-        self.assertEqual([], create._against(
-            fakes.superposition(volumes=(fakes.volume(layers=layers),)), joint=False))
 
 
 class EndedTestCase(testtools.TestCase):
@@ -169,48 +149,3 @@ class EndedTest(EndedTestCase):
         self.image = dataclasses.replace(self.image, clients=frozenset({_PRIMARY}))
         self.assertEqual({_PRIMARY}, self.superposed().clients)
         self.step.fenced_clients.read.assert_not_called()
-
-
-class EndedBelowTest(EndedTestCase):
-    """A watcher of a promoted overlay that an earlier superposition has fenced."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.overlay, self.image = self.image, dataclasses.replace(
-            self.image, clients=frozenset({_PRIMARY}))
-        below = fakes.superposition(id='below', state=states.PROMOTED, volumes=(
-            create.recorded(self.image, test_volume.POOLS, 'o1'),))
-        self.patch(volumes, 'inspect', lambda _cluster, ref: dataclasses.replace(
-            self.image if ref == self.image.ref else self.overlay, ref=ref))
-        self.patch(overlay.Objects, 'of', lambda *_args: overlay.Objects('', b'', 3))
-        self.patch(self.step, '_promoted', lambda _refs, joint: below)
-        self.patch(self.step, '_be_succeeded', lambda *_args: None)
-        self.step.ledger.read.return_value = {
-            client: ledgers.Entry(ledgers.BACKUP, 'first') for client in self.overlay.clients}
-
-    def superposed(self) -> records.Record:
-        """Superpose the promoted version of the image."""
-        record: records.Record = self.step.super([self.image.ref], again=True)
-        return record
-
-    def test_fenced_watcher_of_an_overlay_is_not_the_primary(self) -> None:
-        record = self.superposed()
-        self.assertEqual({_PRIMARY}, record.clients)
-        [entered] = self.step.ledger.enter.mock_calls
-        self.assertEqual(([_ENDED], ledgers.Entry(ledgers.PRIMARY, 'first')), entered.args[1:])
-
-    def test_other_watcher_of_an_overlay_counts(self) -> None:
-        self.blocklist.clear()
-        error = self.assertRaises(errors.NotEligible, self.superposed)
-        self.assertIn('have its overlay', str(error))
-        self.assertIn('ceph pg repeer', str(error))
-
-    def test_clients_of_a_promoted_server_are_entered_as_its_own(self) -> None:
-        record = self.superposed()
-        self.step.latch = mock.Mock()
-        self.patch(overlay, 'create', lambda *_args: None)
-        self.step._equip(record.volumes[0], record)
-        entered = self.step.ledger.enter.mock_calls[-1]
-        # Also if this superposition was dropped before.
-        self.assertEqual(((_PRIMARY,), ledgers.Entry(ledgers.PRIMARY, 'below')), entered.args[1:])
-        self.assertEqual({'replace': False}, entered.kwargs)

@@ -194,10 +194,5 @@ class BoundedTest(testtools.TestCase):
         for number in (0, 15):
             self.assertFalse(self.bounded(self.name(number)), number)
 
-    def test_silent_group_of_any_object_of_a_layer_is_no_bound(self) -> None:
-        self.volume = dataclasses.replace(self.volume, layers=(
-            records.Layer('o1', '11', 'rbd_data.11', 3),))
-        self.assertFalse(self.bounded(b'rbd_data.11.%016x' % 2))
-
     def test_silent_group_of_the_object_map_is_no_bound(self) -> None:
         self.assertFalse(self.bounded(self.map.encode()))

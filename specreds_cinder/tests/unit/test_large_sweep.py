@@ -100,13 +100,6 @@ class StartedTest(test_sweep.SweepTestCase):
             with mock.patch.object(objectmap, 'count', side_effect=error):
                 self.assertEqual(0, self.count())
 
-    def test_layers_count(self) -> None:
-        layer = records.Layer('o1', '11', 'rbd_data.11', 3)
-        volume = fakes.volume(map_digest=test_sweep.DIGEST, layers=(layer,))
-        with mock.patch.object(sweep.Sweeper, '_layer'):
-            self.record = fakes.superposition(volumes=(volume,))
-            self.assertEqual(6, self.count(each=3))
-
     def test_missing_volume_is_unproven_without_processes(self) -> None:
         self.io.objects.clear()
         self.assertEqual(0, self.count())

@@ -17,7 +17,6 @@ from specreds_cinder.superposition import states
 from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.tests.unit import fakes
-from specreds_cinder.tests.unit import test_succession
 
 _PRIMARY, _SERVER = '10.0.0.1:0/1', '10.0.0.2:0/2'
 _NOBODY = frozenset[str]()
@@ -39,8 +38,8 @@ class MergingTest(testtools.TestCase):
         self.entries: dict[str, ledgers.Entry] = {}
         self.acts: list[str] = []
         self.meanwhile: dict[str, Callable[[], object]] = {}
-        self.step: Any = protocol.Protocol(mock.Mock())
-        self.store = test_succession.Store(self.record)
+        self.step: Any = protocol.Protocol(mock.Mock(**{'pools.return_value': {}}))
+        self.store = fakes.Store(self.record)
         self.patch(self.step, 'store', self.store)
         self.step.ledger = mock.Mock(**{'read.side_effect': lambda _volume: self.entries})
         self.step.latch = mock.Mock(**{'open.side_effect': self.noted('unlatch')})

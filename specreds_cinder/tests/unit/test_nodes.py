@@ -7,7 +7,6 @@ from unittest import mock
 import testtools
 
 from specreds_cinder.superposition import nodes
-from specreds_cinder.superposition import record as records
 from specreds_cinder.tests.unit import test_record
 
 CLUSTER = mock.Mock(conffile='/etc/ceph/ceph.conf', user='cinder')
@@ -48,23 +47,6 @@ class NodesTest(testtools.TestCase):
     def test_node_without_a_namespace_has_no_such_option(self) -> None:
         volume = dataclasses.replace(self.volume, namespace='')
         self.assertNotIn('namespace', nodes.base_node(CLUSTER, volume, 'b', read_only=True))
-
-    def test_layers_lie_between_volume_and_overlay_and_are_not_written(self) -> None:
-        volume = dataclasses.replace(self.volume, layers=(
-            records.Layer('o2', '12', 'rbd_data.12', 3), records.Layer('o1', '11', 'x', 3)))
-        chain = nodes.overlay_nodes(CLUSTER, volume, prefix='sp7')
-        self.assertEqual(['vol', 'o1', 'o2', 'vol.super'],
-                         [node['image'] for node in chain if 'image' in node])
-        below = chain[0]['node-name']
-        for file, top in zip(chain[1::2], chain[2::2], strict=True):
-            self.assertEqual((file['node-name'], below), (top['file'], top['backing']))
-            below = top['node-name']
-        self.assertEqual('sp7', below)
-        self.assertTrue(all(node['read-only'] for node in chain[:-2]))
-        self.assertEqual([chain[2]['node-name'], chain[4]['node-name']],
-                         nodes.layer_nodes(volume, 'sp7'))
-        offline = nodes.offline_chain(CLUSTER, volume)
-        self.assertEqual('vol', offline['backing']['backing']['backing']['image'])
 
     def test_offline_chain_is_one_writable_durable_node(self) -> None:
         node = nodes.offline_chain(CLUSTER, self.volume)

@@ -157,11 +157,6 @@ class NameTest(testtools.TestCase):
         self.assertEqual(100, len(names))
         self.assertTrue(all(name.startswith('vol.super-') for name in names))
 
-    def test_overlay_is_known_by_its_name(self) -> None:
-        for image in ('volume-1', '9c1e6c6a-5a0f-4f0b-9a2e-0d5b1c2f3e04_disk'):
-            self.assertTrue(overlay.is_named(overlay.name(image, records.new_id())))
-            self.assertFalse(overlay.is_named(image))
-
     def test_name_does_not_begin_with_the_id_of_a_server(self) -> None:
         image, superposition = f'{records.new_id()}_disk', records.new_id()
         self.assertEqual(f'super-{superposition[:13]}.{image}',

@@ -16,7 +16,6 @@ from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition.protocol import collapse
 from specreds_cinder.superposition.protocol import renewal
 from specreds_cinder.tests.unit import fakes
-from specreds_cinder.tests.unit import test_succession
 
 _STALE_S = 60
 _CLIENT = '192.0.2.1:0/17'
@@ -30,7 +29,7 @@ class RenewalTestCase(testtools.TestCase):
         self.now = 0.0
         self.patch(time, 'monotonic', lambda: self.now)
         self.record = fakes.superposition(state=states.COLLAPSING, fenced=(_CLIENT,))
-        self.store: Any = test_succession.Store(self.record)
+        self.store: Any = fakes.Store(self.record)
 
     @property
     def stored(self) -> records.Record:

@@ -72,22 +72,6 @@ class RolesTest(testtools.TestCase):
     def test_merger_is_fenced(self) -> None:
         self.assertIn(BASE, self.classify(set(), set(), base=ledger.MERGER).fenced)
 
-    def test_fence_of_a_predecessor_stays(self) -> None:
-        record = test_record.make_record(
-            volumes=self.record.volumes, predecessor='first', fenced=(PRIMARY, NEWCOMER, OLD),
-            inherited=(OLD,))
-        self.assertEqual({PRIMARY, NEWCOMER}, roles.living(record, {
-            NEWCOMER: ledger.Entry(ledger.BACKUP, 'first'),
-            OLD: ledger.Entry(ledger.PRIMARY, 'first')}))
-
-    def test_second_backup_is_counted_on_each_layer(self) -> None:
-        layer = '10.0.0.2:0/11'
-        clients = roles.classify(self.record, [
-            roles.Seen(frozenset({PRIMARY, image}), frozenset({OVERLAY}), {})
-            for image in (BASE, layer)], attended=True)
-        self.assertEqual({OVERLAY, BASE, layer}, clients.backup)
-        self.assertEqual({PRIMARY}, clients.fenced)
-
     def test_clients_of_an_earlier_superposition_stay_fenced(self) -> None:
         record = test_record.make_record(
             volumes=self.record.volumes, fenced=(PRIMARY, NEWCOMER, OLD))

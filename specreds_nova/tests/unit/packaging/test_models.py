@@ -35,7 +35,7 @@ class PageTest(testtools.TestCase):
     def test_page_names_every_model_and_property(self) -> None:
         page = _PAGE.read_text()
         models = sorted(_MODELS.glob('*.tla'))
-        self.assertEqual(4, len(models))
+        self.assertEqual(3, len(models))
         for model in models:
             self.assertIn(f'``{model.name}``', page)
         for configuration in sorted(_MODELS.glob('*.cfg')):
@@ -56,7 +56,7 @@ class ToolTest(testtools.TestCase):
 
     def test_every_model_has_a_configuration_and_faults(self) -> None:
         models = self.tool.configurations()
-        self.assertEqual({'Collapse', 'Recovery', 'Merge', 'Succession'}, set(models))
+        self.assertEqual({'Collapse', 'Recovery', 'Merge'}, set(models))
         for model, configurations in models.items():
             self.assertNotEqual([], configurations)
             self.assertGreaterEqual(len(self.tool.faults(model)), 4)

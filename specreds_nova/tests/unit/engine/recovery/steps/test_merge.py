@@ -69,6 +69,12 @@ class SecondFailureTest(base.RecoveryTest):
         self.assertEqual(_ADOPTED, self.merge())
         self.assertEqual([('fence h2', 51), ('evacuate h2', 51)], self.asked)
 
+    def test_nova_is_not_asked_before_the_merge_has_ended(self) -> None:
+        self.context = self.make_context(evacuate_after=0.0)
+        self.server = base.make_server('a', host='h2', status='SHUTOFF')
+        self.assertEqual(_ADOPTED, self.merge())
+        self.assertEqual([('fence h2', 51), ('evacuate h2', 51)], self.asked)
+
     def test_server_is_shut_out_after_evacuate_after(self) -> None:
         self.server = base.make_server('a', host='h2', status='SHUTOFF')
         self.looks, since = 50, self.store.host('h2').since
