@@ -81,7 +81,8 @@ class RunnerTest(testtools.TestCase):
     def noticed(self, new: str, test: str = 'test_double') -> bool:
         """Return whether a test notices that a function returns something else."""
         [result] = self.runner.run([table.Mutation(
-            'one', 'code_of.py', '2 * number', new, f'test_code.CodeTest.{test}')], str)
+            'one', 'code_of.py', '2 * number', new, f'test_code.CodeTest.{test}')],
+            lambda _text: None)
         return result.noticed
 
     def test_mutation_is_noticed_by_any_test_of_the_name_that_ddt_has_made(self) -> None:

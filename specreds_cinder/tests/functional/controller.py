@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 
+from cloud import deadline
 from specreds_cinder import superposition as sp
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
@@ -72,7 +73,9 @@ def run(conf: str, refs: list[sp.VolumeRef], story: Story, number: int | None, p
     process = _CONTEXT.Process(target=_live, args=(conf, refs, story, number, phase, primary,
                                                    answer))
     process.start()
-    process.join(_SECONDS)
+    limit = deadline.Deadline(_SECONDS)
+    while process.is_alive() and not limit.passed:
+        process.join(1)
     if process.exitcode == 0:
         return answer.get()
     if process.exitcode != -signal.SIGKILL:
