@@ -39,7 +39,6 @@ _RECORDS = strategies.builds(
     prepared=strategies.booleans(),
     labels=strategies.dictionaries(strategies.text(), _LABELS),
     version=_COUNTS)
-# Fields that a record of an older release lacks.
 
 
 def make_volume(**changes: Any) -> records.Volume:
