@@ -602,4 +602,26 @@ MUTATIONS = (
                    '            state = self',
                    f'{_VIRT_TESTS}.backup.test_backups.DecideTest.'
                    'test_backup_that_is_removed_meanwhile_is_not_promoted'),
+    table.Mutation('latch-closed-that-was-opened', f'{_SUPERPOSITION}/latch.py',
+                   '                op.assert_version(header.version)\n',
+                   '',
+                   f'{_CINDER_TESTS}.test_changed_objects.LatchTest.'
+                   'test_latch_that_was_opened_for_good_meanwhile_stays_open'),
+    table.Mutation('latch-left-open-for-a-lock', f'{_SUPERPOSITION}/latch.py',
+                   '                    raise _Overtaken(',
+                   '                    raise errors.RecordChanged(',
+                   f'{_CINDER_TESTS}.test_changed_objects.LatchTest.'
+                   'test_latch_whose_lock_was_taken_meanwhile_is_closed'),
+    table.Mutation('client-fenced-anew-not-listed', f'{_SUPERPOSITION}/fenced.py',
+                   '            op.assert_version(listing.version)\n',
+                   '',
+                   f'{_CINDER_TESTS}.test_changed_objects.FencedClientsTest.'
+                   'test_client_that_is_fenced_anew_meanwhile_stays_in_the_list'),
+    table.Mutation('host-fence-of-a-superposed-volume', f'{_PROTOCOL}/host_fence.py',
+                   '        if claim is not None:\n'
+                   '            raise',
+                   '        if False:\n'
+                   '            raise',
+                   f'{_CINDER_TESTS}.test_changed_objects.HostFenceTest.'
+                   'test_volume_that_was_superposed_meanwhile_is_left_to_its_superposition'),
 )
