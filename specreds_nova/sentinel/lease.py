@@ -67,6 +67,8 @@ class Lease:
         self.leased, taps = self._load()
         self._down: dict[str, tuple[int, float]] = {
             tap: (index, self._began) for tap, index in taps.items()}
+        # What is down is not what is in the file.
+        self._unsaved = False
         if self._down:
             LOG.warning('the network of %s is down since before the start of this sentinel',
                         ', '.join(sorted(self._down)))
@@ -98,6 +100,8 @@ class Lease:
         if not self._length:
             self._show(self.down, 'there is no lease any more')
         self._forget()
+        if self._unsaved:
+            self._save_down()
 
     def _heard(self, guest: Guest) -> float:
         return max(self._began, self._engine or 0.0, guest.heard or 0.0)
@@ -110,8 +114,8 @@ class Lease:
         LOG.warning('%s: neither Ceph nor an engine was heard for %g s: setting its network down '
                     '(%s)', guest.name, self._length, ', '.join(taps_up))
         self._down.update((tap, (index, now)) for tap, index in taps_up.items())
-        # Whatever is set down and not written down would stay down.
-        self._save()
+        # Whatever is set down and not written down would stay down after a restart.
+        self._save_down()
         for tap, index in taps_up.items():
             self._links.set(tap, index, 'down')
 
@@ -128,7 +132,7 @@ class Lease:
             if self._links.set(tap, self._down[tap][0], 'up'):
                 LOG.warning('%s: %s: its network is up', tap, why)
                 del self._down[tap]
-                self._save()
+                self._save_down()
 
     def _forget(self) -> None:
         """Forget taps that are gone, with their servers."""
@@ -137,7 +141,7 @@ class Lease:
         for tap in gone:
             del self._down[tap]
         if gone:
-            self._save()
+            self._save_down()
 
     def _load(self) -> tuple[bool, dict[str, int]]:
         try:
@@ -153,9 +157,21 @@ class Lease:
             LOG.error('%s cannot be read (%s): taps that were set down stay down', self._path, exc)
             return True, {}
 
+    def _save_down(self) -> None:
+        """Write down what is down if possible: servers are hidden all the same."""
+        try:
+            self._save()
+        except OSError as exc:
+            if not self._unsaved:
+                LOG.error('%s cannot be written: %s; it is tried again. A sentinel that is '
+                          'restarted before does not know all interfaces that are down: %s',
+                          self._path, exc, ', '.join(self.down))
+            self._unsaved = True
+
     def _save(self, *, leased: bool = False) -> None:
         new = self._path.with_suffix('.new')
         new.write_text(json.dumps({
             'boot': self._boot, 'leased': leased or self.leased,
             'taps': {tap: index for tap, (index, _) in self._down.items()}}) + '\n')
         new.replace(self._path)
+        self._unsaved = False

@@ -29,6 +29,8 @@ class Memory:
         self._boot = pathlib.Path('/proc/sys/kernel/random/boot_id').read_text().strip()
         self._seen: dict[str, dict[str, list[str]]] = self._load()
         self._gone: dict[str, float] = {}
+        # What is known is not what is in the file.
+        self._unsaved = False
 
     def clients(self, process: str, image: str) -> frozenset[str]:
         """Return the clients through which a process was seen to use an image."""
@@ -52,7 +54,10 @@ class Memory:
             self._save()
 
     def keep(self, processes: Iterable[str]) -> None:
-        """Forget all processes but some; not at once, as a watch outlives its process."""
+        """Forget all processes but some; not at once, as a watch outlives its process.
+
+        What could not be written before is written now.
+        """
         running, now = set(processes), time.monotonic()
         for process in self._seen.keys() - running:
             self._gone.setdefault(process, now)
@@ -61,7 +66,7 @@ class Memory:
         old = [process for process, since in self._gone.items() if now - since > _LINGER_S]
         for process in old:
             del self._seen[process], self._gone[process]
-        if old:
+        if old or self._unsaved:
             self._save()
 
     def _load(self) -> dict[str, dict[str, list[str]]]:
@@ -77,9 +82,18 @@ class Memory:
             return {}
 
     def _save(self) -> None:
+        """Write the file if possible: servers are looked at all the same."""
         new = self._path.with_suffix('.new')
-        with new.open('w') as file:
-            json.dump({'boot': self._boot, 'seen': self._seen}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self._path)
+        try:
+            with new.open('w') as file:
+                json.dump({'boot': self._boot, 'seen': self._seen}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self._path)
+        except OSError as exc:
+            if not self._unsaved:
+                LOG.error('%s cannot be written (%s): a sentinel that is restarted may not know '
+                          'clients that are fenced by then', self._path, exc)
+            self._unsaved = True
+        else:
+            self._unsaved = False

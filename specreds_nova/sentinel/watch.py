@@ -422,9 +422,13 @@ class HostWatch:
     def _end(self, domain: domains.Domain, process: processes.Process, reason: str) -> None:
         LOG.warning('ending domain %s of server %s: %s', domain.name, domain.uuid, reason)
         began = time.monotonic()
-        act.mark(self._marks, domain, reason)
         act.silence(domain)
         silenced = time.monotonic()
+        try:
+            # Before libvirt reports the end to Nova.
+            act.mark(self._marks, domain, reason)
+        except OSError as exc:
+            LOG.error('it is not written down that domain %s is ended: %s', domain.name, exc)
         if act.end(process):
             self.status.ended = [*self.status.ended, domain.uuid][-_REMEMBERED:]
             self._known.pop(domain.uuid, None)

@@ -138,6 +138,17 @@ class LeaseTest(testtools.TestCase):
         self.assertEqual([{'tap1': 7}], [json.loads(text)['taps']
                                          for text in self.links.before_set])
 
+    def test_all_are_hidden_where_nothing_can_be_written_down(self) -> None:
+        self.links.found = {'tap1': (7, True), 'tap2': (8, True)}
+        self.now += _L
+        guests = [lease.Guest('instance-1', ('tap1',)), lease.Guest('instance-2', ('tap2',))]
+        with mock.patch.object(pathlib.Path, 'replace', side_effect=OSError(28, 'No space left')):
+            self.lease.look(guests)
+        self.assertEqual({'tap1': (7, False), 'tap2': (8, False)}, self.links.found)
+        self.assertEqual({}, json.loads(self.path.read_text())['taps'])
+        self.lease.look(guests)
+        self.assertEqual({'tap1': 7, 'tap2': 8}, json.loads(self.path.read_text())['taps'])
+
     def test_restarted_sentinel_takes_up_what_it_left(self) -> None:
         self.look(_L)
         self.lease = lease.Lease(_L, self.path, self.links)

@@ -2,7 +2,9 @@
 """The memory of the Ceph clients of each process."""
 
 import json
+import os
 import pathlib
+from unittest import mock
 
 import fixtures
 import testtools
@@ -26,6 +28,14 @@ class MemoryTestCase(testtools.TestCase):
 
     def test_memory_outlives_the_program(self) -> None:
         self.memory.learn('1.1', {'p/a': {'x'}})
+        self.assertEqual({'x'}, memory.Memory(self.path).clients('1.1', 'p/a'))
+
+    def test_what_cannot_be_written_is_known_and_written_later(self) -> None:
+        with mock.patch.object(os, 'fsync', side_effect=OSError(28, 'No space left')):
+            self.memory.learn('1.1', {'p/a': {'x'}})
+        self.assertEqual({'x'}, self.memory.clients('1.1', 'p/a'))
+        self.assertEqual(set(), memory.Memory(self.path).clients('1.1', 'p/a'))
+        self.memory.keep(['1.1'])
         self.assertEqual({'x'}, memory.Memory(self.path).clients('1.1', 'p/a'))
 
     def test_lingering_watch_is_not_learned_for_the_new_process(self) -> None:

@@ -3,6 +3,7 @@
 
 import dataclasses
 import itertools
+import os
 from unittest import mock
 
 from specreds_cinder.superposition import errors
@@ -104,6 +105,16 @@ class WatchTest(base.WatchTestCase):
         self.ended.assert_called_once_with(self.process)
         self.assertIn('superposition', (self.root / 'stale' / f'{base.UUID}.json').read_text())
         self.assertEqual([base.UUID], self.watch.status.ended)
+
+    def test_primary_is_ended_where_nothing_can_be_written_down(self) -> None:
+        self.watch.look()
+        (self.root / 'stale').write_text('no directory')
+        self.record = base.make_record(states.PROMOTED, states.PROMOTED, (base.OWN,))
+        with mock.patch.object(os, 'fsync', side_effect=OSError(28, 'No space left')):
+            self.watching |= {f'{base.HOST}:0/12'}
+            self.watch.look()
+        self.silenced.assert_called_once_with(self.domain)
+        self.ended.assert_called_once_with(self.process)
 
     def test_refused_kill_does_not_spare_the_next_domain(self) -> None:
         second = dataclasses.replace(self.domain, uuid=base.UUID[:-1] + '2', name='instance-2')
