@@ -75,9 +75,3 @@ class DurableTest(protocol_base.ProtocolTestCase):
         self.assertEqual('promoted', self.protocol.resume(self.record))
         self.protocol.merge(self.record)
         self.assertEqual(b'\x42' * 4096, self.contents(self.volume)[:4096])
-
-    def test_overlay_of_an_older_release_counts_as_written(self) -> None:
-        objects = sp.overlay.Objects.of(self.cluster, self.record.volumes[0].overlay_ref)
-        with self.open_pool() as io:
-            io.rm_xattr(objects.header, 'specreds.written')
-        self.refused()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cloud whose answers over HTTP a test chooses, and the client's commands on it."""
 
+from collections.abc import Callable
 import contextlib
 import dataclasses
 import io
@@ -19,8 +20,6 @@ from openstack import connection
 import requests
 from requests import adapters
 import testtools
-
-from testing import cinder_rules
 
 PROJECT = '5f3f3e5ac81a44f4a1d1b6a6f7dc2c55'
 CINDER = f'http://cinder.test/v3/{PROJECT}'
@@ -78,10 +77,15 @@ class _Auth(plugin.BaseAuthPlugin):
 
 
 class Cloud(adapters.BaseAdapter):
-    """Answers requests, each with the answers given for it; the last answer stays."""
+    """Answers requests, each with the answers given for it; the last answer stays.
 
-    def __init__(self) -> None:
+    :param refusal: returns why Cinder refuses a request for superpositions, None if it does not.
+        Cinder's own code says so, which is not imported beside Nova's.
+    """
+
+    def __init__(self, refusal: Callable[..., str | None] = lambda *_: None) -> None:
         super().__init__()
+        self._refusal = refusal
         self.requests: list[Request] = []
         self._answers: dict[tuple[str, str], list[tuple[int, Any]]] = {}
         auth = _Auth()
@@ -114,7 +118,7 @@ class Cloud(adapters.BaseAdapter):
         self.requests.append(Request(
             str(request.method), path, parse.parse_qs(str(url.query)), body,
             {key: str(value) for key, value in request.headers.items()}))
-        if path.startswith('/os-superpositions') and (why := cinder_rules.refusal(
+        if path.startswith('/os-superpositions') and (why := self._refusal(
                 str(request.method), f'{path}?{url.query!s}', body, self.requests[-1].headers)):
             raise AssertionError(f'Cinder refuses {request.method} {request.url} {body}: {why}')
         answers = self._answers.get((str(request.method), path))
@@ -153,7 +157,9 @@ class CommandTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.cloud = Cloud()
+        # Here, and not above: tests that import Nova's code use the rest of this module.
+        from testing import cinder_rules
+        self.cloud = Cloud(cinder_rules.refusal)
         self.stdout, self.stderr = io.StringIO(), io.StringIO()
         # Loops that wait ask again at once.
         patched = mock.patch('time.sleep')
