@@ -52,9 +52,9 @@ class ManagerTest(testtools.TestCase):
         for name in ('network_api', 'share_manager', 'notifier', 'rt',
                      '_notify_about_instance_usage', '_get_rescue_image',
                      '_get_instance_block_device_info', '_get_power_off_values',
-                     # Until 2026.1, Nova reads shares itself.
+                     # Until 2026.1, Nova reads shares itself, and goes through them.
                      '_get_power_state', '_get_share_info', '_terminate_volume_connections'):
-            setattr(self.manager, name, mock.Mock())
+            setattr(self.manager, name, mock.MagicMock())
         self.manager._get_power_off_values.return_value = 60, 10
         # The guest still runs here. Without it, Nova itself refuses to set a password.
         self.manager._get_power_state.return_value = power_state.RUNNING
