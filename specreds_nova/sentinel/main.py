@@ -175,5 +175,5 @@ class _Daemon:
         if now - self._told < _STATUS_S and leased == self._told_leased:
             return
         self._told, self._told_leased = now, leased
-        status.write(self._status_file, renewals.now(), leased, self._watch.places(),
+        status.write(self._status_file, self._watch.looked, leased, self._watch.places(),
                      dataclasses.asdict(self._watch.status))

@@ -21,8 +21,8 @@ class Written:
     """What other programs of this host need to know of the sentinel.
 
     :ivar lease: as in a beat
-    :ivar looked: the moment of :func:`.renewals.now` at which it has looked last; NaN if it has
-        not looked since the boot
+    :ivar looked: the moment of :func:`.renewals.now` at which it has last read the records of all
+        local disks; NaN if it has not looked since the boot
     :ivar places: the cephx users and the pools of local disks
     """
 

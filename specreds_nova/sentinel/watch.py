@@ -121,6 +121,8 @@ class HostWatch:
         # did.
         self._heard: dict[str, float] = {}
         self._pinged: dict[str, float] = {}
+        # By cephx user: when the latest look began that could read records, or else the first one.
+        self._read: dict[str, float] = {}
         # When the latest look began, and the domains that ran.
         self._unpaused: tuple[float, frozenset[str]] = -1e9, frozenset()
         self.status = Status()
@@ -147,6 +149,13 @@ class HostWatch:
         """Return the cephx users and the pools of local disks. For any thread."""
         return {(image.user, image.ref.pool) for known in list(self._known.values())
                 for image in known.domain.images}
+
+    @property
+    def looked(self) -> float:
+        """The moment since when the records of all local disks have been read."""
+        users = {image.user for known in self._known.values() for image in known.domain.images}
+        return min((self._read[user] for user in users if user in self._read),
+                   default=renewals.now())
 
     def running(self) -> frozenset[str] | None:
         """Return the servers that run, without those that look fenced, if libvirt answers.
@@ -194,12 +203,14 @@ class HostWatch:
         if not self._ceph.due(user):
             return
         began = renewals.now()
+        self._read.setdefault(user, began)
         try:
             judged = self._look_through(user)
         except errors.SuperError as exc:
             self._trouble(user, exc)
         else:
             self._ceph.answered(user)
+            self._read[user] = began
             if self._heard.get(user, 0.0) >= began:
                 for known in judged:
                     known.judged[user] = began

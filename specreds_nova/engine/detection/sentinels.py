@@ -52,5 +52,5 @@ class Sentinels:
             if state == model.LIVE:
                 LOG.info('host %s: its sentinel is live', name)
             else:
-                LOG.warning('host %s: its sentinel is %s: no server there is hidden while it '
-                            'hears nobody', name, state)
+                LOG.warning('host %s: its sentinel is %s: servers there may neither end nor be '
+                            'hidden when they are promoted elsewhere', name, state)

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Mapping
 import contextlib
+import dataclasses
 import pathlib
 import time
 from typing import Any
@@ -11,6 +12,7 @@ import libvirt
 from oslo_log import log as logging
 
 from specreds_nova import conf as options
+from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import pulse
 from specreds_nova.sentinel import conf as sentinel_conf
 from specreds_nova.sentinel import status
@@ -137,8 +139,13 @@ class Sentinel(Probe):
         return self._written.places
 
     def ask(self) -> None:
-        """Read the file."""
-        self._written = status.read(self._path)
+        """Read the file. A sentinel that has written none that can be read ages."""
+        try:
+            self._written = status.read(self._path)
+        except Exception:
+            if not self._written.lease:
+                self._written = dataclasses.replace(self._written, lease=message.LEASED)
+            raise
 
 
 class Storage(Probe):

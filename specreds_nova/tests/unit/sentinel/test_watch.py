@@ -12,6 +12,7 @@ from specreds_cinder.superposition import states
 from specreds_nova.heartbeat import renewals
 from specreds_nova.sentinel import act
 from specreds_nova.sentinel import domains
+from specreds_nova.sentinel import evidence
 from specreds_nova.sentinel import processes
 from specreds_nova.sentinel import storages
 from specreds_nova.tests.unit.sentinel import base
@@ -83,6 +84,30 @@ class WatchTest(base.WatchTestCase):
         self.assertEqual([True, False], [
             guest.judged is not None
             for guest in sorted(self.watch.guests(), key=lambda guest: guest.name)])
+
+    def test_sentinel_has_looked_when_it_could_read_for_all_users(self) -> None:
+        now = [100.0]
+        self.replace(renewals, 'now', lambda: now[0])
+        self.replace(storages.Storages, 'due', lambda *_: True)
+        self.assertEqual(100.0, self.watch.looked)
+        self.watch.look()
+        unreadable = mock.create_autospec(evidence.Storage, instance=True)
+        unreadable.hosts = frozenset({base.HOST})
+        unreadable.suspected.side_effect = errors.ClusterError('no keyring')
+        self.watch._ceph._storages['nova'] = unreadable
+        self.replace(self.watch._ceph, 'of',
+                     lambda user: unreadable if user == 'nova' else self.storage)
+        other = domains.Image(records.VolumeRef('vms', '', 'disk'), 'nova')
+        self.domain = dataclasses.replace(
+            self.domain, number=8, images=(*self.domain.images, other))
+        for now[0] in (200.0, 230.0):
+            self.watch.look()
+            self.assertEqual(200.0, self.watch.looked)
+        unreadable.suspected.side_effect = lambda _s: frozenset()
+        unreadable.opened.return_value = None
+        now[0] = 240.0
+        self.watch.look()
+        self.assertEqual(240.0, self.watch.looked)
 
     def test_guest_whose_storage_was_never_heard(self) -> None:
         self.storage.suspected.side_effect = errors.ClusterTimeout('no answer')

@@ -392,6 +392,16 @@ class SentinelTest(testtools.TestCase):
         self.path.write_text(json.dumps({**written, 'boot': 'another'}))
         self.assertEqual((message.LEASED, None), self.report())
 
+    def test_sentinel_whose_file_cannot_be_read_ages(self) -> None:
+        self.path.write_text('')
+        self.assertEqual((message.LEASED, None), self.report())
+        for leased, lease in ((False, message.UNLEASED), (True, message.LEASED)):
+            status.write(self.path, self.now, leased, [], {})
+            self.assertEqual((lease, 0.0), self.report())
+            self.path.write_text('')
+            self.now += 60.0
+            self.assertEqual((lease, 60.0), self.report())
+
     def test_older_sentinel_says_nothing(self) -> None:
         self.path.write_text('{"pid": 7, "at": 1000.0, "looks": 9}')
         self.assertEqual(('', None), self.report())
