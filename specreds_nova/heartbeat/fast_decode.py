@@ -11,7 +11,8 @@ import re
 from specreds_nova.heartbeat import message
 
 _WORD = rb'([ !#-\[\]-~]{1,255})'
-_HOST = rb'([ !#-\[\]-~]{1,%d})' % message.NAME
+# Databases take a name with a space at its end for the one without.
+_HOST = rb'(?! )([ !#-\[\]-~]{1,%d})(?<! )' % message.NAME
 _COUNT = rb'(0|[1-9]\d{0,17})'
 _SECONDS = rb'((?:0|[1-9]\d{0,8})\.\d{1,9})'
 
@@ -29,11 +30,14 @@ def _pattern() -> re.Pattern[bytes]:
 
 
 _match = _pattern().fullmatch
-# How a beat begins, up to the name of its host, and what ends that.
-_BEGIN = message.wrap('beat', {'beat': {'host': 'HOST'}}).partition(b'HOST')[0]
-_END = message.wrap('beat', {'beat': {'host': 'HOST'}}).partition(b'HOST')[2][:2]
+# How a beat begins, up to the name of its host, and what is before its number and its interval.
+_BEGIN, _, _rest = message.wrap('beat', {'beat': message.encode(
+    message.Beat('HOST', 'BOOT', 1111, 22.25))}).partition(b'HOST')
+_NUMBER = _rest.partition(b'BOOT')[2].partition(b'1111')[0]
+_INTERVAL = _rest.partition(b'1111')[2].partition(b'22.25')[0]
 # What beats contain of which each one matters: lists, goodbyes, and what is sent now and then.
 _MATTERS = (b'[', b'leaving', b'uptime')
+_DIGITS = 18
 _new = object.__new__
 
 
@@ -58,16 +62,25 @@ def read(body: bytes) -> message.Beat | None:
 
 
 def newest(bodies: Sequence[bytes]) -> list[bytes]:
-    """Return messages without the beats that a later one of the same host has made obsolete.
+    """Return messages without the beats that the next one of their sender has made obsolete.
 
-    The others keep their order. It is not known yet whether they are beats at all.
+    The others keep their order. It is not known yet whether they are beats at all, nor whether
+    they count: one of another sender, an old one or one that is far ahead replaces none.
     """
-    latest: dict[bytes, int] = {}
+    # By host and boot, interval, and number.
+    latest: dict[tuple[bytes, bytes, int], int] = {}
     obsolete: set[int] = set()
-    for number, body in enumerate(bodies):
-        if body.startswith(_BEGIN) and not any(word in body for word in _MATTERS):
-            host = body[len(_BEGIN):body.find(_END, len(_BEGIN))]
-            if host in latest:
-                obsolete.add(latest[host])
-            latest[host] = number
-    return [body for number, body in enumerate(bodies) if number not in obsolete]
+    lists, leaving, uptime = _MATTERS
+    for at, body in enumerate(bodies):
+        if not body.startswith(_BEGIN) or lists in body or leaving in body or uptime in body:
+            continue
+        sender, _, rest = body.partition(_NUMBER)
+        digits, _, rest = rest.partition(_INTERVAL)
+        if not digits.isdigit() or len(digits) > _DIGITS:
+            continue
+        interval, number = rest.partition(b',')[0], int(digits)
+        before = latest.pop((sender, interval, number - 1), None)
+        if before is not None:
+            obsolete.add(before)
+        latest[sender, interval, number] = at
+    return [body for at, body in enumerate(bodies) if at not in obsolete]

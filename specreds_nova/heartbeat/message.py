@@ -151,7 +151,9 @@ def decode(body: Mapping[str, Any]) -> Beat:
     if wrong:
         raise ValueError(f'it is no beat: {", ".join(sorted(wrong))} is malformed')
     beat = Beat(**fields)
-    if not (0 < len(beat.host.encode()) <= NAME and SHORTEST <= beat.interval < LONGEST
+    # Databases take a name with a space at its end for the one without.
+    if not (0 < len(beat.host.encode()) <= NAME and beat.host == beat.host.strip()
+            and SHORTEST <= beat.interval < LONGEST
             and beat.goodbye in _GOODBYES):
         raise ValueError('it is no beat: host, interval or goodbye is out of range')
     if beat.ended or beat.ready or beat.domains is not None:

@@ -46,6 +46,8 @@ class UsualTest(testtools.TestCase):
 
     @hypothesis.given(_beats)
     @hypothesis.example(message.Beat('cn1', 'b', 7, 3600.0, 0.1, 0.1, **_OPTIONAL))
+    @hypothesis.example(message.Beat('cn1 ', 'b', 7, 0.2, 0.1, 0.1, **_OPTIONAL))
+    @hypothesis.example(message.Beat(' ', 'b', 7, 0.2, 0.1, 0.1, **_OPTIONAL))
     @hypothesis.example(message.Beat('cn1', 'b', 7, 0.0, 0.1, 0.1, **_OPTIONAL))
     def test_decoded_beat_equals_that_of_json(self, beat: message.Beat) -> None:
         body = _on_bus(beat)
@@ -68,3 +70,36 @@ class UsualTest(testtools.TestCase):
         for more in unusual:
             self.assertIsNone(fast_decode.read(_on_bus(dataclasses.replace(_BEAT, **more))))
         self.assertIsNone(fast_decode.read(message.wrap('echo', {'engine': 'e', 'sent': 1.5})))
+
+    def test_name_with_a_space_at_its_end_is_no_usual_one(self) -> None:
+        for host in ('cn1 ', ' cn1', ' '):
+            body = _on_bus(dataclasses.replace(_BEAT, host=host))
+            self.assertIsNone(fast_decode.read(body))
+            self.assertRaises(ValueError, message.decode, message.unwrap(body)[1]['beat'])
+
+
+class NewestTest(testtools.TestCase):
+    """Which beats are left of those that an engine reads late."""
+
+    def left(self, *beats: message.Beat) -> list[message.Beat | None]:
+        return [fast_decode.read(body) for body in fast_decode.newest(
+            [_on_bus(beat) for beat in beats])]
+
+    def test_newest_beat_of_each_host_is_left(self) -> None:
+        beats = [dataclasses.replace(_BEAT, number=number, host=host)
+                 for number in (7, 8, 9) for host in ('cn1', 'cn2')]
+        self.assertEqual(beats[-2:], self.left(*beats))
+
+    def test_beat_that_may_not_count_replaces_none(self) -> None:
+        good = dataclasses.replace(_BEAT, number=8)
+        for changed in ({'number': 3}, {'number': 8, 'libvirt_age': 99.5}, {'number': 10**6},
+                        {'number': 9, 'boot': 'another'}, {'number': 9, 'interval': 0.5}):
+            other = dataclasses.replace(_BEAT, **changed)
+            for order in ([good, other], [other, good]):
+                self.assertEqual(order, self.left(*order))
+            self.assertEqual([other, good], self.left(_BEAT, other, good))
+
+    def test_message_that_is_no_beat_is_left(self) -> None:
+        bodies = [b'', b'{}', _on_bus(_BEAT)[:40],
+                  message.wrap('echo', {'engine': 'e', 'sent': 1.5})]
+        self.assertEqual(bodies, fast_decode.newest(bodies))
