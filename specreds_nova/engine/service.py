@@ -27,6 +27,7 @@ from specreds_nova.engine import timing
 from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.clients import compute
 from specreds_nova.engine.clients import connect
+from specreds_nova.engine.clients import facts
 from specreds_nova.engine.db import store as stores
 from specreds_nova.engine.detection import answering
 from specreds_nova.engine.detection import colleagues
@@ -300,15 +301,21 @@ class Engine:
         try:
             services = self._clients.compute.services()
             self._decommissioned.look(services)
-            self._monitor.place({name: self._clients.compute.places(name) for name in services})
+            # A host whose cell does not answer stays where it was.
+            self._monitor.place({name: self._clients.compute.places(name)
+                                 for name, service in services.items() if facts.known(service)})
             self._janitor.lift(services)
         except exception.EngineError:
+            return
+        except Exception:
+            # The janitor's other work does not depend on Nova's answer.
+            LOG.exception("Nova's services are not taken as evidence")
             return
         watched = set(self._monitor.names())
         for name, service in services.items():
             if name not in watched:
                 continue
-            down = (service['state'] == 'down' and compute.enabled(service)
+            down = (service.get('state') == 'down' and compute.enabled(service)
                     and not service.get('forced_down'))
             if down:
                 self._monitor.note(name, evidence.NOVA, service.get('updated_at'),

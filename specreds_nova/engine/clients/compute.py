@@ -77,6 +77,9 @@ class Compute:
         """Return the servers of a host."""
         shown, groups = self._with_groups(lambda: list(self._nova.pages(
             '/servers/detail', 'servers', all_tenants='true', host=host)))
+        if not shown and (service := self._facts.services().get(host)):
+            # Nova leaves out the servers of such a cell.
+            _require_known(service)
         return [self._described(server, groups) for server in shown]
 
     def server(self, server_id: str) -> model.Server | None:
@@ -88,6 +91,10 @@ class Compute:
             return None
         if shown['status'] in ('DELETED', 'SOFT_DELETED'):
             return None
+        if 'OS-EXT-SRV-ATTR:host' not in shown:
+            raise exception.Unreachable(
+                f'Nova does not show the host of server {server_id}: the database of its cell '
+                f'does not answer')
         return self._described(shown, groups)
 
     def _with_groups(self, read: Callable[[], _T]
@@ -138,6 +145,7 @@ class Compute:
             # Of thousands of servers of a rack, each asks for it. If that was taken back a moment
             # ago, Nova refuses to evacuate the server, and the engine asks again.
             return True
+        _require_known(service)
         try:
             self._nova.ask('PUT', f'/os-services/{service["id"]}', json={'forced_down': down})
         except (exception.Refused, exception.NotFound):
@@ -150,7 +158,8 @@ class Compute:
         services = self._nova.get('/os-services', host=host, binary='nova-compute')['services']
         if not services:
             return {}
-        [service] = services
+        service = cloud_facts.current(services)
+        _require_known(service)
         return {'up': service['state'] == 'up', 'enabled': enabled(service),
                 'forced_down': bool(service.get('forced_down')), 'updated': updated(service)}
 
@@ -279,6 +288,17 @@ class Compute:
                            headers=dict(headers or {}))
         except exception.NotFound as exc:
             raise exception.Refused(str(exc)) from exc
+
+
+def _require_known(service: Mapping[str, Any]) -> None:
+    """Raise an error if Nova does not know the state of a service.
+
+    :raises exception.Unreachable: the database of its cell does not answer Nova
+    """
+    if not cloud_facts.known(service):
+        raise exception.Unreachable(
+            f'Nova does not know nova-compute of {service["host"]}: the database of its cell does '
+            f'not answer')
 
 
 def enabled(service: Mapping[str, Any]) -> bool:

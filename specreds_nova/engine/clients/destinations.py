@@ -129,5 +129,5 @@ class Destinations:
 
 
 def _serves(service: Mapping[str, Any]) -> bool:
-    return (service['state'] == 'up' and service['status'] == 'enabled'
+    return (service.get('state') == 'up' and service['status'] == 'enabled'
             and not service.get('forced_down'))

@@ -139,11 +139,14 @@ class Facts:
     def _read_hosts_of(self, project: str) -> dict[str, str]:
         return {shown['id']: shown['OS-EXT-SRV-ATTR:host'] for shown in self._nova.pages(
             '/servers/detail', 'servers', all_tenants='true', project_id=project)
-            if shown['OS-EXT-SRV-ATTR:host']}
+            if shown.get('OS-EXT-SRV-ATTR:host')}
 
     def _read_services(self) -> dict[str, dict[str, Any]]:
         services = self._nova.get('/os-services', binary='nova-compute')['services']
-        return {service['host']: service for service in services}
+        by_host: dict[str, list[dict[str, Any]]] = {}
+        for service in services:
+            by_host.setdefault(service['host'], []).append(service)
+        return {host: current(its) for host, its in by_host.items()}
 
     def _read_hosts(self) -> dict[str, str]:
         return {hypervisor['id']: hypervisor['service']['host']
@@ -165,3 +168,22 @@ class Facts:
         return {member: {'id': group['id'], 'policy': group.get('policy'),
                          'rules': group.get('rules') or {}, 'members': group['members']}
                 for group in groups for member in group['members']}
+
+
+def known(service: Mapping[str, Any]) -> bool:
+    """Return whether Nova knows the state of a service.
+
+    Of a cell whose database does not answer, Nova lists the hosts alone. Such a service is neither
+    up nor down.
+    """
+    return 'state' in service
+
+
+def current(services: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the service of a host that counts, of one or several that Nova lists.
+
+    The record of a host that was moved to another cell may be left in its former cell. A service
+    without a state is in the cell to which Nova maps the host.
+    """
+    return max(services, key=lambda service: (
+        not known(service), str(service.get('updated_at') or '')))

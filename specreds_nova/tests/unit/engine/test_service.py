@@ -42,6 +42,26 @@ class ThreadsTest(testtools.TestCase):
         self.assertEqual(['h2'], [call.args[0] for call in
                                   self.engine._monitor.withdraw.call_args_list])
 
+    def test_cell_without_a_database_hides_no_evidence_about_other_hosts(self) -> None:
+        down = {'state': 'down', 'status': 'enabled', 'updated_at': None}
+        self.engine._clients, self.engine._janitor = mock.Mock(), mock.Mock()
+        self.engine._decommissioned = mock.Mock()
+        self.engine._clients.compute.services.return_value = {
+            'away': {'host': 'away', 'status': 'UNKNOWN'}, 'h1': down}
+        self.engine._monitor.names.return_value = ['away', 'h1']
+        self.engine._ask_nova()
+        self.assertEqual(['h1'], [call.args[0] for call in
+                                  self.engine._monitor.note.call_args_list])
+        [placed] = self.engine._monitor.place.call_args.args
+        self.assertEqual(['h1'], list(placed))
+
+    def test_unexpected_answer_of_nova_ends_no_thread(self) -> None:
+        self.engine._clients, self.engine._decommissioned = mock.Mock(), mock.Mock()
+        self.engine._clients.compute.services.return_value = {'h1': {}}
+        self.engine._decommissioned.look.side_effect = KeyError('state')
+        self.engine._ask_nova()
+        self.engine._monitor.note.assert_not_called()
+
     def test_received_beats_are_counted(self) -> None:
         self.engine._stopping.is_set.side_effect = [False, False, True]
         self.engine._monitor.counted.side_effect = [5, 7]

@@ -32,6 +32,10 @@ def _service(host: str, **values: Any) -> dict[str, Any]:
             **values}
 
 
+# What Nova shows of a service in a cell whose database does not answer.
+_UNKNOWN = {'binary': 'nova-compute', 'host': 'away', 'status': 'UNKNOWN'}
+
+
 @ddt.ddt
 class ComputeTest(base.ServiceTest):
     """The calls that a recovery makes."""
@@ -294,6 +298,40 @@ class ComputeTest(base.ServiceTest):
         self.session.fail('PUT', '/os-services/service-h1', 409)
         self.assertFalse(self.compute.force_down('h1', False))
         self.assertFalse(self.compute.force_down('unknown', True))
+
+    def test_cell_without_a_database_takes_no_host_of_other_cells(self) -> None:
+        before = self._hosts()
+        self.services.append(_UNKNOWN)
+        self.compute = compute.Compute(self.session, self.conf)
+        self.assertEqual(before, self._hosts())
+        self.assertEqual((), self.compute.places('away'))
+
+    def test_host_of_a_cell_without_a_database_is_unreachable(self) -> None:
+        self.session.answer('GET', '/os-services', {'services': [_UNKNOWN]})
+        self.session.answer('GET', '/servers/detail', {'servers': []})
+        for call in (self.compute.service, self.compute.servers,
+                     lambda host: self.compute.force_down(host, False)):
+            self.assertIn('cell', self.raised(exception.Unreachable, call, 'away'))
+
+    def test_server_of_a_cell_without_a_database_is_unreachable(self) -> None:
+        self.session.answer('GET', '/servers/a', {'server': {
+            'id': 'a', 'status': 'UNKNOWN', 'tenant_id': 'p', 'flavor': _FLAVOR, 'image': ''}})
+        self.assertIn('cell', self.raised(exception.Unreachable, self.compute.server, 'a'))
+
+    @ddt.data(False, True)
+    def test_service_of_a_moved_host_is_that_of_its_new_cell(self, first: bool) -> None:
+        old = _service('h1', id='old', state='down', updated_at='2026-01-01T00:00:00.000000')
+        services = [_service('h1'), old]
+        self.session.answer('GET', '/os-services', {
+            'services': services[::-1] if first else services})
+        self.session.answer('PUT', '/os-services/service-h1', None)
+        self.assertTrue(self.compute.service('h1')['up'])
+        self.assertTrue(self.compute.force_down('h1', True))
+
+    def test_former_service_says_nothing_about_a_host_whose_new_cell_is_away(self) -> None:
+        self.session.answer('GET', '/os-services', {
+            'services': [_service('away', state='down'), _UNKNOWN]})
+        self.raised(exception.Unreachable, self.compute.service, 'away')
 
     def test_service_has_state_and_time(self) -> None:
         self.session.answer('GET', '/os-services', {'services': [
