@@ -163,7 +163,7 @@ class EventLoop:
             LOG.exception('suspected hosts cannot be recovered; they are tried again')
             results = [['an unexpected error'] for _ in suspicions]
         for suspicion, result in zip(suspicions, results, strict=True):
-            reasons = result if isinstance(result, list) else [str(result)]
+            reasons = result if isinstance(result, list) else [str(result) or repr(result)]
             if reasons:
                 held.keep(suspicion.name, reasons)
             else:

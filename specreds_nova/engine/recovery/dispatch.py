@@ -85,19 +85,21 @@ class Dispatcher:
         :raises exception.Unreachable: Nova or the database does not answer: call again
         """
         [result] = self.suspect_all([Suspicion(name, why, heard, well)])
-        if isinstance(result, exception.Unreachable):
+        if isinstance(result, Exception):
             raise result
         return result
 
     def suspect_all(self, suspicions: Sequence[Suspicion]
-                    ) -> list[list[str] | exception.Unreachable]:
+                    ) -> list[list[str] | Exception]:
         """Act on suspicions of hosts, whose servers are recovered in one order.
 
-        :returns: for each suspicion the reasons that hold the action back, or the error of a
-            service that does not answer
+        An error that concerns one host holds back no other one.
+
+        :returns: for each suspicion the reasons that hold the action back, or the error, such as
+            that of a service that does not answer
         """
         now = self._context.clock.now()
-        results: list[list[str] | exception.Unreachable] = []
+        results: list[list[str] | Exception] = []
         accepted: list[tuple[int, model.Host, float, bool]] = []
         if len(suspicions) > 1:
             self._ask_ahead(suspicions, now)
@@ -105,6 +107,10 @@ class Dispatcher:
             try:
                 outcome = self._suspect(suspicion, now)
             except exception.Unreachable as exc:
+                results.append(exc)
+                continue
+            except Exception as exc:
+                self._held[suspicion.name] = now + _HELD, [_unexpected(suspicion.name, exc)]
                 results.append(exc)
                 continue
             results.append(outcome if isinstance(outcome, list) else [])
@@ -115,6 +121,9 @@ class Dispatcher:
             try:
                 wanted += self._wanted(host, since, again=again)
             except exception.Unreachable as exc:
+                results[place] = exc
+            except Exception as exc:
+                _unexpected(host.name, exc)
                 results[place] = exc
         try:
             self._creation.begin_all(wanted)
@@ -128,7 +137,7 @@ class Dispatcher:
         for suspicion in suspicions:
             name, since = suspicion.name, now if suspicion.heard is None else suspicion.heard
             until, _ = self._held.get(name, (now, []))
-            with contextlib.suppress(exception.Unreachable):
+            with contextlib.suppress(Exception):
                 if until <= now and not self._shut(model.Host(name), None):
                     self._nova.begin(name, since)
 
@@ -342,6 +351,15 @@ class Dispatcher:
         wait = min(float(self._context.options.again_after) * 2 ** (len(before) - 1), _SELDOM)
         ended = max(recovery.ended or 0.0 for recovery in before)
         return bool(self._context.clock.now() >= ended + wait)
+
+
+def _unexpected(host: str, error: Exception) -> str:
+    """Log an error that concerns one host, and return it as a reason."""
+    if isinstance(error, exception.EngineError):
+        LOG.warning('host %s cannot be recovered, and is tried again: %s', host, error)
+        return str(error)
+    LOG.error('host %s cannot be recovered, and is tried again', host, exc_info=error)
+    return f'an unexpected error: {error!r}'
 
 
 def _without_request(server: model.Server) -> model.Server:

@@ -133,6 +133,28 @@ class DispatcherTest(_DispatcherTest):
         self.assertIsInstance(first, exception.Unreachable)
         self.assertEqual(([], ['a']), (second, self._created()))
 
+    @ddt.data(('service', KeyError('state')), ('service', exception.Refused('no')),
+              ('servers', KeyError('name')), ('servers', exception.Refused('no')))
+    @ddt.unpack
+    def test_host_with_an_unexpected_answer_holds_up_no_other_one(
+            self, query: str, error: Exception) -> None:
+        def answer(host: str) -> Any:
+            if host == 'h1':
+                raise error
+            return mock.DEFAULT
+        question = getattr(self.compute, query)
+        question.side_effect = answer
+        self.silent = frozenset({'h1', 'h2'})
+        first, second = self.dispatcher.suspect_all(
+            [dispatch.Suspicion(host, _WHY) for host in ('h1', 'h2')])
+        self.assertIs(error, first)
+        self.assertEqual([], second)
+        self.assertEqual(model.SUSPECTED, self.store.host('h2').state)
+        self.assertEqual(['a', 'b'], self._created())
+        count = question.call_count
+        self.dispatcher.suspect('h1', _WHY)
+        self.assertEqual(count, question.call_count)
+
     def test_closed_gate_creates_no_recoveries(self) -> None:
         self.silent = frozenset(f'h{number}' for number in range(8))
         self.assertNotEqual([], self.dispatcher.suspect('h1', _WHY))
