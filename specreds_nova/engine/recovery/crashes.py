@@ -165,6 +165,8 @@ class Crashes:
             except exception.EngineError as exc:
                 LOG.warning('the boot of host %s is recorded later: %s', host, exc)
                 return
+            except Exception:
+                LOG.exception('the boot of host %s is not recorded', host)
             del self._boots[host]
 
     def _waits(self, entry: _Waiting) -> bool:
@@ -217,5 +219,9 @@ class Crashes:
             entry.kept = None
             self._postpone(entry)
             return False
+        except Exception:
+            # Such as a name that the database refuses, which it would refuse again.
+            LOG.exception('the crash of server %s on %s is not %s', entry.crash.server,
+                          entry.crash.host, 'recorded' if waits else 'removed')
         entry.kept = waits
         return True

@@ -242,6 +242,30 @@ class RecordedCrashesTest(base.RecoveryTest):
             self._run(tell=True)
         keep.assert_not_called()
 
+    def test_crash_that_the_database_refuses_ends_no_thread(self) -> None:
+        with mock.patch.object(self.store, 'keep_crash', side_effect=ValueError('too long')):
+            engine = crashes.Crashes(self._act, self.clock, self.store, again=3600.0)
+            engine.start()
+            engine.tell('h1', 'a' * 40, _CRASH)
+            engine.tell('h1', 'b', _CRASH)
+            engine.stop(60.0)
+        self.assertEqual(['a' * 40, 'b'], [server for _, server, _ in self.acted])
+
+    def test_boot_that_the_database_refuses_ends_no_thread(self) -> None:
+        refused = threading.Event()
+
+        def refuse(*_arguments: Any) -> None:
+            refused.set()
+            raise ValueError('too long')
+        with mock.patch.object(self.store, 'booted', side_effect=refuse):
+            engine = crashes.Crashes(self._act, self.clock, self.store, again=3600.0)
+            engine.start()
+            engine.booted('h1', 'k1')
+            self.assertTrue(refused.wait(60.0))
+            engine.tell('h1', 'b', _CRASH)
+            engine.stop(60.0)
+        self.assertEqual(['b'], [server for _, server, _ in self.acted])
+
     def test_boot_is_recorded_after_the_crashes_that_it_has_caused(self) -> None:
         crashed = self._run_until_booted(model.ANY_SERVER)
         self.assertEqual([('h1', model.ANY_SERVER), ('h1', 'a')],
