@@ -20,7 +20,7 @@ def lift(context: contexts.Context, name: str) -> bool:
     """Lift ``forced_down`` of a host if engines have caused it, and trust the host.
 
     What an operator has forced down stays so: engines have then not evacuated the host lately, or
-    it is in maintenance.
+    it is in maintenance, or disabled.
 
     :returns: whether it was lifted
     :raises exception.Unreachable: Nova or the database does not answer
@@ -30,7 +30,10 @@ def lift(context: contexts.Context, name: str) -> bool:
             or context.clock.now() - host.since >= _LATEST
             or context.suspects.suspected(name) or not context.suspects.is_well(name)):
         return False
-    if not _forced(context, host) or not context.compute.service(name).get('forced_down'):
+    if not _forced(context, host):
+        return False
+    service = context.compute.service(name)
+    if not service.get('forced_down') or not service.get('enabled', True):
         return False
     return context.compute.force_down(name, False)
 

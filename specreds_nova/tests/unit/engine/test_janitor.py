@@ -160,6 +160,12 @@ class JanitorTest(base.RecoveryTest):
         self._lift()
         self.compute.force_down.assert_not_called()
 
+    def test_host_that_an_operator_has_disabled_as_well_stays_down(self) -> None:
+        self._trust_evacuated_host()
+        self.compute.service.return_value = {'forced_down': True, 'enabled': False}
+        self._lift()
+        self.compute.force_down.assert_not_called()
+
     def test_host_that_has_trouble_meanwhile_stays_down(self) -> None:
         self._trust_evacuated_host()
         self.suspects.is_well.return_value = False
