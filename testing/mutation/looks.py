@@ -548,9 +548,8 @@ MUTATIONS = (
                    f'{_ENGINE_TESTS}.test_janitor.JanitorTest.'
                    'test_host_that_has_trouble_meanwhile_stays_down'),
     table.Mutation('forced-down-lifted-twice', f'{_RECOVERY}/late_force_down.py',
-                   'if not _forced(context, host) or not '
-                   "context.compute.service(name).get('forced_down'):",
-                   'if not _forced(context, host):',
+                   "if not service.get('forced_down') or not service.get('enabled', True):",
+                   "if not service.get('enabled', True):",
                    f'{_ENGINE_TESTS}.test_janitor.JanitorTest.'
                    'test_host_that_an_operator_has_lifted_meanwhile_is_left_alone'),
     table.Mutation('reboot-on-a-host-that-is-lost-again', f'{_STEPS}/adopt.py',
