@@ -157,7 +157,7 @@ MUTATIONS = _by_name((
              gates.Flapping, 'reason', _nothing(), 0, ('flapping',)),
     Mutation('force-down-unchecked', 'an engine forces a host down without a look at whether it '
              'still has the recovery, and the host is not trusted',
-             evacuation._Evacuation, '_force_down', _force_down, 101,
+             evacuation._Evacuation, '_force_down', _force_down, -1,
              ('engine_frozen', 'engine_frozen', 'power', 'power', 'slow:nova')),
     Mutation('late-force-down', 'a host stays down in Nova that a late request has forced down',
              janitor.Janitor, '_lift', _nothing(), 61,
