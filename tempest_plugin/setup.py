@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The version of the plug-in, which is that of the checkout."""
+"""The plug-in has the version of the checkout."""
 
 from pbr import packaging
 import setuptools

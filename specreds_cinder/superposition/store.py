@@ -210,7 +210,7 @@ class Store:
         A void claim does not count.
         """
         claim, last = self.claimed(home, image_id), None
-        # A claim that has changed since it was read was that of another superposition.
+        # If the claim has changed since it was read, another superposition had it.
         while claim is not None and claim != last:
             if self._exists(claim):
                 return claim

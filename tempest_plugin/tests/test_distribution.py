@@ -22,7 +22,7 @@ _HERE = pathlib.Path(tempest_plugin.__file__).parent
 # Modules of what the plug-in may need, by the name of the distribution.
 _MODULES = {'fixtures': 'fixtures', 'oslo.config': 'oslo_config', 'tempest': 'tempest',
             'testtools': 'testtools'}
-# Imports all modules of packages, and names those of the product.
+# Imports all modules of packages, and prints the modules that belong to the product.
 _PROGRAM = """
 import importlib, pkgutil, sys
 for package in sys.argv[1:]:

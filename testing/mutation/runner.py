@@ -56,8 +56,8 @@ class Runner:
         :raises CloudError: a test fails without a mutation, so that it proves nothing
         """
         chosen = list(mutations)
-        # Without a Ceph, those of a package together: the start of a process takes longer than
-        # most of them. Those of both packages do not agree on the kind of threads.
+        # The tests of a package that need no Ceph share one process, whose start takes longer than
+        # most of them. Tests of both packages cannot: each package has another kind of threads.
         groups: dict[str, list[str]] = {}
         for test, needs_ceph in sorted({(each.test, each.needs_ceph) for each in chosen}):
             groups.setdefault(test if needs_ceph else test.partition('.')[0], []).append(test)

@@ -88,7 +88,7 @@ class OperationsTest(testtools.TestCase):
         created, self.record = self.record, None
 
         def listed(_home: sp.Home) -> list[sp.Record]:
-            # The list was read before; its end is told afterwards.
+            # The superposition is created after the list was read.
             self.record = created
             self.call('look_after')
             return []

@@ -89,14 +89,13 @@ class Dispatcher:
             raise result
         return result
 
-    def suspect_all(self, suspicions: Sequence[Suspicion]
-                    ) -> list[list[str] | Exception]:
+    def suspect_all(self, suspicions: Sequence[Suspicion]) -> list[list[str] | Exception]:
         """Act on suspicions of hosts, whose servers are recovered in one order.
 
         An error that concerns one host holds back no other one.
 
         :returns: for each suspicion the reasons that hold the action back, or the error, such as
-            that of a service that does not answer
+            :class:`exception.Unreachable` of a service that does not answer
         """
         now = self._context.clock.now()
         results: list[list[str] | Exception] = []

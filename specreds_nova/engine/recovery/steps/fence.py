@@ -18,7 +18,7 @@ _PAUSE = 1.0
 # Seconds within which a guest that lives has written: file systems write their journals at least
 # that often.
 _WATCH = 30.0
-# Seconds until Cinder is asked again to superpose disks that have to be merged before.
+# Seconds between two requests to superpose disks whose merge has not ended.
 _MERGE_PAUSE = 10.0
 
 

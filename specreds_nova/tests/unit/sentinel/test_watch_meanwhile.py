@@ -29,7 +29,7 @@ class MeanwhileTest(base.WatchTestCase):
 
     def test_server_that_was_started_meanwhile_does_not_own_the_clients_of_a_fenced_one(
             self) -> None:
-        # An OSD still lists the fenced client of the process before, and not yet that of this one.
+        # An OSD still lists the fenced client of the former process, but no client of this one.
         self.blocklist = frozenset({base.OWN})
         self.assertFalse(self.look())
         self.watching = frozenset()

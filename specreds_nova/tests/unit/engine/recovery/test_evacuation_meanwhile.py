@@ -143,7 +143,7 @@ class RequestTest(MeanwhileTestCase):
 
     def test_server_that_changes_while_its_host_comes_back_is_looked_at_again_meanwhile(
             self) -> None:
-        # The host that the server leaves is not that of the recovery.
+        # The server leaves another host than the host of the recovery.
         self.recovery = self.store.change(self.recovery, destination='h2')
         self.suspect('h2', model.TRUSTED)
         self.become(host='h2', task='rebuilding')

@@ -26,7 +26,7 @@ class SecondFailureTest(base.RecoveryTest):
         self.suspect('h2')
         self.context = self.make_context(evacuate_after=60.0, protect_locked_servers=False)
         self.looks = 0
-        # What was asked of Cinder and Nova, with the look after which it was.
+        # Each request to Cinder and Nova, with the look that came before the request.
         self.asked: list[tuple[str, int]] = []
         self.volumes.written.side_effect = self.written
         self.volumes.fence.side_effect = self.fence
