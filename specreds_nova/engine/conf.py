@@ -9,7 +9,6 @@ from specreds_nova.engine import boots
 from specreds_nova.engine import power
 from specreds_nova.engine.clients import conf as clients_conf
 from specreds_nova.engine.detection import conf as detection_conf
-from specreds_nova.engine.detection import masakari
 from specreds_nova.engine.recovery import conf as recovery_conf
 
 GROUP = 'engine'
@@ -46,9 +45,8 @@ _PROCESS: list[cfg.Opt] = [
     cfg.PortOpt('metrics_port', default=9180, min=0, help='Port for metrics; 0 for none.'),
 ]
 
-OPTIONS: list[cfg.Opt] = [*_PROCESS, *detection_conf.OPTIONS, *masakari.OPTIONS,
-                          *recovery_conf.OPTIONS, *power.OPTIONS, *boots.OPTIONS,
-                          *clients_conf.RPC]
+OPTIONS: list[cfg.Opt] = [*_PROCESS, *detection_conf.OPTIONS, *recovery_conf.OPTIONS,
+                          *power.OPTIONS, *boots.OPTIONS, *clients_conf.RPC]
 
 
 def register(conf: cfg.ConfigOpts) -> None:

@@ -37,7 +37,6 @@ from specreds_nova.engine.detection import echo
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import listener
-from specreds_nova.engine.detection import masakari
 from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.engine.detection import overload
 from specreds_nova.engine.detection import rejections
@@ -104,7 +103,6 @@ class Engine:
             self._clock, options.echo_interval, self._monitor.trouble)
         self._listener = listener.of(conf, options.name, self._monitor, self._colleagues.heard,
                                      echoed.take, self._rejections)
-        self._masakari = masakari.Listener(conf, options.name, self._monitor, self._clock)
         self._echo = echo.Echo(conf, options.name, self._clock, self._monitor.due_in, echoed)
         self._clients = connect.Clients(conf)
         self._store = stores.from_conf(conf)
@@ -164,7 +162,6 @@ class Engine:
             self._metrics.serve(self._options.metrics_port, self._options.metrics_host,
                                 self.problems)
         self._listener.start()
-        self._masakari.start()
         self._echo.start()
         self._answers.start()
         self._votes.start()
@@ -192,7 +189,6 @@ class Engine:
         self._answers.stop(_PATIENCE)
         self._votes.stop(_PATIENCE)
         self._listener.stop()
-        self._masakari.stop(_PATIENCE)
         self._threads.join(_PATIENCE)
         if self._power_off is not None:
             self._power_off.close()

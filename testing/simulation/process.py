@@ -155,7 +155,6 @@ _FACTORIES: dict[str, Any] = {
     'connect': types.SimpleNamespace(Clients=_Clients),
     'stores': types.SimpleNamespace(from_conf=lambda conf: conf.process.store),
     'jobs': types.SimpleNamespace(from_conf=lambda conf: conf.process.board),
-    'masakari': types.SimpleNamespace(Listener=_Nothing),
     'listener': types.SimpleNamespace(of=Listener),
     'echo': types.SimpleNamespace(Echo=_Nothing, Echoed=_Nothing),
     'counted': types.SimpleNamespace(Metrics=_Nothing),

@@ -63,7 +63,7 @@ OPTIONS: list[cfg.Opt] = [
             help='Weights of evidence that are other than the defaults, as KIND:WEIGHT, '
                  'separated by commas. A host is suspected if what speaks against it adds up to '
                  '1. Kinds: silence (1), libvirt (0.5), storage (1), nova (0.3), '
-                 'masakari (0.8), operator (1), crash (1, of a single server, which is '
+                 'operator (1), crash (1, of a single server, which is '
                  'started again where it is), boot (0, beside a crash: the server has ended with '
                  'its host). 0 for not at all.'),
     cfg.FloatOpt('libvirt_patience', default=10.0, min=1.0,

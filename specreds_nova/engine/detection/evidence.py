@@ -13,7 +13,6 @@ SILENCE = 'silence'
 LIBVIRT = 'libvirt'
 STORAGE = 'storage'
 NOVA = 'nova'
-MASAKARI = 'masakari'
 OPERATOR = 'operator'
 # Evidence about one server, never about its host.
 CRASH = 'crash'
@@ -46,7 +45,6 @@ KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (
     Kind(STORAGE, 1.0, 'its storage has not answered for {0:.0f} s'),
     # Nova is a minute late, and a stopped service looks the same.
     Kind(NOVA, 0.3, 'Nova takes its service for down: {0}'),
-    Kind(MASAKARI, 0.8, 'Masakari was notified: {0}'),
     Kind(OPERATOR, 1.0, 'an operator says so: {0}'),
     Kind(CRASH, 1.0, 'the domain of server {0} has crashed'),
     Kind(BOOT, 0.0, '{0} has booted'),

@@ -138,8 +138,7 @@ class HandbookTest(testtools.TestCase):
 
     def test_kinds_of_evidence_are_documented(self) -> None:
         self.assert_documented(evidence.SILENCE, evidence.LIBVIRT, evidence.STORAGE, evidence.NOVA,
-                               evidence.MASAKARI, evidence.OPERATOR, evidence.CRASH,
-                               evidence.BOOT)
+                               evidence.OPERATOR, evidence.CRASH, evidence.BOOT)
 
     def test_metrics_are_documented(self) -> None:
         registry = prometheus_client.CollectorRegistry()
