@@ -162,7 +162,8 @@ class Cluster:
             raise errors.ClusterTimeout(f'{what}: no monitor answered within {self.timeout:g} s')
         if code == -errno.EACCES:
             raise errors.ClusterError(
-                f'{what}: client.{self.user} is not allowed to; see the documented caps')
+                f'{what}: client.{self.user} is not allowed to; see the documented caps'
+            ) from PermissionError(-code, status)
         if code < 0:
             raise errors.ClusterError(f'{what}: {status}')
         text = out.decode().strip()

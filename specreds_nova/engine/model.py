@@ -24,7 +24,7 @@ HOST_STATES = (TRUSTED, HELD, SUSPECTED, FENCED)
 LIVE = 'live'
 # It has not looked at the servers lately: none is ended or hidden.
 SILENT = 'silent'
-# It has never heard an engine: none is hidden.
+# It has never heard an engine, or cannot read the records of some servers: these are not hidden.
 UNLEASED = 'unleased'
 
 SENTINEL_STATES = (LIVE, SILENT, UNLEASED)

@@ -39,7 +39,8 @@ SERVICE = 'service'
 SYSTEM = 'system'
 _GOODBYES = ('', SERVICE, SYSTEM)
 
-# Whether the sentinel of a host has ever heard an engine: only then does it hide servers.
+# Whether the sentinel of a host hides each of its servers when it hears nobody: it has heard an
+# engine once, and could read the records of the servers in Ceph.
 LEASED = 'leased'
 UNLEASED = 'unleased'
 

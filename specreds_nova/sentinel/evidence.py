@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Mapping
 import contextlib
 import dataclasses
+import errno
 
 from specreds_cinder.superposition import address
 from specreds_cinder.superposition import cluster as ceph
@@ -12,6 +13,9 @@ from specreds_cinder.superposition import fence
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import store as stores
 from specreds_cinder.superposition import volume as volumes
+
+# Ceph does not allow it, knows no such pool, or this host has no keyring for the client.
+_REFUSED = frozenset({errno.EPERM, errno.EACCES, errno.ENOENT, errno.EOPNOTSUPP})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +98,11 @@ class Storage:
         read only if the osdmap has changed.
         """
         return _lasting(self._fence.copied(), at_least_s)
+
+
+def refused(error: errors.SuperError) -> bool:
+    """Return whether an error means that this client may not read, and not that Ceph is silent."""
+    return abs(getattr(error.__cause__, 'errno', None) or 0) in _REFUSED
 
 
 def _lasting(left_s: Mapping[str, float], at_least_s: float) -> frozenset[str]:

@@ -8,9 +8,15 @@ Ceph nor an engine for the length of the lease sets the taps of its servers down
 anyway. Engines open no backup before that time is over (``engine/recovery/steps/unseen.py``).
 
 A sentinel that has never heard an engine hides nothing, as there may be none: an outage of Ceph
-would take living servers off the network that nobody moves. That it has heard one is written down
-for good. Heartbeats tell it to engines, which promote no server of a host without a lease
-(``engine/detection/gates.py``).
+would take living servers off the network that nobody moves. It hides no server either whose record
+it could never read, such as without a keyring: it would not show the server again. That it has
+heard an engine, and for which users and pools it could read, is written down for good. Heartbeats
+tell engines whether a host has a lease for all of its servers. Engines promote no server of a host
+without one (``engine/detection/gates.py``).
+
+Where Ceph is silent, the lease goes on. Where Ceph refuses to answer what it has answered before,
+engines are told at once that there is no lease. They may have counted on it until then, so the
+lease ends when one was heard afterwards.
 
 The taps of a server are set up again once the sentinel has read its records, in a look that began
 after they were set down: a server that was overtaken ends instead. An answer by an engine is not
@@ -18,10 +24,11 @@ enough. When the recovery has ended, engines trust a host that is back again, an
 its sentinel has read that the server was promoted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 import dataclasses
 import json
 import pathlib
+import threading
 
 from oslo_log import log as logging
 
@@ -29,6 +36,10 @@ from specreds_nova.heartbeat import renewals
 from specreds_nova.sentinel import links as all_links
 
 LOG = logging.getLogger(__name__)
+
+# Seconds within which a heartbeat tells what this sentinel has written down, and an engine that
+# answers the heartbeat has recorded it.
+_TOLD_S = 30.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,21 +49,22 @@ class Guest:
     :ivar heard: the latest moment at which something was asked that all of its storage answered
     :ivar judged: the start of the latest look that read all of its records and found nothing
         against it; None for both if there was none
+    :ivar places: the cephx users and the pools of its disks
     """
 
     name: str
     taps: tuple[str, ...]
     heard: float | None = None
     judged: float | None = None
+    places: frozenset[tuple[str, str]] = frozenset()
 
 
 class Lease:
     """Sets taps down and up.
 
     :param length_s: of the lease; 0 for none: then taps that were left down are set up
-    :param path: file with the taps that are down, and with whether an engine was ever heard; it
-        outlives the sentinel
-    :ivar leased: an engine was ever heard: before that there is no lease
+    :param path: file with the taps that are down, with whether an engine was ever heard, and with
+        the places whose records could be read; it outlives the sentinel
     """
 
     def __init__(self, length_s: float, path: pathlib.Path, links: all_links.Links) -> None:
@@ -64,7 +76,10 @@ class Lease:
         self._engine: float | None = None
         self._boot = pathlib.Path('/proc/sys/kernel/random/boot_id').read_text().strip()
         # The index of each tap that is down, and since when.
-        self.leased, taps = self._load()
+        self._leased, self._read, taps = self._load()
+        self._refused: frozenset[tuple[str, str]] = frozenset()
+        # Of the file, which two threads write.
+        self._lock = threading.Lock()
         self._down: dict[str, tuple[int, float]] = {
             tap: (index, self._began) for tap, index in taps.items()}
         # What is down is not what is in the file.
@@ -78,19 +93,41 @@ class Lease:
         """The taps that are down."""
         return sorted(self._down)
 
+    def covers(self, places: Set[tuple[str, str]]) -> bool:
+        """Return whether engines may count on the lease for servers with disks in places.
+
+        May be called by another thread, as :meth:`learn`.
+        """
+        return self._leased and places <= (self._read or set()) and not places & self._refused
+
     def renewed(self, at: float) -> None:
         """Take a renewal by an engine."""
         self._engine = max(at, self._engine or 0.0)
-        if not self.leased:
+        if not self._leased:
             # Engines count on the lease as soon as they know of it.
             self._save(leased=True)
-            self.leased = True
+
+    def learn(self, answers: Mapping[tuple[str, str], float | None]) -> None:
+        """Take Ceph's latest answers to questions for records; its silence is none.
+
+        :param answers: by place: since when Ceph refuses to answer; None if it does not
+        :raises OSError: they cannot be written down
+        """
+        refused = {place: since for place, since in answers.items() if since is not None}
+        self._refused = frozenset(refused)
+        heard = self._engine or 0.0
+        before = self._read or frozenset()
+        read = (before | answers.keys() - refused.keys()) - {
+            place for place, since in refused.items() if heard >= since + _TOLD_S}
+        if read != before:
+            self._save(read=read)
 
     def look(self, guests: Iterable[Guest]) -> None:
         """Hide guests whose lease is over, and show those whose records were read since."""
         now = renewals.now()
         for guest in guests:
-            if self._length and self.leased and now - self._heard(guest) >= self._length:
+            if (self._length and self._counted_on(guest)
+                    and now - self._heard(guest) >= self._length):
                 self._hide(guest, now)
             elif self._down:
                 self._show([tap for tap in guest.taps if tap in self._down
@@ -102,6 +139,9 @@ class Lease:
         self._forget()
         if self._unsaved:
             self._save_down()
+
+    def _counted_on(self, guest: Guest) -> bool:
+        return self._leased and (self._read is None or guest.places <= self._read)
 
     def _heard(self, guest: Guest) -> float:
         return max(self._began, self._engine or 0.0, guest.heard or 0.0)
@@ -143,19 +183,20 @@ class Lease:
         if gone:
             self._save_down()
 
-    def _load(self) -> tuple[bool, dict[str, int]]:
+    def _load(self) -> tuple[bool, frozenset[tuple[str, str]] | None, dict[str, int]]:
         try:
             contents = json.loads(self._path.read_text())
             # After a boot of the host there are other taps.
             taps = dict(contents['taps']) if contents['boot'] == self._boot else {}
-            # Without the entry, an older sentinel has written the file.
-            return bool(contents.get('leased', True)), taps
+            # Without an entry, an older sentinel has written the file.
+            read = frozenset((user, pool) for user, pool in contents.get('read', ()))
+            return bool(contents.get('leased', True)), read, taps
         except FileNotFoundError:
-            return False, {}
+            return False, frozenset(), {}
         except (OSError, ValueError, KeyError, TypeError) as exc:
             # It was written when an engine was heard, and engines may count on that.
             LOG.error('%s cannot be read (%s): taps that were set down stay down', self._path, exc)
-            return True, {}
+            return True, None, {}
 
     def _save_down(self) -> None:
         """Write down what is down if possible: servers are hidden all the same."""
@@ -168,10 +209,14 @@ class Lease:
                           self._path, exc, ', '.join(self.down))
             self._unsaved = True
 
-    def _save(self, *, leased: bool = False) -> None:
-        new = self._path.with_suffix('.new')
-        new.write_text(json.dumps({
-            'boot': self._boot, 'leased': leased or self.leased,
-            'taps': {tap: index for tap, (index, _) in self._down.items()}}) + '\n')
-        new.replace(self._path)
-        self._unsaved = False
+    def _save(self, *, leased: bool = False,
+              read: frozenset[tuple[str, str]] | None = None) -> None:
+        """Write the file, and take what is new in it."""
+        with self._lock:
+            leased, read = leased or self._leased, self._read if read is None else read
+            new = self._path.with_suffix('.new')
+            new.write_text(json.dumps({
+                'boot': self._boot, 'leased': leased, 'read': sorted(read or ()),
+                'taps': {tap: index for tap, (index, _) in self._down.copy().items()}}) + '\n')
+            new.replace(self._path)
+            self._leased, self._read, self._unsaved = leased, read, False

@@ -134,7 +134,10 @@ class _Daemon:
             began = time.monotonic()
             try:
                 self._watch.look()
-                self._tell()
+                try:
+                    self._lease.learn(self._watch.answers)
+                finally:
+                    self._tell()
             except Exception:
                 # Whatever it is, the next look may do better; none at all would not.
                 LOG.exception('a look failed')
@@ -171,7 +174,7 @@ class _Daemon:
 
     def _tell(self) -> None:
         """Write down how it goes after a look, now and then."""
-        now, leased = time.monotonic(), self._lease.leased
+        now, leased = time.monotonic(), self._lease.covers(self._watch.places())
         if now - self._told < _STATUS_S and leased == self._told_leased:
             return
         self._told, self._told_leased = now, leased

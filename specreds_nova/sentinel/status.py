@@ -36,7 +36,7 @@ def write(path: pathlib.Path, looked: float, leased: bool, places: Iterable[tupl
     """Write the file.
 
     :param looked: as in :class:`Written`, as are the places
-    :param leased: the sentinel has heard an engine once
+    :param leased: engines may count on the lease on the network for all servers of this host
     :param details: what is for people to read
     """
     new = path.with_suffix('.new')

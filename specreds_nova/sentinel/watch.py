@@ -123,6 +123,9 @@ class HostWatch:
         self._pinged: dict[str, float] = {}
         # By cephx user: when the latest look began that could read records, or else the first one.
         self._read: dict[str, float] = {}
+        # By cephx user and pool: Ceph's latest answer to questions for records, as since when it
+        # refuses them; None if it does not.
+        self.answers: dict[tuple[str, str], float | None] = {}
         # When the latest look began, and the domains that ran.
         self._unpaused: tuple[float, frozenset[str]] = -1e9, frozenset()
         self.status = Status()
@@ -139,7 +142,8 @@ class HostWatch:
         return lease.Guest(
             known.domain.name, known.domain.taps,
             min(heard) if len(heard) == len(users) else None,
-            min(judged) if len(judged) == len(users) else None)
+            min(judged) if len(judged) == len(users) else None,
+            frozenset((image.user, image.ref.pool) for image in known.domain.images))
 
     def heard(self, user: str, at: float) -> None:
         """Take a moment at which Ceph was asked something that it answered. For any thread."""
@@ -216,10 +220,20 @@ class HostWatch:
                     known.judged[user] = began
 
     @contextlib.contextmanager
-    def _hearing(self, user: str) -> Iterator[None]:
-        """Note that storage answers what is asked within, as it was when that began."""
+    def _hearing(self, user: str, pool: str | None = None) -> Iterator[None]:
+        """Note that storage answers what is asked within, as it was when that began.
+
+        :param pool: which the question is for; None for all pools of the user
+        """
         start = renewals.now()
-        yield
+        try:
+            yield
+        except errors.SuperError as exc:
+            if evidence.refused(exc):
+                for place in self.places():
+                    if place[0] == user and pool in (None, place[1]):
+                        self.answers[place] = self.answers.get(place) or start
+            raise
         self._heard[user] = start
 
     def _trouble(self, user: str, error: errors.SuperError) -> None:
@@ -304,7 +318,7 @@ class HostWatch:
             return
         clients = {}
         for image in images:
-            with self._hearing(image.user):
+            with self._hearing(image.user, image.ref.pool):
                 opened = storage.opened(image.ref)
             if opened is None:
                 known.ids.pop(image.ref, None)
@@ -327,8 +341,9 @@ class HostWatch:
             if own & self._fenced[image.user]:
                 return True
             if image.ref in known.ids:
-                with self._hearing(image.user):
+                with self._hearing(image.user, image.ref.pool):
                     record = storage.record(image.ref, known.ids[image.ref])
+                self.answers[image.user, image.ref.pool] = None
                 if record is not None and (record.state in states.DECIDED
                                            or record.outcome == states.LATE_DIRTY):
                     return True

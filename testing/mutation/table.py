@@ -337,6 +337,10 @@ MUTATIONS = (
              'self._keep_hidden(guest)', 'pass',
              'specreds_nova.tests.unit.sentinel.test_lease.LeaseTest.'
              'test_interface_that_somebody_else_set_up_is_set_down_again'),
+    Mutation('server-that-was-never-read-is-hidden', 'specreds_nova/sentinel/lease.py',
+             '(self._read is None or guest.places <= self._read)', 'True',
+             'specreds_nova.tests.unit.sentinel.test_watch.WatchTest.'
+             'test_server_that_one_of_two_users_may_not_read_is_not_hidden'),
     Mutation('server-that-runs-already-evacuated-once-more',
              'specreds_nova/engine/recovery/evacuation.py',
              'self._due() and not self._finishes(server)', 'self._due()',

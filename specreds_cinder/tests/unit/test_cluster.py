@@ -97,6 +97,7 @@ class MonitorTest(testtools.TestCase):
     def test_permission_error_names_the_user(self) -> None:
         error = self.assertRaises(errors.ClusterError, self.ask, -errno.EACCES)
         self.assertIn('client.cinder', str(error))
+        self.assertIsInstance(error.__cause__, PermissionError)
 
     def test_refusal_has_the_text_of_the_monitor(self) -> None:
         error = self.assertRaises(errors.ClusterError, self.ask, -errno.EINVAL, b'', 'nonsense')

@@ -199,8 +199,9 @@ class Flapping:
 
 
 class Unleased:
-    """The sentinel of the host has never heard an engine, so that it hides no server.
+    """The sentinel of the host does not hide each server of it when it hears nobody.
 
+    It has never heard an engine, or cannot read the records of some servers.
     No wait makes sure that tenants do not see the servers beside their backups. An operator's word
     takes precedence.
     """
@@ -209,8 +210,9 @@ class Unleased:
         """Return what an operator has to do."""
         if facts.word or facts.sentinel != model.UNLEASED:
             return None
-        return f'the sentinel of {facts.host} has never heard an engine, so that tenants may ' \
-               f'still see its servers: make sure that the host is off, and suspect it'
+        return f'the sentinel of {facts.host} has never heard an engine, or cannot read the ' \
+               f'records of its servers in Ceph, so that tenants may still see them: make sure ' \
+               f'that the host is off, and suspect it'
 
 
 class Gates:

@@ -14,6 +14,7 @@ from specreds_nova.sentinel import lease
 from specreds_nova.sentinel import links
 
 _L = 4.0
+_VOLUMES, _VMS = ('cinder', 'volumes'), ('nova', 'vms')
 
 
 class Links(links.Links):
@@ -53,11 +54,11 @@ class LeaseTest(testtools.TestCase):
         self.lease = lease.Lease(_L, self.path, self.links)
         self.lease.renewed(0.0)
 
-    def look(self, after: float = 0.0, heard: float | None = None, judged: float | None = None
-             ) -> bool:
+    def look(self, after: float = 0.0, heard: float | None = None, judged: float | None = None,
+             places: frozenset[tuple[str, str]] = frozenset()) -> bool:
         """Let time pass, look, and return whether the server can be seen."""
         self.now += after
-        self.lease.look([lease.Guest('instance-1', ('tap1', 'tap2'), heard, judged)])
+        self.lease.look([lease.Guest('instance-1', ('tap1', 'tap2'), heard, judged, places)])
         return self.links.found['tap1'][1]
 
     def test_counts_from_its_start_if_nobody_was_heard_since(self) -> None:
@@ -67,29 +68,71 @@ class LeaseTest(testtools.TestCase):
     def test_sentinel_that_has_never_heard_an_engine_hides_nothing(self) -> None:
         self.path.unlink()
         self.lease = lease.Lease(_L, self.path, self.links)
-        self.assertFalse(self.lease.leased)
+        self.assertFalse(self.lease.covers(set()))
         self.assertTrue(self.look(100.0))
         self.lease.renewed(self.now)
-        self.assertTrue(self.lease.leased)
+        self.assertTrue(self.lease.covers(set()))
         self.assertFalse(self.look(_L))
 
     def test_engine_that_was_heard_once_is_remembered_for_good(self) -> None:
         written = json.loads(self.path.read_text())
         self.path.write_text(json.dumps({**written, 'boot': 'another'}))
         self.lease = lease.Lease(_L, self.path, self.links)
-        self.assertTrue(self.lease.leased)
+        self.assertTrue(self.lease.covers(set()))
         self.assertFalse(self.look(_L))
 
     def test_file_of_an_older_sentinel_or_an_unreadable_one_counts_as_heard(self) -> None:
         for text in ('{"boot": "another", "taps": {}}', '{'):
             self.path.write_text(text)
-            self.assertTrue(lease.Lease(_L, self.path, self.links).leased)
+            self.assertTrue(lease.Lease(_L, self.path, self.links).covers(set()))
 
     def test_lease_that_cannot_be_written_down_is_none(self) -> None:
         self.path.unlink()
         self.lease = lease.Lease(_L, self.path.parent / 'none' / 'taps.json', self.links)
         self.assertRaises(OSError, self.lease.renewed, self.now)
-        self.assertFalse(self.lease.leased)
+        self.assertFalse(self.lease.covers(set()))
+
+    def test_server_whose_record_could_never_be_read_is_not_hidden(self) -> None:
+        for answers in ({}, {_VOLUMES: None, _VMS: 100.0}):
+            self.lease.learn(answers)
+            self.assertFalse(self.lease.covers({_VMS}))
+            self.assertTrue(self.look(100.0, places=frozenset({_VMS})))
+            self.assertTrue(self.look(places=frozenset({_VOLUMES, _VMS})))
+        # The host has a lease for other servers only.
+        self.assertTrue(self.lease.covers({_VOLUMES}))
+        self.assertFalse(self.lease.covers({_VOLUMES, _VMS}))
+        self.assertFalse(self.look(places=frozenset({_VOLUMES})))
+
+    def test_record_that_could_be_read_once_is_remembered_while_ceph_is_silent(self) -> None:
+        self.lease.learn({_VMS: None})
+        self.lease = lease.Lease(_L, self.path, self.links)
+        self.lease.learn({})
+        self.assertTrue(self.lease.covers({_VMS}))
+        self.assertFalse(self.look(_L, places=frozenset({_VMS})))
+
+    def test_lease_of_a_record_that_is_refused_ends_when_engines_know(self) -> None:
+        self.lease.learn({_VMS: None})
+        self.lease.learn({_VMS: 100.0})
+        self.assertFalse(self.lease.covers({_VMS}))
+        self.assertFalse(self.look(_L, places=frozenset({_VMS})))
+        self.links.found['tap1'] = 9, True
+        self.now += 1000.0
+        self.lease.renewed(self.now)
+        self.lease.learn({_VMS: 100.0})
+        for _ in range(2):
+            self.assertFalse(self.lease.covers({_VMS}))
+            self.assertTrue(self.look(100.0, places=frozenset({_VMS})))
+            # It remains so after a restart, whether Ceph answers or not.
+            self.lease = lease.Lease(_L, self.path, self.links)
+        self.lease.learn({_VMS: None})
+        self.assertTrue(self.lease.covers({_VMS}))
+        self.assertFalse(self.look(_L, places=frozenset({_VMS})))
+
+    def test_unreadable_file_hides_but_is_no_lease_that_engines_may_count_on(self) -> None:
+        self.path.write_text('{')
+        self.lease = lease.Lease(_L, self.path, self.links)
+        self.assertFalse(self.lease.covers({_VMS}))
+        self.assertFalse(self.look(_L, places=frozenset({_VMS})))
 
     def test_ceph_alone_renews(self) -> None:
         self.assertTrue(self.look(10.0, heard=107.0))

@@ -146,6 +146,27 @@ class MainTestCase(testtools.TestCase):
             self.assertEqual(message.LEASED if leased else message.UNLEASED, written.lease)
             self.assertTrue(before <= written.looked <= renewals.now())
 
+    def test_host_has_no_lease_before_its_sentinel_could_read_all_of_its_records(self) -> None:
+        (self.root / 'specreds').mkdir()
+        lease.Lease(4.0, self.root / 'specreds/sentinel-taps.json', mock.Mock()).renewed(1.0)
+        places = {('cinder', 'volumes'), ('nova', 'vms')}
+        self.useFixture(fixtures.MockPatchObject(watch.HostWatch, 'places', lambda _: places))
+        self.useFixture(fixtures.MockPatchObject(witness.Witness, 'watch'))
+        self.useFixture(fixtures.MockPatchObject(pings, 'Pings'))
+        found = []
+        for answered in ((), ('cinder', 'volumes'), ('nova', 'vms'), ()):
+            def look(watching: watch.HostWatch, answered: tuple[str, ...] = answered) -> None:
+                watching.status.looks += 1
+                if answered:
+                    watching.answers[answered[0], answered[1]] = None
+                if watching.status.looks == 3:
+                    self._stop()
+            with mock.patch.object(watch.HostWatch, 'look', look):
+                main.main(self.argv)
+            found.append(status.read(self.root / 'specreds/sentinel.json').lease)
+        # What was read is remembered.
+        self.assertEqual([message.UNLEASED] * 2 + [message.LEASED] * 2, found)
+
     def test_failed_look_is_repeated(self) -> None:
         def look() -> None:
             if self.look.call_count >= 3:

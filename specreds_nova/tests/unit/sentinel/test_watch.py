@@ -2,9 +2,13 @@
 """The sentinel's look: from the answers of libvirt and Ceph to the end of a domain."""
 
 import dataclasses
+import errno
 import itertools
 import os
 from unittest import mock
+
+import rados
+import rbd
 
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
@@ -13,9 +17,17 @@ from specreds_nova.heartbeat import renewals
 from specreds_nova.sentinel import act
 from specreds_nova.sentinel import domains
 from specreds_nova.sentinel import evidence
+from specreds_nova.sentinel import lease
+from specreds_nova.sentinel import links
 from specreds_nova.sentinel import processes
 from specreds_nova.sentinel import storages
 from specreds_nova.tests.unit.sentinel import base
+
+
+def _caused(cause: Exception) -> errors.ClusterError:
+    error = errors.ClusterError(f'could not connect: {cause}')
+    error.__cause__ = cause
+    return error
 
 
 class WatchTest(base.WatchTestCase):
@@ -108,6 +120,55 @@ class WatchTest(base.WatchTestCase):
         now[0] = 240.0
         self.watch.look()
         self.assertEqual(240.0, self.watch.looked)
+
+    def _two_users(self, error: Exception) -> None:
+        """Have a second disk, whose user gets an error from the monitors."""
+        other = mock.create_autospec(evidence.Storage, instance=True)
+        other.hosts = frozenset({base.HOST})
+        other.suspected.side_effect = error
+        self.watch._ceph._storages['nova'] = other
+        self.replace(self.watch._ceph, 'of',
+                     lambda user: other if user == 'nova' else self.storage)
+        self.domain = dataclasses.replace(self.domain, images=(
+            *self.domain.images, domains.Image(records.VolumeRef('vms', '', 'disk'), 'nova')))
+
+    def test_server_that_one_of_two_users_may_not_read_is_not_hidden(self) -> None:
+        self._two_users(_caused(rados.PermissionDeniedError('no', errno.EACCES)))
+        now = [100.0]
+        self.replace(renewals, 'now', lambda: now[0])
+        interfaces = mock.create_autospec(links.Links, instance=True)
+        leased = lease.Lease(4.0, self.root / 'taps.json', interfaces)
+        leased.renewed(now[0])
+        for _ in range(2):
+            self.watch.look()
+            leased.learn(self.watch.answers)
+            now[0] += 60.0
+            leased.look(self.watch.guests())
+            self.assertFalse(leased.covers(self.watch.places()))
+        interfaces.set.assert_not_called()
+        self.assertEqual({('cinder', 'volumes'): None, ('nova', 'vms'): 100.0},
+                         self.watch.answers)
+
+    def test_silence_of_ceph_is_no_answer(self) -> None:
+        self._two_users(errors.ClusterTimeout('no answer'))
+        self.watch.look()
+        self.assertEqual({('cinder', 'volumes'): None}, self.watch.answers)
+
+    def test_refusal_of_an_image_is_an_answer_for_its_pool(self) -> None:
+        self.watch.look()
+        for method, error, refused in (
+                ('record', errors.ClusterError('unreadable record'), False),
+                ('record', _caused(rados.TimedOut('late', errno.ETIMEDOUT)), False),
+                ('record', _caused(rados.PermissionError('no', errno.EPERM)), True),
+                ('opened', _caused(rbd.PermissionError('no', errno.EPERM)), True)):
+            with mock.patch.object(self.storage, method, side_effect=error), \
+                    mock.patch.object(storages.Storages, 'due', return_value=True):
+                self.watch.look()
+                self.watch.look()
+            self.assertEqual(refused, self.watch.answers['cinder', 'volumes'] is not None)
+            with mock.patch.object(storages.Storages, 'due', return_value=True):
+                self.watch.look()
+            self.assertIsNone(self.watch.answers['cinder', 'volumes'])
 
     def test_guest_whose_storage_was_never_heard(self) -> None:
         self.storage.suspected.side_effect = errors.ClusterTimeout('no answer')
