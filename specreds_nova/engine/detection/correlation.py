@@ -115,11 +115,11 @@ class Overview:
         return boots[majority - 1] + grace - now
 
 
-def overview(hosts: Iterable[watched.Watched], doubtful: Callable[[watched.Watched], bool],
+def overview(hosts: Iterable[watched.Watched], in_trouble: Callable[[watched.Watched], bool],
              own_broker: str, now: float, grace: float) -> Overview:
     """Return all hosts at this moment.
 
-    :param doubtful: returns whether a host may be suspected soon
+    :param in_trouble: returns whether a host does not count as heard
     :param now: in seconds since the epoch
     :param grace: seconds for which the boot of a host matters
     """
@@ -127,7 +127,7 @@ def overview(hosts: Iterable[watched.Watched], doubtful: Callable[[watched.Watch
     troubled: list[watched.Watched] = []
     for host in hosts:
         if not host.leaving:
-            (troubled if host.suspected or doubtful(host) else heard).append(host)
+            (troubled if in_trouble(host) else heard).append(host)
     labels = collections.Counter(
         label for host in heard for label in _labels(host, own_broker))
     booted = {host.name: host.booted for host in heard

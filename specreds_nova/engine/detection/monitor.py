@@ -61,8 +61,9 @@ class Monitor:
         self._lock = threading.Lock()
         self._hosts: dict[str, watched.Watched] = {}
         self._restless = restless.Restless(self._settings)
-        # The latest overview of the hosts, and its time of the listening clock.
-        self._seen: tuple[float, correlation.Overview] | None = None
+        # The latest overviews of the hosts, by whether hosts that report a stall count as silent,
+        # and their time of the listening clock.
+        self._seen: dict[bool, tuple[float, correlation.Overview]] = {}
         # By host: what its latest report of its sentinel says.
         self._sentinels: dict[str, tuple[str, float | None]] = {}
         # Beats since the last call of `counted`, and those since that of `dropped`.
@@ -153,7 +154,7 @@ class Monitor:
             for name, labels in places.items():
                 if name in self._hosts:
                     self._hosts[name].places = tuple(labels)
-            self._seen = None
+            self._seen = {}
 
     def names(self) -> list[str]:
         """Return all hosts that are watched."""
@@ -351,7 +352,11 @@ class Monitor:
         with self._lock:
             watched_host = self._hosts.get(host)
             since = horizon if watched_host is None else watched_host.troubled_since()
-            seen = self._overview(horizon, now)
+            # A host that ends is silent, and its latest beat reports no stall. Stalls of others
+            # whose beats arrive say nothing about that silence.
+            stalls = (watched_host is None or self._beats(watched_host, horizon)
+                      or self._restless.stalled(watched_host))
+            seen = self._overview(horizon, now, stalls)
             together = seen.silence(since, self._settings.together)
             silent = seen.silent(since, self._settings.together)
             return gates.Facts(
@@ -412,13 +417,28 @@ class Monitor:
                 f'its nova-compute still beats, and another sender has its name: {beat.boot}')
         self._rejections.note(reason, beat.host, what)
 
-    def _overview(self, horizon: float, now: float) -> correlation.Overview:
-        """Return all hosts as of the newest echo: thousands, for each host of a failed rack."""
-        if self._seen is None or self._seen[0] != horizon or not self._settings.link.echo:
-            self._seen = horizon, correlation.overview(
-                self._hosts.values(), self._doubtful(horizon).__contains__, self._own_broker(),
-                now, self._settings.power_up_grace)
-        return self._seen[1]
+    def _overview(self, horizon: float, now: float, stalls: bool) -> correlation.Overview:
+        """Return all hosts as of the newest echo: thousands, for each host of a failed rack.
+
+        :param stalls: hosts that beat and report a stall count as silent
+        """
+        known = self._seen.get(stalls)
+        if known is not None and known[0] == horizon and self._settings.link.echo:
+            return known[1]
+        doubtful = self._doubtful(horizon)
+        seen = correlation.overview(
+            self._hosts.values(),
+            lambda host: (host.suspected or host in doubtful) and (
+                stalls or not self._beats(host, horizon)),
+            self._own_broker(), now, self._settings.power_up_grace)
+        self._seen[stalls] = horizon, seen
+        return seen
+
+    def _beats(self, host: watched.Watched, horizon: float) -> bool:
+        """Return whether the beats of a host arrive, whatever they report."""
+        return (host.beat is not None
+                and horizon - host.accrual.last <= self._settings.doubt * host.interval
+                and (not host.suspected or host.calm >= self._settings.clear_beats))
 
     def _doubtful(self, horizon: float, unheard: bool = False) -> set[watched.Watched]:
         return self._restless.doubtful(self._hosts.values(), horizon, unheard)

@@ -50,9 +50,13 @@ class Restless:
         doubt = self._doubt
         return {host for host in self.among(hosts, horizon)
                 if horizon - host.accrual.last > doubt * host.interval or (
-                    unheard if (beat := host.beat) is None else not beat.leaving and (
-                        (beat.libvirt_age or 0.0) > self.libvirt
-                        or (beat.storage_age or 0.0) > self.storage))}
+                    unheard if host.beat is None else self.stalled(host))}
+
+    def stalled(self, host: watched.Watched) -> bool:
+        """Return whether the latest beat of a host reports that libvirt or Ceph is stuck."""
+        beat = host.beat
+        return beat is not None and not beat.leaving and (
+            (beat.libvirt_age or 0.0) > self.libvirt or (beat.storage_age or 0.0) > self.storage)
 
     def stir(self, host: watched.Watched | None = None) -> None:
         """Have all hosts looked at again, unless a host that is not calm is known as such.

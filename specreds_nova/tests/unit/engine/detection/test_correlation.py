@@ -39,6 +39,13 @@ class GroupsTest(base.CloudTestCase):
         self.run_for(2.0)
         self.assertEqual('[]', self.held('cn1'))
 
+    def test_death_in_a_rack_with_a_stall_is_not_held_back(self) -> None:
+        self.nodes['cn2'].more = {'storage_age': 6.0}
+        self.run_for(1.0)
+        self.nodes['cn1'].alive = False
+        self.run_for(2.0)
+        self.assertEqual('[]', self.held('cn1'))
+
     def test_hosts_of_several_racks_are_not_held_back(self) -> None:
         for name in ('cn1', 'cn4'):
             self.nodes[name].alive = False

@@ -43,6 +43,33 @@ class EvidenceTest(base.CloudTestCase):
         self.assertEqual({'cn1'}, self.suspected())
         self.assertIn('5 of 5', str(self.gate('cn1')))
 
+    def test_death_beside_stalls_is_not_held_back(self) -> None:
+        for name in ('cn1', 'cn2', 'cn3', 'cn4'):
+            self.nodes[name].more = {'storage_age': 6.0}
+        self.run_for(1)
+        self.nodes['cn5'].alive = False
+        self.run_for(1)
+        self.assertEqual({*self.nodes}, self.suspected())
+        self.assertEqual([], self.gate('cn5'))
+        self.assertIn('5 of 5', str(self.gate('cn1')))
+
+    def test_death_of_a_stalled_host_beside_stalls_is_held_back(self) -> None:
+        for name in self.nodes:
+            self.nodes[name].more = {'storage_age': 6.0}
+        self.run_for(1)
+        self.nodes['cn5'].alive = False
+        self.run_for(1)
+        self.assertIn('5 of 5', str(self.gate('cn5')))
+
+    def test_host_that_falls_silent_is_not_heard_whatever_it_has_reported(self) -> None:
+        for name in ('cn1', 'cn2', 'cn3'):
+            self.nodes[name].more = {'storage_age': 6.0}
+        self.run_for(1)
+        for name in ('cn1', 'cn2', 'cn5'):
+            self.nodes[name].alive = False
+        self.run_for(1)
+        self.assertIn('3 of 5', str(self.gate('cn5')))
+
     def test_silent_libvirt_alone_is_not_enough(self) -> None:
         self.nodes['cn1'].more = {'libvirt_age': 60.0}
         self.run_for(5)
