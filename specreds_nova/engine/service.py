@@ -296,6 +296,7 @@ class Engine:
         """Pass the services that Nova takes for down to the detector as evidence."""
         try:
             services = self._clients.compute.services()
+            self._monitor.listed(services)
             self._decommissioned.look(services)
             # A host whose cell does not answer stays where it was.
             self._monitor.place({name: self._clients.compute.places(name)

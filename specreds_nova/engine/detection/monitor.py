@@ -64,6 +64,8 @@ class Monitor:
         # The latest overviews of the hosts, by whether hosts that report a stall count as silent,
         # and their time of the listening clock.
         self._seen: dict[bool, tuple[float, correlation.Overview]] = {}
+        # The hosts that Nova lists; None before its first answer.
+        self._listed: frozenset[str] | None = None
         # By host: what its latest report of its sentinel says.
         self._sentinels: dict[str, tuple[str, float | None]] = {}
         # Beats since the last call of `counted`, and those since that of `dropped`.
@@ -155,6 +157,16 @@ class Monitor:
                 if name in self._hosts:
                     self._hosts[name].places = tuple(labels)
             self._seen = {}
+
+    def listed(self, hosts: Collection[str]) -> None:
+        """Take the hosts that Nova lists: gates count no others, whose beats anybody may send.
+
+        :param hosts: if there are none, Nova is probably being restored, and nothing changes
+        """
+        if hosts:
+            with self._lock:
+                self._listed = frozenset(hosts)
+                self._seen = {}
 
     def names(self) -> list[str]:
         """Return all hosts that are watched."""
@@ -427,7 +439,8 @@ class Monitor:
             return known[1]
         doubtful = self._doubtful(horizon)
         seen = correlation.overview(
-            self._hosts.values(),
+            (host for host in self._hosts.values()
+             if self._listed is None or host.name in self._listed),
             lambda host: (host.suspected or host in doubtful) and (
                 stalls or not self._beats(host, horizon)),
             self._own_broker(), now, self._settings.power_up_grace)

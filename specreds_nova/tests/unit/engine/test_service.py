@@ -54,6 +54,8 @@ class ThreadsTest(testtools.TestCase):
                                   self.engine._monitor.note.call_args_list])
         [placed] = self.engine._monitor.place.call_args.args
         self.assertEqual(['h1'], list(placed))
+        [listed] = self.engine._monitor.listed.call_args.args
+        self.assertEqual(['away', 'h1'], list(listed))
 
     def test_unexpected_answer_of_nova_ends_no_thread(self) -> None:
         self.engine._clients, self.engine._decommissioned = mock.Mock(), mock.Mock()

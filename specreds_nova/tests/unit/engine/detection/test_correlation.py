@@ -60,6 +60,53 @@ class GroupsTest(base.CloudTestCase):
         self.assertEqual('[]', self.held('cn1'))
 
 
+class ForgedHostsTest(base.CloudTestCase):
+    """Somebody on the broker sends beats of hosts that do not exist, and ends them together."""
+
+    def begin(self) -> None:
+        super().begin()
+        self.real = frozenset(self.nodes)
+        for number in range(9):
+            name = f'forged{number}'
+            self.nodes[name] = base.Node(name, 0.01 * number, more={'uptime': 10.0})
+        self.run_for(1.0)
+        self.gates = detection_conf.host_gates(_options())
+
+    def end(self, *names: str) -> None:
+        """Have hosts fall silent, and wait until they are suspected."""
+        for name in names:
+            self.nodes[name].alive = False
+        self.run_for(2.0)
+        self.assertLessEqual({*names}, self.suspected())
+
+    def held(self, host: str) -> str:
+        """Return the reasons that hold back the recoveries of a host."""
+        return str(self.gates.reasons(self.monitor.facts(host)))
+
+    def test_silence_of_hosts_that_nova_does_not_list_shuts_no_gate(self) -> None:
+        self.monitor.listed(self.real)
+        self.end('cn1', *(name for name in self.nodes if name not in self.real))
+        self.assertEqual('[]', self.held('cn1'))
+
+    def test_boots_of_hosts_that_nova_does_not_list_shut_no_gate(self) -> None:
+        self.end('cn1')
+        for node in self.nodes.values():
+            node.more = {'uptime': 0.5} if node.name not in self.real else {}
+        self.run_for(0.5)
+        self.monitor.listed(self.real)
+        self.assertEqual('[]', self.held('cn1'))
+
+    def test_hosts_that_nova_does_not_list_open_no_gate(self) -> None:
+        self.monitor.listed(self.real)
+        self.end('cn1', 'cn2', 'cn3')
+        self.assertIn('3 of 5 hosts are silent', self.held('cn1'))
+
+    def test_all_hosts_count_before_the_first_answer_of_nova(self) -> None:
+        self.monitor.listed(())
+        self.end('cn1', *(name for name in self.nodes if name not in self.real))
+        self.assertIn('10 of 14 hosts are silent', self.held('cn1'))
+
+
 class BrokersTest(base.CloudTestCase):
     """A cluster of two broker nodes."""
 
