@@ -28,6 +28,7 @@ LOG = logging.getLogger(__name__)
 _KEPT = 4
 # Answers that are sent together.
 _AT_ONCE = 50
+_NEVER = None, float('-inf')
 
 
 class Bus(Protocol):
@@ -62,7 +63,8 @@ class Answers(pulse.Pulse):
         self._store = store
         self._clock = clock
         self._leases = leases
-        self._last: dict[str, tuple[str, int]] = {}
+        # By host: boot and number of the beat that was answered last, and when.
+        self._last: dict[str, tuple[tuple[str, int], float]] = {}
         self._failing = False
 
     def start(self) -> None:
@@ -93,7 +95,10 @@ class Answers(pulse.Pulse):
         self._leases.note_all(refusing, self._clock.now())
         refused = {host.name for host in refusing}
         due = [(name, (boot, number)) for name, boot, number in self._heard.answerable()
-               if name not in refused and self._last.get(name) != (boot, number)]
+               if name not in refused
+               and self._last.get(name, _NEVER)[0] != (boot, number)]
+        # If time is short, other hosts miss an answer than at the last look.
+        due.sort(key=lambda answer: self._last.get(answer[0], _NEVER)[1])
         for first in range(0, len(due), _AT_ONCE):
             if self._clock.now() - began >= all_leases.FRESH:
                 LOG.warning('not all hosts are answered, as that takes too long')
@@ -104,7 +109,8 @@ class Answers(pulse.Pulse):
         if self._bus is not None:
             self._bus.send_all([(name, {'boot': boot, 'number': number})
                                 for name, (boot, number) in answers])
-        self._last.update(answers)
+        now = self._clock.now()
+        self._last.update((name, (answered, now)) for name, answered in answers)
 
 
 def of(conf: Any, heard: Heard, store: interfaces.Store, clock: interfaces.Clock,

@@ -65,6 +65,18 @@ class AnswersTest(testtools.TestCase):
         self.store.notable_hosts.side_effect = slow
         self.assertEqual([], self.answered())
 
+    def test_hosts_that_were_left_out_for_lack_of_time_are_answered_first(self) -> None:
+        def slow(answers: list[tuple[str, dict[str, Any]]]) -> None:
+            self.now += 0.6 * all_leases.FRESH
+            self.sent.extend(answers)
+        self.bus.send_all.side_effect = slow
+        names = [f'cn{number:03}' for number in range(150)]
+        looks = []
+        for number in range(3):
+            self.beats = [(name, 'b1', number) for name in names]
+            looks.append(self.answered())
+        self.assertEqual([names[:100], names[100:] + names[:50], names[50:]], looks)
+
     def test_broker_that_is_away_costs_one_look(self) -> None:
         send = self.bus.send_all.side_effect
         self.bus.send_all.side_effect = OSError('reset')
