@@ -139,12 +139,15 @@ class Sentinel(Probe):
         return self._written.places
 
     def ask(self) -> None:
-        """Read the file. A sentinel that has written none that can be read ages."""
+        """Read the file. A sentinel that has written none that can be read ages.
+
+        Without an earlier reading the sentinel has no lease: engines may count on no unknown one.
+        """
         try:
             self._written = status.read(self._path)
         except Exception:
             if not self._written.lease:
-                self._written = dataclasses.replace(self._written, lease=message.LEASED)
+                self._written = dataclasses.replace(self._written, lease=message.UNLEASED)
             raise
 
 

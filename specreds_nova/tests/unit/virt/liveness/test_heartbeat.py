@@ -393,8 +393,9 @@ class SentinelTest(testtools.TestCase):
         self.assertEqual((message.LEASED, None), self.report())
 
     def test_sentinel_whose_file_cannot_be_read_ages(self) -> None:
-        self.path.write_text('')
-        self.assertEqual((message.LEASED, None), self.report())
+        for text in ('', '[]', '{"leased": true}'):
+            self.path.write_text(text)
+            self.assertEqual((message.UNLEASED, None), self.report())
         for leased, lease in ((False, message.UNLEASED), (True, message.LEASED)):
             status.write(self.path, self.now, leased, [], {})
             self.assertEqual((lease, 0.0), self.report())
