@@ -49,15 +49,12 @@ def write(path: pathlib.Path, looked: float, leased: bool, places: Iterable[tupl
 def read(path: pathlib.Path) -> Written:
     """Read the file; without one, no sentinel has ever run here.
 
-    :raises OSError, ValueError, TypeError: it cannot be read
+    :raises OSError, ValueError, KeyError, TypeError: it cannot be read
     """
     try:
         contents = json.loads(path.read_text())
     except FileNotFoundError:
         return Written(message.UNLEASED, float('nan'))
-    if 'leased' not in contents:
-        # An older sentinel has written it, which hides servers whether it has heard an engine.
-        return Written('', float('nan'))
     places = frozenset((str(user), str(pool)) for user, pool in contents['places'])
     booted = contents['boot'] == _BOOT.read_text().strip()
     return Written(message.LEASED if contents['leased'] else message.UNLEASED,
