@@ -15,6 +15,7 @@ from oslo_utils import units
 
 from specreds_cinder import conf
 from specreds_cinder import exception
+from specreds_cinder import removed_options
 from specreds_cinder import server_disks
 from specreds_cinder.superposition import states
 from specreds_cinder.worker import client
@@ -26,6 +27,9 @@ LOG = logging.getLogger(__name__)
 # Not "rbd": a client without support for overlays must not open the volume without its overlay.
 CONNECTION_TYPE = 'rbd_super'
 _MONITORS_S = 60.0
+# Time that Ceph may take to answer one call. A call that takes longer fails with an error, and the
+# superposition stays intact. Below `stale_after_s`: a step that waits for Ceph makes progress.
+_TIMEOUT_S = 10.0
 
 
 @interface.volumedriver
@@ -50,17 +54,12 @@ class SuperRBDDriver(rbd.RBDDriver):
         """Return the worker that runs the protocol for this back end."""
         if self._worker is None:
             name, conffile, user, _secret = self._get_config_tuple()
-            tuned = CONF.specreds
             self._worker = client.Worker(
                 {'conffile': conffile or '/etc/ceph/ceph.conf', 'user': user or 'admin',
-                 'name': name or 'ceph', 'timeout': tuned.cluster_timeout},
+                 'name': name or 'ceph', 'timeout': _TIMEOUT_S},
                 self.configuration.rbd_pool,
-                {'watch_objects_per_second': tuned.watch_objects_per_second,
-                 'sweep_processes': tuned.sweep_processes,
-                 'stale_after_s': tuned.stale_after,
-                 'merge_bytes_per_second': tuned.merge_bytes_per_second,
-                 'fence_expiry_s': tuned.fence_expiry},
-                watch=tuned.watch, others=self._other_pools())
+                {'sweep_processes': CONF.specreds.sweep_processes},
+                watch=True, others=self._other_pools())
         return self._worker
 
     @property
@@ -83,13 +82,11 @@ class SuperRBDDriver(rbd.RBDDriver):
         return disk.name if pool == self.configuration.rbd_pool else f'{pool}/{disk.name}'
 
     def check_for_setup_error(self) -> None:
-        """Also make sure that the options agree and that the worker can run the protocol.
+        """Also name removed options, and make sure that the worker can run the protocol.
 
-        :raises VolumeBackendAPIException: the options do not agree, or the worker or its Ceph
-            does not answer
+        :raises VolumeBackendAPIException: the worker or its Ceph does not answer
         """
-        if faults := conf.faults(CONF.specreds):
-            raise cinder_exception.VolumeBackendAPIException(data='; '.join(faults))
+        removed_options.warn(CONF, conf.GROUP.name, conf.REMOVED)
         super().check_for_setup_error()
         try:
             self.worker.call(None, 'ping')

@@ -5,21 +5,20 @@ import threading
 from typing import Any
 
 from cinder.volume import manager
-from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_service import loopingcall
 
-from specreds_cinder import conf
 from specreds_cinder import driver as drivers
 from specreds_cinder import endpoint
 from specreds_cinder import exception
 from specreds_cinder.volume import service
 
-CONF = cfg.CONF
-conf.register(CONF)
 LOG = logging.getLogger(__name__)
 
 _RETRY_S = 5.0
+# Seconds between two passes, which resume interrupted steps, start merges and renew fences: soon
+# after a service has died, another one of its cluster continues its work.
+_PASS_S = 5
 # Seconds between two counts of the merges of other back ends.
 _COUNT_S = 10.0
 
@@ -58,12 +57,10 @@ class SuperVolumeManager(manager.VolumeManager):
         # No other service works on this back end, unless a cluster of services shares it.
         self._add_to_threadpool(self._superpositions.look_after, cut_off=not self.cluster)
         loopingcall.FixedIntervalLoopingCall(self._superpositions.look_after).start(
-            interval=CONF.specreds.interval, initial_delay=CONF.specreds.interval,
-            stop_on_exception=False)
+            interval=_PASS_S, initial_delay=_PASS_S, stop_on_exception=False)
         loopingcall.FixedIntervalLoopingCall(self._superpositions.count_others).start(
             interval=_COUNT_S, initial_delay=_COUNT_S, stop_on_exception=False)
-        if CONF.specreds.watch:
-            threading.Thread(target=self._announce, daemon=True).start()
+        threading.Thread(target=self._announce, daemon=True).start()
 
     def _announce(self) -> None:
         """Notify about superpositions that become dirty, for as long as the service lives."""

@@ -11,17 +11,15 @@ from cinder import objects
 from cinder import rpc
 from cinder.common import constants
 from cinder.volume import volume_utils
-from oslo_config import cfg
 import oslo_messaging as messaging
 
-from specreds_cinder import conf
 from specreds_cinder import endpoint
 from specreds_cinder import exception
 from specreds_cinder import server_disks
 
-CONF = cfg.CONF
-conf.register(CONF)
-
+# Seconds that a call may take: a sweep takes about a second for every 100 GiB of data. The API
+# returns 202 for a decision that takes longer, which continues.
+_TIMEOUT_S = 300
 # Longest time in seconds between two signs of life of a volume service during a call.
 _SIGN_OF_LIFE = 20
 # Names of exceptions that mean: the service runs, but lacks the extension.
@@ -208,7 +206,7 @@ class SuperAPI:
         client = self._client.prepare(
             topic=f'{constants.VOLUME_TOPIC}.{host}',
             server=volume_utils.extract_host(host, 'host'),
-            timeout=CONF.specreds.rpc_timeout, call_monitor_timeout=_SIGN_OF_LIFE)
+            timeout=_TIMEOUT_S, call_monitor_timeout=_SIGN_OF_LIFE)
         try:
             answer = client.call(ctxt, method, **arguments)
         except messaging.MessagingTimeout as exc:

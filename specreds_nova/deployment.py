@@ -38,8 +38,6 @@ _CINDER: Conf = {
         'osapi_volume_extension': ['cinder.api.contrib.standard_extensions',
                                    'specreds_cinder.api.extension.Superpositions'],
     },
-    # Detect a dead back end, and take over its work, sooner than by default.
-    'specreds': {'interval': '5'},
 }
 
 

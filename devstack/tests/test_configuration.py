@@ -74,7 +74,7 @@ class ConfigurationTest(_Base):
                                                  self.backends)) for plain in (True, False))
         expected = stack.added(without, has)
         self.assertEqual(expected, self.stack.added(self.stack.cinder_conf))
-        self.assertEqual({'DEFAULT', 'ceph', 'specreds'}, set(expected))
+        self.assertEqual({'DEFAULT', 'ceph'}, set(expected))
 
     def test_status_check_accepts_the_settings_of_cinder(self) -> None:
         config = status_files.read([str(self.stack.cinder_conf)])

@@ -32,6 +32,8 @@ _COPIED = ('id', 'state', 'outcome', 'created_at', 'updated_at', 'age_seconds', 
 _LABELS = ('project_id', 'user_id', 'request_id')
 # Superpositions that are looked at, or cleaned up after their merges, at a time.
 LOOKS = 4
+# Merges by this service at a time, each of which is a process.
+MERGES = 2
 
 
 class Base:
@@ -52,7 +54,7 @@ class Base:
         self._merging: set[str] = set()
         self._deciding: set[str] = set()
         self._looks = threads.Threads(LOOKS)
-        self._merges = threads.Threads(CONF.specreds.merges)
+        self._merges = threads.Threads(MERGES)
         self._cleanings = threads.Threads(LOOKS)
         self._notices = threads.Threads(1)
         self._bandwidth = bandwidth.MergeBandwidth(CONF.specreds.merge_cluster_bytes_per_second)

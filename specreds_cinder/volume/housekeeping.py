@@ -11,6 +11,7 @@ from oslo_log import log as logging
 
 from specreds_cinder import exception
 from specreds_cinder import hints
+from specreds_cinder.superposition import settings
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import base
 from specreds_cinder.volume import decisions
@@ -19,6 +20,9 @@ from specreds_cinder.volume import threads
 LOG = logging.getLogger(__name__)
 
 _DIRTY_WAIT_S = 30.0
+# Seconds after a promotion, or after a connection was handed out, in which a hypervisor may open
+# the volume before this service merges it.
+_MERGE_DELAY_S = 60
 
 
 class Housekeeping(decisions.Decisions):
@@ -79,7 +83,7 @@ class Housekeeping(decisions.Decisions):
             hints.put(missing, shown['id'])
 
     def _look_after(self, ctxt: Any, shown: base.View, cut_off: bool) -> None:
-        stale = cut_off or shown['unchanged_seconds'] > base.CONF.specreds.stale_after
+        stale = cut_off or shown['unchanged_seconds'] > settings.Settings.stale_after_s
         leader = shown['labels']['members'][0]
         if shown['state'] in (states.CREATING, states.ABORTING):
             if stale:
@@ -95,7 +99,7 @@ class Housekeeping(decisions.Decisions):
                 self.collapse(ctxt, shown['id'], False)
         elif shown['state'] in states.DECIDED:
             self._worker(ctxt, 'look_after', superposition=shown['id'])
-            if shown['unchanged_seconds'] >= base.CONF.specreds.merge_delay:
+            if shown['unchanged_seconds'] >= _MERGE_DELAY_S:
                 self._merge_unused(ctxt, shown)
         else:
             self._worker(ctxt, 'look_after', superposition=shown['id'])

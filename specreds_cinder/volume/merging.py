@@ -15,6 +15,7 @@ from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder import server_disks
 from specreds_cinder.superposition import merge_rate
+from specreds_cinder.superposition import settings
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import base
 from specreds_cinder.volume import encryption
@@ -159,7 +160,7 @@ class Merging(sets.Sets):
         share = self._bandwidth.share(shown)
         self._bandwidth.note(shown, states.MERGING)
         try:
-            yield merge_rate.lowest(base.CONF.specreds.merge_bytes_per_second, share)
+            yield merge_rate.lowest(settings.Settings.merge_bytes_per_second, share)
         finally:
             self._bandwidth.note(shown, states.MERGED)
 

@@ -2,13 +2,9 @@
 """Checks that Cinder's services on this host use all parts of the plug-in, or none."""
 
 from collections.abc import Iterator
-import contextlib
-
-from oslo_config import cfg
 
 from specreds_cinder import conf as cinder_conf
 from specreds_nova import deployment
-from specreds_nova.sentinel import conf as sentinel_conf
 from specreds_nova.status import files
 from specreds_nova.status import findings
 from specreds_nova.status import options
@@ -19,9 +15,6 @@ _EXTENSIONS = 'osapi_volume_extension'
 # The volume manager and the other classes that have to be the plug-in's.
 _CLASSES = {name: str(value) for name, value in _WANTED.items() if name != _EXTENSIONS}
 _OURS = 'specreds_cinder.'
-_SENTINEL = 'sentinel_fenced_for_good'
-_FENCED_FOR_GOOD = next(option.default for option in sentinel_conf.OPTIONS
-                        if option.dest == _SENTINEL)
 
 
 def backends(config: files.Files) -> list[str]:
@@ -36,12 +29,8 @@ def in_use(config: files.Files) -> bool:
         value.startswith(_OURS) for name in _WANTED for value in config.all('DEFAULT', name))
 
 
-def settings(config: files.Files,
-             nova: files.Files | None = None) -> Iterator[findings.Finding]:
-    """Check that all parts of the plug-in are enabled, or none.
-
-    :param nova: the configuration of nova-compute, if this host has one
-    """
+def settings(config: files.Files) -> Iterator[findings.Finding]:
+    """Check that all parts of the plug-in are enabled, or none."""
     if not in_use(config):
         return
     for name, wanted in _CLASSES.items():
@@ -58,27 +47,3 @@ def settings(config: files.Files,
         yield findings.warning(f'{config}: [coordination] backend_url is not set: set it if '
                                "Cinder's services run on more than one host")
     yield from options.judge(config, cinder_conf.GROUP.name, cinder_conf.OPTIONS)
-    yield from _timing(config, nova)
-
-
-def _timing(config: files.Files, nova: files.Files | None) -> Iterator[findings.Finding]:
-    """Check the conditions between options."""
-    conf = cfg.ConfigOpts()
-    cinder_conf.register(conf)
-    group = cinder_conf.GROUP.name
-    for option in cinder_conf.OPTIONS:
-        # A value that is no number is reported with the other options.
-        with contextlib.suppress(ValueError):
-            if value := config.get(group, option.dest):
-                conf.set_override(option.dest, option.type(value), group)
-    for fault in cinder_conf.faults(conf[group]):
-        yield findings.failure(f'{config}: {fault}')
-    expiry = conf[group].fence_expiry
-    longest, place = _FENCED_FOR_GOOD, 'by default'
-    if nova is not None and nova.get(group, _SENTINEL).isdigit():
-        longest, place = int(nova.get(group, _SENTINEL)), f'in {nova}'
-    if expiry <= 2 * longest:
-        yield findings.warning(
-            f'{config}: [specreds] fence_expiry = {expiry} is not longer than twice '
-            f'{_SENTINEL}, which is {longest} {place}: increase it, since specreds-sentinel '
-            'considers such fences temporary')

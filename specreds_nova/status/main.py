@@ -62,10 +62,7 @@ class Checks(upgradecheck.UpgradeCommands):
 
     def cinder_options(self) -> upgradecheck.Result:
         """Check the configuration of Cinder's services."""
-        def look(config: files.Files) -> Iterator[findings.Finding]:
-            path = self._path('nova_conf', _NOVA)
-            return cinder.settings(config, None if path is None else files.read([path]))
-        return self._of_cinder(look)
+        return self._of_cinder(cinder.settings)
 
     def cinder_capabilities(self) -> upgradecheck.Result:
         """Check the capabilities of Cinder in Ceph."""

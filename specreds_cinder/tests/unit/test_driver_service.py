@@ -77,40 +77,18 @@ class ServiceTest(test_driver.DriverTestCase):
                                   self.driver.check_for_setup_error)
         self.assertIn('no answer', str(error))
 
-    @ddt.data(({'interval': 151, 'fence_expiry': 600}, 'a quarter of fence_expiry'),
-              ({'stale_after': 10, 'cluster_timeout': 10.0}, 'cluster_timeout'))
-    @ddt.unpack
-    def test_back_end_does_not_start_with_options_that_contradict_each_other(
-            self, options: dict[str, float], words: str) -> None:
-        checked = self.upstream('check_for_setup_error')
-        self.conf.config(group='specreds', **options)
-        error = self.assertRaises(cinder_exception.VolumeBackendAPIException,
-                                  self.driver.check_for_setup_error)
-        self.assertIn(words, str(error))
-        checked.assert_not_called()
-
-    def test_back_end_starts_with_the_longest_interval_that_is_allowed(self) -> None:
-        self.upstream('check_for_setup_error')
-        self.answers['ping'] = None
-        self.conf.config(group='specreds', interval=150, fence_expiry=600)
-        self.driver.check_for_setup_error()
-
     def test_worker_is_started_once_with_the_configuration(self) -> None:
         self.driver._worker = None
         self.driver.host, self.driver.cluster_name = 'node@rbd', None
-        self.conf.config(group='specreds', cluster_timeout=7.0, watch=False,
-                         watch_objects_per_second=11.0, sweep_processes=3,
-                         merge_bytes_per_second=12, fence_expiry=1000, stale_after=90)
+        self.conf.config(group='specreds', sweep_processes=3)
         self.driver.configuration = mock.Mock(configuration.Configuration, rbd_pool='volumes')
         self.driver._active_config = {'name': 'c1', 'conf': '/c1.conf', 'user': 'u1'}
         with mock.patch.object(client, 'Worker') as made:
             self.assertIs(made.return_value, self.driver.worker)
             self.assertIs(made.return_value, self.driver.worker)
         made.assert_called_once_with(
-            {'conffile': '/c1.conf', 'user': 'u1', 'name': 'c1', 'timeout': 7.0}, 'volumes',
-            {'watch_objects_per_second': 11.0, 'sweep_processes': 3, 'stale_after_s': 90,
-             'merge_bytes_per_second': 12, 'fence_expiry_s': 1000},
-            watch=False, others=[])
+            {'conffile': '/c1.conf', 'user': 'u1', 'name': 'c1', 'timeout': 10.0}, 'volumes',
+            {'sweep_processes': 3}, watch=True, others=[])
 
     def test_pool_of_server_disks_is_used_by_the_back_end_that_is_named(self) -> None:
         self.driver.configuration = mock.Mock(configuration.Configuration, rbd_pool='volumes')

@@ -9,8 +9,6 @@ import cinder.tests.unit  # noqa: F401  it registers Cinder's objects
 from cinder.volume import manager as cinder_manager
 from cinder.volume import volume_types
 import fixtures
-from oslo_config import cfg
-from oslo_config import fixture as config_fixture
 from oslo_service import loopingcall
 import testtools
 
@@ -27,7 +25,7 @@ class ConnectionTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.useFixture(config_fixture.Config(cfg.CONF)).config(group='specreds', watch=False)
+        self.useFixture(fixtures.MockPatchObject(manager.SuperVolumeManager, '_announce'))
         for name in ('__init__', 'init_host_with_rpc'):
             self.useFixture(fixtures.MockPatchObject(cinder_manager.VolumeManager, name,
                                                      return_value=None))

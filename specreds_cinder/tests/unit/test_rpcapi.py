@@ -17,7 +17,6 @@ from cinder.tests.unit import test
 from cinder.tests.unit import utils
 import ddt
 import fixtures
-from oslo_config import cfg
 import oslo_messaging as messaging
 from oslo_utils import timeutils
 
@@ -201,9 +200,7 @@ class UnansweredTest(RpcTestCase):
         go = threading.Event()
         self.addCleanup(go.set)
         getattr(self.backs[HOST], method).side_effect = lambda *_, **__: go.wait(_SECONDS)
-        # The least value of the option would take too long here.
-        self.useFixture(fixtures.MockPatchObject(rpcapi, 'CONF', types.SimpleNamespace(
-            specreds=types.SimpleNamespace(rpc_timeout=0.2))))
+        self.useFixture(fixtures.MockPatchObject(rpcapi, '_TIMEOUT_S', 0.2))
 
     @ddt.data(('collapse', ('s1', False)), ('abort', ('s1',)))
     @ddt.unpack
@@ -230,14 +227,12 @@ class UnansweredTest(RpcTestCase):
         self.assertRaises(exception.SuperpositionUnavailable, self.api.get, self.context, SECOND,
                           's1')
 
-    def test_timeout_is_configurable(self) -> None:
-        cfg.CONF.set_override('rpc_timeout', 77, 'specreds')
-        self.addCleanup(cfg.CONF.clear_override, 'rpc_timeout', 'specreds')
+    def test_call_is_given_up_without_signs_of_life(self) -> None:
         with mock.patch.object(self.api, '_client') as client:
             client.prepare.return_value.call.return_value = {'result': []}
             self.api.list(self.context, HOST)
         client.prepare.assert_called_once_with(
-            topic='cinder-volume.node@rbd', server='node', timeout=77, call_monitor_timeout=20)
+            topic='cinder-volume.node@rbd', server='node', timeout=300, call_monitor_timeout=20)
 
     def test_failure_of_the_broker_is_unavailable(self) -> None:
         with mock.patch.object(self.api, '_client') as client:

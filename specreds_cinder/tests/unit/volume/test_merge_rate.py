@@ -73,11 +73,11 @@ class RateTest(base.ServiceTestCase):
         self.assertEqual(0, self.rate())
 
     def test_merge_of_the_service_has_its_own_limit(self) -> None:
-        self.conf.config(group='specreds', merge_bytes_per_second=1 << 20)
+        self.service._bandwidth = bandwidth.MergeBandwidth(0)
         self.service.merge(self.context, 's0', 'offline')
         self.merged()
         [arguments] = [arguments for method, arguments in self.worker.calls if method == 'merge']
-        self.assertEqual(1 << 20, arguments['rate'])
+        self.assertEqual(8 << 20, arguments['rate'])
 
 
 class ClusterRateTest(base.ServiceTestCase):

@@ -5,13 +5,12 @@ import threading
 
 import ddt
 import fixtures
-from oslo_config import cfg
-from oslo_config import fixture as config_fixture
 
 from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder.tests.unit.volume import base
 from specreds_cinder.tests.unit.volume import test_threads as gauges
+from specreds_cinder.volume import base as volume_base
 
 
 @ddt.ddt
@@ -87,10 +86,6 @@ class MergeTest(base.ServiceTestCase):
 
 
 class MergesTest(base.ServiceTestCase):
-
-    def setUp(self) -> None:
-        self.useFixture(config_fixture.Config(cfg.CONF)).config(group='specreds', merges=2)
-        super().setUp()
 
     def test_concurrent_merges_are_limited(self) -> None:
         running, most = threading.Semaphore(0), []
@@ -169,7 +164,7 @@ class LookAfterTest(base.ServiceTestCase):
         """Take all turns of merges until the test ends."""
         go = threading.Event()
         self.addCleanup(go.set)
-        for _ in range(self.conf.conf.specreds.merges):
+        for _ in range(volume_base.MERGES):
             self.service._merges.run(lambda: self.assertTrue(go.wait(base.SECONDS)))
 
     def test_merged_overlays_are_removed_while_others_are_merged(self) -> None:
@@ -229,7 +224,6 @@ class LookAfterTest(base.ServiceTestCase):
         self.assertEqual(['collapse.start', 'collapse.end'], self.back.events())
 
     def test_promoted_volume_is_merged_after_the_delay(self) -> None:
-        self.conf.config(group='specreds', merge_delay=60)
         self.record.update(state='promoted', unchanged_seconds=59.0)
         self.service.look_after()
         self.merged()

@@ -278,30 +278,6 @@ class UpgradeCheckTest(testtools.TestCase):
         self.write('cinder.conf', '[DEFAULT]\nenabled_backends = lvm\n')
         self.assert_found('Cinder: configuration', SUCCESS, 'does not use')
 
-    def test_fence_shorter_than_the_sentinel_expects_is_a_warning(self) -> None:
-        self.write_cinder()
-        with (self.place / 'cinder.conf').open('a') as file:
-            file.write('fence_expiry = 7200\n')
-        self.assert_found('Cinder: configuration', WARNING,
-                          'sentinel_fenced_for_good, which is 86400 by default')
-
-    def test_fence_is_compared_with_what_the_sentinel_is_configured_to_expect(self) -> None:
-        self.write_cinder()
-        with (self.place / 'cinder.conf').open('a') as file:
-            file.write('fence_expiry = 200000\n')
-        self.write('nova.conf', '[specreds]\nsentinel_fenced_for_good = 100000\n')
-        self.assert_found('Cinder: configuration', WARNING, 'which is 100000 in ',
-                          '--nova-conf', str(self.place / 'nova.conf'))
-        self.write('nova.conf', '[specreds]\nsentinel_fenced_for_good = 90000\n')
-        self.assert_found('Cinder: configuration', SUCCESS, 'fine',
-                          '--nova-conf', str(self.place / 'nova.conf'))
-
-    def test_interval_in_which_a_fence_could_expire_fails(self) -> None:
-        self.write_cinder()
-        with (self.place / 'cinder.conf').open('a') as file:
-            file.write('fence_expiry = 200000\ninterval = 3600\nfence_expiry = 600\n')
-        self.assert_found('Cinder: configuration', FAILURE, 'a quarter of fence_expiry')
-
     def test_missing_capabilities_in_ceph_fail(self) -> None:
         self.write_cinder()
         with mock.patch.object(_Ceph, 'refused', 'rm'):
