@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check whether a backup of a server could be started at the moment."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import contextlib
-from typing import Any
+import time
+from typing import Any, Protocol
 
 from oslo_config import cfg
 
@@ -11,12 +12,79 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
 from specreds_nova.engine import refusals
+from specreds_nova.engine.detection import gates as host_gates
 from specreds_nova.engine.detection import servers
 
 # What a server would get if its host failed.
 SPECULATIVE, EVACUATED, FAILED, NONE = 'speculative', 'evacuated', 'failed', 'none'
 
 _Answer = tuple[str, refusals.Answer]
+
+
+class Store(Protocol):
+    """The part of the database that the check needs."""
+
+    def host(self, name: str) -> model.Host:
+        """Return a host; a host that is not recorded is trusted, and of generation 0."""
+
+
+class Hosts:
+    """What engines have recorded of hosts, and what Nova says of them.
+
+    :param gates: the gates of hosts
+    :param graces: seconds for which silence means nothing after a goodbye, by its kind
+    :param leases: whether sentinels hide servers by a lease
+    :param now: returns the seconds since the epoch
+    """
+
+    def __init__(self, store: Store, compute: interfaces.Compute, gates: host_gates.Gates,
+                 graces: Mapping[str, float], *, leases: bool,
+                 now: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._compute = compute
+        self._gates = gates
+        self._graces = graces
+        self._leases = leases
+        self._now = now
+
+    def look(self, name: str) -> tuple[list[str], list[str]]:
+        """Return what keeps a server of a host from being protected.
+
+        Each reason names the host: tenants are not told of hosts.
+
+        :returns: reasons for which engines do nothing if the host falls silent; and whether they
+            recover its servers already
+        :raises exception.Unreachable: Nova or the database does not answer
+        """
+        host = self._store.host(name)
+        under_way = [] if host.state == model.TRUSTED else [f'{name} is {host.state}']
+        reasons = [reason if name in reason else f'{name}: {reason}'
+                   for reason in dict.fromkeys([*self._closed(host), *self._silence(host)])]
+        return reasons, under_way
+
+    def _closed(self, host: model.Host) -> list[str]:
+        """Return the reasons of closed gates; an engine has recorded those that only it knows."""
+        service = self._compute.service(host.name)
+        if host.state != model.TRUSTED:
+            # Engines have forced it down themselves.
+            service = {**service, 'forced_down': False}
+        facts = host_gates.Facts(
+            host.name, service=service, maintenance=host.maintenance, flaps=host.flaps,
+            word=host.word == model.SUSPECT, sentinel=host.sentinel if self._leases else None)
+        return [*self._gates.reasons(facts),
+                *(host.held if host.shown == model.HELD else ())]
+
+    def _silence(self, host: model.Host) -> list[str]:
+        """Return why the silence of a host would mean nothing."""
+        if host.word == model.SUSPECT:
+            return []
+        if not host.generation:
+            return [f'no engine has ever heard {host.name}']
+        left = (host.goodbye_at or 0.0) + self._graces.get(host.goodbye or '', 0.0) - self._now()
+        if host.goodbye is None or left <= 0.0:
+            return []
+        return [f'{host.name} has said goodbye ({host.goodbye}): its silence means nothing for '
+                f'{left:.0f} s more']
 
 
 class Protection:
@@ -28,11 +96,12 @@ class Protection:
 
     def __init__(self, compute: interfaces.Compute, volumes: interfaces.Volumes,
                  backups: interfaces.Backups,
-                 gates: servers.Gates, *, unfenced: bool = False) -> None:
+                 gates: servers.Gates, hosts: Hosts, *, unfenced: bool = False) -> None:
         self._compute = compute
         self._volumes = volumes
         self._backups = backups
         self._gates = gates
+        self._hosts = hosts
         self._unfenced = unfenced
 
     def check(self, server_id: str) -> dict[str, Any]:
@@ -44,7 +113,8 @@ class Protection:
         server = self._compute.server(server_id)
         if server is None:
             raise exception.NotFound(f'there is no server {server_id}')
-        reasons = self._gates.reasons(server)
+        held, under_way = self._hosts.look(server.host) if server.host else ([], [])
+        reasons = self._gates.reasons(server) + held
         gated = bool(reasons)
         eligible = self._eligible(server)
         volumes = {volume: list(eligible[volume].reasons) for volume in server.volumes
@@ -76,6 +146,7 @@ class Protection:
             recovery = SPECULATIVE
         else:
             recovery = FAILED if stays else EVACUATED
+        reasons += under_way
         return {'project': server.project, 'host': server.host, 'protected': not reasons,
                 'recovery': recovery,
                 'reasons': reasons, 'volumes': volumes, 'destinations': destinations}
@@ -118,15 +189,19 @@ def _refusals(answers: Sequence[_Answer]) -> list[str]:
     return reasons
 
 
-def from_conf(conf: cfg.ConfigOpts) -> Protection:
+def from_conf(conf: cfg.ConfigOpts, store: Store) -> Protection:
     """Return the check for the configured cloud.
 
+    :param store: the database
     :raises exception.Invalid: the configuration has no credentials
     """
     from specreds_nova.engine.clients import connect
     from specreds_nova.engine.detection import conf as detection_conf
 
     clients = connect.Clients(conf, scheduled=False)
+    hosts = Hosts(store, clients.compute, detection_conf.host_gates(conf.engine),
+                  detection_conf.monitor_settings(conf.engine).graces,
+                  leases=bool(conf.engine.sentinel_network_lease))
     return Protection(clients.compute, clients.volumes, clients.backups,
-                      detection_conf.server_gates(conf.engine),
+                      detection_conf.server_gates(conf.engine), hosts,
                       unfenced=conf.engine.evacuate_unfenced)

@@ -26,14 +26,15 @@ _FILES = 'OS_SPECREDS_CONFIG_FILE'
 class _Protection:
     """The check of protection, made at its first use: the API starts without Nova and Cinder."""
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, database: protections.Store) -> None:
         self._conf = conf
+        self._database = database
 
     @functools.cached_property
     def _checker(self) -> protection.Protection:
         try:
             # Its answers are plain dictionaries.
-            made: Any = protections.from_conf(self._conf)
+            made: Any = protections.from_conf(self._conf, self._database)
         except exception.Invalid as exc:
             # An error of the configuration, not of the request.
             raise RuntimeError(f'the configuration is incomplete: {exc}') from exc
@@ -56,7 +57,8 @@ def init_application() -> Any:
     conf([] if files else sys.argv[1:], project='specreds', prog='specreds-engine',
          default_config_files=files.split(';') if files else None)
     logging.setup(conf, 'specreds-api')
-    return deploy.load(conf, store.from_conf(conf), _Protection(conf))
+    database = store.from_conf(conf)
+    return deploy.load(conf, database, _Protection(conf, database))
 
 
 application = init_application()

@@ -10,7 +10,7 @@ from specreds_nova.engine import policies
 from specreds_nova.engine.api import call as api_call
 from specreds_nova.engine.api import protection as answers
 
-_NO_HOST = 'no host could run its backup'
+_NO_BACKUP = 'no backup could be started at the moment'
 
 
 def protection(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
@@ -42,4 +42,4 @@ def _without_hosts(answer: answers.Answer) -> list[str]:
     """Return the reasons without those that name hosts."""
     hosts = [answer['host'], *answer['destinations']]
     reasons = [reason for reason in answer['reasons'] if not any(host in reason for host in hosts)]
-    return reasons if len(reasons) == len(answer['reasons']) else [*reasons, _NO_HOST]
+    return reasons if len(reasons) == len(answer['reasons']) else [*reasons, _NO_BACKUP]

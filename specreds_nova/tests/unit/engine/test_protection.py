@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The check of whether a server is protected."""
 
+from typing import Any
 from unittest import mock
 
 from specreds_nova import exception as backup_errors
@@ -20,9 +21,24 @@ class ProtectionTest(base.RecoveryTest):
         self.compute.candidates.return_value = ['h2', 'h3']
         self.eligible()
         self.backups.check.return_value = {'eligible': True, 'reasons': []}
+        self.service: dict[str, Any] = {'up': True, 'enabled': True, 'forced_down': False}
+        self.compute.service.side_effect = lambda host: self.service
+        self.host(goodbye=None)
+        self.configure()
+
+    def configure(self, *, unfenced: bool = False) -> None:
+        """Make the check anew."""
+        options = self.context.options
+        hosts = protection.Hosts(
+            self.store, self.compute, detection_conf.host_gates(options),
+            detection_conf.monitor_settings(options).graces, leases=True, now=self.clock.now)
         self.protection = protection.Protection(
-            self.compute, self.volumes, self.backups,
-            detection_conf.server_gates(self.context.options))
+            self.compute, self.volumes, self.backups, detection_conf.server_gates(options), hosts,
+            unfenced=unfenced)
+
+    def host(self, **values: Any) -> None:
+        """Record something of the server's host."""
+        self.assertIsNotNone(self.store.change_host(self.store.host('h1'), **values))
 
     def eligible(self, *reasons: str, fenceable: bool = True, movable: bool = True) -> None:
         """Have Cinder report on the volume."""
@@ -54,17 +70,13 @@ class ProtectionTest(base.RecoveryTest):
         answer = self.protection.check('a')
         self.assertEqual('failed', answer['recovery'])
         self.assertIn('volume v1: h1 cannot be shut out of it', answer['reasons'])
-        self.protection = protection.Protection(
-            self.compute, self.volumes, self.backups,
-            detection_conf.server_gates(self.context.options), unfenced=True)
+        self.configure(unfenced=True)
         self.assertEqual('evacuated', self.protection.check('a')['recovery'])
 
     def test_volume_that_nova_cannot_attach_elsewhere_is_named_beforehand(self) -> None:
         self.eligible('it is backing-up', movable=False)
         for unfenced in (False, True):
-            self.protection = protection.Protection(
-                self.compute, self.volumes, self.backups,
-                detection_conf.server_gates(self.context.options), unfenced=unfenced)
+            self.configure(unfenced=unfenced)
             answer = self.protection.check('a')
             self.assertEqual(('failed', [
                 'volume v1: it is backing-up',
@@ -148,6 +160,48 @@ class ProtectionTest(base.RecoveryTest):
             {'eligible': False, 'reasons': ['no Open vSwitch']}, exception.Unreachable('late')]
         self.assertEqual(['h2: no Open vSwitch', 'h3: late'],
                          self.protection.check('a')['reasons'])
+
+    def assert_held(self, *reasons: str) -> None:
+        """Assert that nothing would be done for the server."""
+        answer = self.protection.check('a')
+        self.assertEqual((False, 'none', [*reasons]),
+                         (answer['protected'], answer['recovery'], answer['reasons']))
+
+    def test_gate_of_its_host_is_a_reason(self) -> None:
+        self.host(maintenance='a new disk')
+        self.assert_held('h1 is in maintenance: a new disk')
+        self.host(maintenance=None, sentinel=model.UNLEASED)
+        self.assertIn('never heard an engine', str(self.protection.check('a')['reasons']))
+        self.host(sentinel=model.LIVE, flaps=3)
+        self.assertIn('wrongly suspected 3 times', str(self.protection.check('a')['reasons']))
+        self.host(flaps=0)
+        self.service['enabled'] = False
+        self.assert_held('nova-compute of h1 is disabled: it is taken to be in maintenance')
+
+    def test_reasons_that_an_engine_has_recorded_are_reasons(self) -> None:
+        self.host(held=('3 of 5 hosts are silent', 'e2 hears h1'))
+        self.assert_held('h1: 3 of 5 hosts are silent', 'e2 hears h1')
+
+    def test_host_that_has_said_goodbye_is_a_reason_while_its_silence_is_expected(self) -> None:
+        self.host(goodbye='system', goodbye_at=self.clock.now() - 100.0)
+        self.assert_held('h1 has said goodbye (system): its silence means nothing for 200 s more')
+        self.clock.time += 200.0
+        self.assertEqual('speculative', self.protection.check('a')['recovery'])
+
+    def test_host_that_no_engine_has_heard_is_a_reason(self) -> None:
+        self.compute.server.return_value = base.make_server('a', host='h9', volumes=('v1',))
+        self.assert_held('no engine has ever heard h9')
+
+    def test_server_of_a_suspected_host_is_being_recovered(self) -> None:
+        self.service['forced_down'] = True
+        self.host(state=model.FENCED)
+        answer = self.protection.check('a')
+        self.assertEqual((False, 'speculative', ['h1 is fenced']),
+                         (answer['protected'], answer['recovery'], answer['reasons']))
+
+    def test_word_of_an_operator_overrides_the_gates(self) -> None:
+        self.host(maintenance='a new disk', word=model.SUSPECT)
+        self.assertTrue(self.protection.check('a')['protected'])
 
     def test_unknown_server_raises(self) -> None:
         self.compute.server.return_value = None

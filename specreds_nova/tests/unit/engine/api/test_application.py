@@ -105,7 +105,7 @@ class ProtectionTest(base.APITest):
                 **real_check(server_id), 'reasons': [
                     'the server is locked', 'node2: too old', 'node3: too old']}):
             shown = self.request('GET', _PROTECTION, caller=base.READER)['protection']
-        self.assertEqual(['the server is locked', 'no host could run its backup'],
+        self.assertEqual(['the server is locked', 'no backup could be started at the moment'],
                          shown['reasons'])
 
     def test_other_project_gets_404(self) -> None:
