@@ -19,7 +19,6 @@ import rados
 from specreds_cinder import capabilities
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
-from specreds_nova.heartbeat import pulse
 
 LOG = logging.getLogger(__name__)
 
@@ -35,29 +34,46 @@ def object_name(host: str) -> str:
     return f'specreds.sentinel.{host}'
 
 
-def ask(cluster: ceph.Cluster, pool: str, host: str, timeout: float) -> frozenset[str] | None:
-    """Return the servers that run on a host by the answer of its sentinel; None without one.
+class Question:
+    """Asks the sentinel of a host which servers run there, and waits for nothing.
 
-    A pool in which this client may not notify anybody has no answer.
+    librados has no time limit for a notification: a stuck placement group may answer after hours,
+    or never. The object has to be kept until the question has ended: librados uses it then.
 
-    :param timeout: seconds to wait for an answer
-    :raises ClusterError: Ceph does not answer, or refuses it
+    :param timeout: seconds that Ceph gives the sentinel to answer
+    :param answered: called with the servers if the sentinel answers, in a thread of librados that
+        eventlet does not know
+    :raises ClusterError: Ceph cannot be asked
     """
-    # librados calls back in a thread that eventlet does not know.
-    answered = pulse.native('threading').Event()
-    answers: list[bytes] = []
 
-    def done(_completion: Any, _code: int, acks: Any, _timeouts: Any) -> None:
-        answers.extend(answer for _, _, answer in acks or ())
-        answered.set()
+    def __init__(self, cluster: ceph.Cluster, pool: str, host: str, timeout: float,
+                 answered: Callable[[frozenset[str]], None]) -> None:
+        self._answered = answered
+        self._ended = False
+        with ceph.answering(f'open pool {pool}'):
+            self._io = cluster.rados.open_ioctx(pool)
+        try:
+            with ceph.answering(f'notify the sentinel of {host}'):
+                self._io.set_namespace(NAMESPACE)
+                self._completion = self._io.aio_notify(
+                    object_name(host), self._done, '', int(timeout * 1e3))
+        except BaseException:
+            self._io.close()
+            raise
 
-    with cluster.ioctx(pool, NAMESPACE) as io, ceph.answering(f'notify the sentinel of {host}'):
-        # It has to outlive the notification.
-        completion = io.aio_notify(object_name(host), done, '', int(timeout * 1e3))
-        answered.wait(timeout + cluster.timeout)
-        del completion
-    reports = [report for answer in answers if (report := _decoded(answer)) is not None]
-    return frozenset().union(*reports) if reports else None
+    def close(self) -> bool:
+        """Close the pool if the question has ended, and return whether it has."""
+        if self._ended:
+            self._io.close()
+        return self._ended
+
+    def _done(self, _completion: Any, _code: int, acks: Any, _timeouts: Any) -> None:
+        """Take the end of the question. Without permission to notify there is no answer."""
+        reports = [report for _, _, answer in acks or ()
+                   if (report := _decoded(answer)) is not None]
+        if reports:
+            self._answered(frozenset().union(*reports))
+        self._ended = True
 
 
 class Witness:

@@ -5,6 +5,7 @@ import contextlib
 import json
 import pathlib
 import threading
+import time
 from typing import Any
 
 import ddt
@@ -45,7 +46,14 @@ class WitnessTest(base.FunctionalTestCase):
 
     def ask(self, cluster: ceph.Cluster | None = None, host: str = _HOST,
             seconds: float = _PATIENCE) -> frozenset[str] | None:
-        return witness.ask(cluster or self.cluster, self.pool, host, seconds)
+        answers: list[frozenset[str]] = []
+        question = witness.Question(cluster or self.cluster, self.pool, host, seconds,
+                                    answers.append)
+        deadline = time.monotonic() + 2 * _PATIENCE
+        while not question.close():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        return answers[0] if answers else None
 
     def client(self, **caps: str) -> ceph.Cluster:
         """Return a connection as a user with these capabilities."""

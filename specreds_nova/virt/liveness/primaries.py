@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The primaries of the backups on this host, by the sentinels of their hosts."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from oslo_log import log as logging
@@ -39,6 +38,8 @@ class Primaries(pulse.Pulse):
         self._conffile: str = conf.specreds.sentinel_ceph_conf if self._users else ''
         self._timeout: float = conf.specreds.sentinel_timeout if self._users else 0.0
         self._clusters: dict[str, Any] = {}
+        # Those that have not ended, by user, pool and host: a stuck pool holds up no other one.
+        self._questions: dict[tuple[str, str, str], Any] = {}
         # By host: until when to ask, since when answers count, and when which servers ran.
         self._wanted: dict[str, float] = {}
         self._expected: dict[str, float] = {}
@@ -76,6 +77,7 @@ class Primaries(pulse.Pulse):
 
     def beat(self) -> None:
         """Ask about each host that is interesting."""
+        self._close_ended()
         now = self._time.monotonic()
         for host, until in list(self._wanted.items()):
             if now >= until:
@@ -86,9 +88,16 @@ class Primaries(pulse.Pulse):
                 self._ask(user, host)
 
     def end(self) -> None:
-        """Disconnect."""
-        for cluster in self._clusters.values():
-            cluster.close()
+        """Disconnect, except where a question has not ended: the process will do that."""
+        self._close_ended()
+        asking = {user for user, _, _ in self._questions}
+        for user, cluster in self._clusters.items():
+            if user not in asking:
+                cluster.close()
+
+    def _close_ended(self) -> None:
+        self._questions = {key: question for key, question in self._questions.items()
+                           if not question.close()}
 
     def _want(self, host: str, seconds: float) -> None:
         if host and self._users:
@@ -96,11 +105,12 @@ class Primaries(pulse.Pulse):
             self._wanted[host] = max(until, self._wanted.get(host, until))
 
     def _ask(self, user: str, host: str) -> None:
-        began = self._time.monotonic()
+        """Ask in the pools that this host's client may use."""
         try:
             cluster = self._cluster(user)
-            for answer in self._answers(cluster, host):
-                self._running[host] = began, answer
+            for pool in cluster.rados.list_pools():
+                if (user, pool, host) not in self._questions:
+                    self._questions[user, pool, host] = self._question(cluster, pool, host)
         except Exception as exc:
             # Storage that does not answer has no opinion.
             if not self._failing:
@@ -109,13 +119,14 @@ class Primaries(pulse.Pulse):
         else:
             self._failing = False
 
-    @staticmethod
-    def _answers(cluster: Any, host: str) -> Iterator[frozenset[str]]:
-        """Return the answers in the pools that this host's client may use."""
-        for pool in cluster.rados.list_pools():
-            answer = witness.ask(cluster, pool, host, _TIMEOUT)
-            if answer is not None:
-                yield answer
+    def _question(self, cluster: Any, pool: str, host: str) -> Any:
+        # An answer shows the state at the time of its own question, not later.
+        began = self._time.monotonic()
+
+        def answered(running: frozenset[str]) -> None:
+            if began >= self._running.get(host, (began, None))[0]:
+                self._running[host] = began, running
+        return witness.Question(cluster, pool, host, _TIMEOUT, answered)
 
     def _cluster(self, user: str) -> Any:
         if user not in self._clusters:
