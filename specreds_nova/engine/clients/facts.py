@@ -7,26 +7,39 @@ import threading
 import time
 from typing import Any, Generic, TypeVar
 
+from oslo_log import log as logging
+
+from specreds_nova.engine import exception
 from specreds_nova.engine.clients import rest
+
+LOG = logging.getLogger(__name__)
 
 _T = TypeVar('_T')
 
 # Seconds for which values are cached that change with failures, and that seldom change.
 _CHANGING = 2.0
 _LASTING = 60.0
+# Seconds for which the last answer is used if Nova fails, as it does for all cells while the
+# database of one cell is away; and seconds until Nova is asked again. Members do not move to other
+# server groups, and hosts keep their providers.
+_OUTDATED, _AGAIN = 3600.0, 60.0
 
 
 class Cached(Generic[_T]):
     """A value that is read again after a time, by one thread for all.
 
     :param seconds: time for which the value is valid
+    :param outdated: further time for which the value is used if it cannot be read
     """
 
-    def __init__(self, read: Callable[[], _T], seconds: float) -> None:
+    def __init__(self, read: Callable[[], _T], seconds: float, outdated: float = 0.0) -> None:
         self._read = read
         self._seconds = seconds
+        self._outdated = outdated
         self._lock = threading.Lock()
-        self._until = float('-inf')
+        self._until = self._ends = float('-inf')
+        # Time before which the value is not read, after a failure.
+        self._again = float('-inf')
         self._value: _T | None = None
 
     def at_hand(self) -> _T | None:
@@ -43,14 +56,28 @@ class Cached(Generic[_T]):
             return value
         with self._lock:
             if self._value is None or time.monotonic() >= self._until:
-                self._value = self._read()
-                self._until = time.monotonic() + self._seconds
+                self._value = self._renewed()
             return self._value
 
+    def _renewed(self) -> _T:
+        try:
+            value = self._read()
+        except exception.Unreachable as exc:
+            now = time.monotonic()
+            if self._value is None or now >= self._ends:
+                raise
+            LOG.warning('the answer before is used for %d s more: %s', self._ends - now, exc)
+            self._again = now + _AGAIN
+            self._until = min(self._again, self._ends)
+            return self._value
+        self._until = time.monotonic() + self._seconds
+        self._ends = self._until + self._outdated
+        return value
+
     def forget(self) -> None:
-        """Read the value again at the next use."""
+        """Read the value again at the next use, unless that has just failed."""
         with self._lock:
-            self._until = float('-inf')
+            self._until = min(self._until, self._again)
 
     def change(self, change: Callable[[_T], _T]) -> None:
         """Change the value if there is one; it is valid for as long as before."""
@@ -68,9 +95,9 @@ class Facts:
     def __init__(self, nova: rest.Service) -> None:
         self._nova = nova
         self._services = Cached(self._read_services, _CHANGING)
-        self._hosts = Cached(self._read_hosts, _LASTING)
+        self._hosts = Cached(self._read_hosts, _LASTING, _OUTDATED)
         self._aggregates = Cached(self._read_aggregates, _LASTING)
-        self._groups = Cached(self._read_groups, _CHANGING)
+        self._groups = Cached(self._read_groups, _CHANGING, _OUTDATED)
         self._lock = threading.Lock()
         self._projects: dict[str, Cached[dict[str, str]]] = {}
 
