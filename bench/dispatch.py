@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure how long recoveries wait for a slot, by policy of the engine, on a simulated clock.
+"""Measure how long recoveries wait for a slot, by the order in which they get one.
+
+The clock is simulated. ``darc`` is the engine's own order, the others are baselines.
 
 The mixes are those of Demoulin et al., *When Idling is Ideal* (SOSP 2021), in seconds instead of
 microseconds, with its 14 workers as slots. Recoveries come at random times, at a given share of
@@ -15,14 +17,13 @@ import random
 import statistics
 
 from bench import contention
+from bench import orders
 from bench import plots
 from bench import stats
-from specreds_nova.engine.recovery import order
 from specreds_nova.engine.recovery import policies
 
 NAME = 'dispatch'
-_POLICIES = (policies.FIFO, policies.CFCFS, policies.SJF, policies.DARC)
-_COLOURS = dict(zip(_POLICIES, ('#8c8c8c', '#4c72b0', '#55a868', '#c44e52'), strict=True))
+_COLOURS = dict(zip(orders.ORDERS, ('#8c8c8c', '#4c72b0', '#55a868', '#c44e52'), strict=True))
 _SLOTS, _LOAD, _HOSTS = 14, 0.85, 7
 _COUNT, _QUICK_COUNT = 40_000, 8_000
 _SEED = 1
@@ -67,17 +68,17 @@ class Served:
 
 
 def run(quick: bool, figures: pathlib.Path) -> dict[str, float]:
-    """Play all mixes by each policy, draw them, and return the figures for the JSON."""
+    """Play all mixes in each order, draw them, and return the figures for the JSON."""
     results: dict[str, float] = {}
     for mix, kinds in MIXES.items():
         wanted = arrivals(kinds, _QUICK_COUNT if quick else _COUNT)
         skipped = int(_WARM_UP * len(wanted))
-        for policy in _POLICIES:
+        for policy in orders.ORDERS:
             served = play(policy, wanted, _SLOTS)[skipped:]
             for kind in kinds:
                 results |= _named(f'{NAME}.{mix}.{policy}.{kind}.slowdown', [
                     outcome.slowdown for outcome in served if outcome.recovery.kind == kind])
-    for policy in _POLICIES:
+    for policy in orders.ORDERS:
         served = play(policy, rack(), _RACK_SLOTS)
         for kind in _RACK:
             results |= _named(f'{NAME}.rack.{policy}.{kind}.wait_s', [
@@ -111,11 +112,11 @@ def rack() -> list[Recovery]:
 
 
 def play(policy: str, wanted: Sequence[Recovery], slots: int) -> list[Served]:
-    """Return the recoveries with their waits, each in an engine with this policy.
+    """Return the recoveries with their waits, each in an engine with this order.
 
     :param wanted: in the order of their arrival
     """
-    arranged = order.Order(policy, slots, _TENANT_MAX)
+    arranged = orders.of(policy, slots, _TENANT_MAX)
     waiting: dict[str, policies.Waiting] = {}
     running: set[str] = set()
     ends: list[tuple[float, str]] = []
@@ -159,15 +160,15 @@ def _compared(figures: Mapping[str, float]) -> dict[str, float]:
     slowdown = f'{NAME}.{{}}.{{{{}}}}.short.slowdown_p99_9'.format
     return {
         f'{NAME}.bimodal.short_p99_9_cfcfs_over_darc':
-            ratio(slowdown('bimodal'), policies.CFCFS, policies.DARC),
+            ratio(slowdown('bimodal'), orders.CFCFS, orders.DARC),
         f'{NAME}.extreme.short_p99_9_cfcfs_over_darc':
-            ratio(slowdown('extreme'), policies.CFCFS, policies.DARC),
+            ratio(slowdown('extreme'), orders.CFCFS, orders.DARC),
         f'{NAME}.rack.short_wait_p99_darc_over_fifo':
-            ratio(f'{NAME}.rack.{{}}.short.wait_s_p99', policies.DARC, policies.FIFO),
+            ratio(f'{NAME}.rack.{{}}.short.wait_s_p99', orders.DARC, orders.FIFO),
         f'{NAME}.rack.short_wait_p99_sjf_over_fifo':
-            ratio(f'{NAME}.rack.{{}}.short.wait_s_p99', policies.SJF, policies.FIFO),
+            ratio(f'{NAME}.rack.{{}}.short.wait_s_p99', orders.SJF, orders.FIFO),
         f'{NAME}.rack.makespan_darc_over_cfcfs':
-            ratio(f'{NAME}.rack.{{}}.makespan_s', policies.DARC, policies.CFCFS),
+            ratio(f'{NAME}.rack.{{}}.makespan_s', orders.DARC, orders.CFCFS),
     }
 
 
@@ -177,7 +178,7 @@ def _draw(path: pathlib.Path, figures: Mapping[str, float]) -> None:
         for plot, (mix, kinds) in zip(panels, MIXES.items(), strict=True):
             series = [plots.Series(policy, _COLOURS[policy], {
                 place: stats.summary([figures[f'{NAME}.{mix}.{policy}.{kind}.slowdown_p99_9']])
-                for place, kind in enumerate(kinds)}) for policy in _POLICIES]
+                for place, kind in enumerate(kinds)}) for policy in orders.ORDERS]
             plots.groups(plot, series, {place: f'{kind}\n{seconds:g} s' for place, (
                 kind, (seconds, _)) in enumerate(kinds.items())})
             plots.label(plot, mix, 'slowdown (logarithmic)', log=True, room=4.0)

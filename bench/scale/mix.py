@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure how long short recoveries wait beside long ones in a real engine, by its policy.
+"""Measure how long short recoveries wait beside long ones in a real engine, by its order.
 
 The mix is that of ``./run bench dispatch``: one server in five is long, and holds a slot for sixty
 times as long as a short one. Its seconds are scaled down, and so are the slots. The engine knows
@@ -11,15 +11,15 @@ import dataclasses
 import statistics
 import time
 
+from bench import orders
 from bench.scale import process
 from bench.scale.simulated import inventory as inventories
 from cloud import commands
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import kinds
-from specreds_nova.engine.recovery import policies
 
 _NAME = 'scale'
-_POLICIES = (policies.FIFO, policies.DARC)
+_PROGRAMS = {orders.FIFO: 'bench.scale.first_come', orders.DARC: 'specreds_nova.engine.main'}
 _INTERVAL, _WARM_UP, _PAUSE = 0.2, 10.0, 0.5
 
 
@@ -46,13 +46,13 @@ def run(port: int) -> dict[str, float]:
     :param port: first of the ports of a cloud
     :raises CloudError: short recoveries have not started in time
     """
-    return figures_of({policy: waits_of(MIX, policy, port) for policy in _POLICIES})
+    return figures_of({policy: waits_of(MIX, policy, port) for policy in _PROGRAMS})
 
 
 def figures_of(waits: dict[str, list[float]]) -> dict[str, float]:
     """Return the figures by their keys.
 
-    :param waits: seconds that each short recovery waited, by policy
+    :param waits: seconds that each short recovery waited, by order
     """
     figures: dict[str, float] = {}
     for policy, seconds in waits.items():
@@ -60,18 +60,18 @@ def figures_of(waits: dict[str, list[float]]) -> dict[str, float]:
         figures[f'{_NAME}.mix.{policy}.short_wait_s_p50'] = round(cuts[49], 2)
         figures[f'{_NAME}.mix.{policy}.short_wait_s_p99'] = round(cuts[98], 2)
     figures[f'{_NAME}.short_wait_p99_darc_over_fifo'] = round(
-        figures[f'{_NAME}.mix.{policies.DARC}.short_wait_s_p99']
-        / figures[f'{_NAME}.mix.{policies.FIFO}.short_wait_s_p99'], 4)
+        figures[f'{_NAME}.mix.{orders.DARC}.short_wait_s_p99']
+        / figures[f'{_NAME}.mix.{orders.FIFO}.short_wait_s_p99'], 4)
     return figures
 
 
 def waits_of(mix: Mix, policy: str, port: int) -> list[float]:
     """Return the seconds from the request for the first backup to that for each short one.
 
-    The time in which the engine finds out what has failed, the same under each policy, is no wait.
+    The time in which the engine finds out what has failed, the same in each order, is no wait.
     """
-    with process.stage(mix.inventory, _INTERVAL, port, {
-            'dispatch_policy': policy, 'slots': str(mix.slots)}) as stage:
+    with process.stage(mix.inventory, _INTERVAL, port, {'slots': str(mix.slots)},
+                       _PROGRAMS[policy]) as stage:
         teach(mix.inventory, stage.store.learn)
         stage.store.flush()
         time.sleep(_WARM_UP)
@@ -87,7 +87,7 @@ def waits_of(mix: Mix, policy: str, port: int) -> list[float]:
             if time.monotonic() > until:
                 raise commands.CloudError(
                     f'{len(short & requests.keys())} of {len(short)} short backups were requested '
-                    f'by policy {policy} in {mix.longest:g} s')
+                    f'by {policy} in {mix.longest:g} s')
             time.sleep(_PAUSE)
 
 

@@ -123,12 +123,14 @@ class Stage:
 
 @contextlib.contextmanager
 def stage(inventory: inventories.Inventory, interval: float, port: int,
-          options: Mapping[str, str] | None = None) -> Iterator[Stage]:
+          options: Mapping[str, str] | None = None,
+          program: str = 'specreds_nova.engine.main') -> Iterator[Stage]:
     """Run an engine that hears all hosts.
 
     :param interval: seconds between two beats of a host
     :param port: first of the ports of a cloud
     :param options: further options of the group ``[engine]``
+    :param program: module of the engine's process
     :raises CloudError: the engine ends, or does not hear hosts in time
     """
     with contextlib.ExitStack() as stack:
@@ -149,7 +151,7 @@ def stage(inventory: inventories.Inventory, interval: float, port: int,
         migration.sync(tables)
         log = place / 'engine.out'
         process = stack.enter_context(services.running(
-            [sys.executable, '-m', 'specreds_nova.engine.main', '--config-file', str(conf)], log))
+            [sys.executable, '-m', program, '--config-file', str(conf)], log))
         watched = Engine(process.pid, f'http://127.0.0.1:{metrics}')
         stack.callback(watched.stop)
         _wait(watched, process, log)

@@ -75,7 +75,7 @@ def run(tell: progress.Progress, quick: bool, port: int,
     except _FAILURES as exc:
         tell.say(f'not measured: hosts that beat, and hosts that fail: {exc}')
     if not quick:
-        part('short recoveries beside long ones, by policy', lambda: mix.run(port))
+        part('short recoveries beside long ones, by order', lambda: mix.run(port))
     return figures
 
 

@@ -31,6 +31,13 @@ class DispatchTest(testtools.TestCase):
             self.assertEqual(wanted, [entry.recovery for entry in served])
             self.assertEqual(served, dispatch.play(policy, wanted, 4))
 
+    def test_failed_hosts_share_the_slots_of_the_baseline(self) -> None:
+        wanted = [dispatch.Recovery('short', 0.0, 5.0, f'h{number // 9}') for number in range(18)]
+        for policy, begun in (('fifo', [0, 1, 9, 10]), ('cfcfs', [0, 1, 2, 3])):
+            served = dispatch.play(policy, wanted, 4)
+            self.assertEqual(begun, [place for place, entry in enumerate(served)
+                                     if not entry.wait])
+
     def test_a_rack_has_four_thousand_servers(self) -> None:
         rack = dispatch.rack()
         self.assertEqual((4000, 800), (

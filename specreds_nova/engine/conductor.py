@@ -58,8 +58,7 @@ class Conductor:
         self._name = name
         self._worker = workers.RecoveryWorker(context, attempt, name)
         self._slots = slots
-        self._order = orders.Order(context.options.dispatch_policy, slots,
-                                   context.options.tenant_priority_max)
+        self._order = orders.Order(slots, context.options.tenant_priority_max)
         self._lease = lease
         self._interval = interval
         self._dead = silent
@@ -213,7 +212,7 @@ class Conductor:
                 LOG.warning('the claims of this engine are not renewed, and may expire: %s', exc)
 
     def _take(self) -> None:
-        """Take jobs for the free slots, in the order of the policy."""
+        """Take jobs for the free slots, in order."""
         self._left = True
         if not self._free():
             return

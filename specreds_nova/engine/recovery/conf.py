@@ -4,7 +4,6 @@
 from oslo_config import cfg
 
 from specreds_nova import conf as shared
-from specreds_nova.engine.recovery import policies
 
 PROMOTE = 'promote'
 EVACUATE = 'evacuate'
@@ -89,15 +88,6 @@ OPTIONS: list[cfg.Opt] = [
                     'Tenants write it, and it orders the servers of a project among themselves. '
                     'Only the extra spec specreds:priority of a flavor can give more; such '
                     'servers are recovered before those of all projects.'),
-    cfg.StrOpt('dispatch_policy', default=policies.SJF, choices=[
-        (policies.FIFO, 'a queue for each failed host, with an even share of the slots'),
-        (policies.CFCFS, 'one queue, in the order in which recoveries were made'),
-        (policies.SJF, 'projects in turn, and the shortest recovery of each first'),
-        (policies.DARC, 'the shortest recovery of all projects first, with slots that only short '
-                        'ones may take')],
-        help='Order in which waiting recoveries get slots. Under each policy, servers to which '
-             'operators give a priority come first. Only darc and the shares of fifo leave slots '
-             'free that a waiting recovery could use.'),
     # Repetition.
     cfg.FloatOpt('again_after', default=60.0, min=1.0,
                  help='Seconds until the next recovery of a server whose primary was found alive '

@@ -29,7 +29,7 @@ class Work(Protocol):
     """The part of the engine that works on recoveries."""
 
     def expect(self, recoveries: Sequence[model.Recovery]) -> None:
-        """Note the recoveries that are about to be created: shares of slots depend on all."""
+        """Note the recoveries that are about to be created: reserved slots depend on all."""
 
     def reserve(self, recovery: model.Recovery) -> bool:
         """Reserve a slot for a recovery that is about to be created; False if there is none."""
@@ -67,11 +67,12 @@ class Creation:
             expected=seconds, expected_marker=marker, created=now)
 
     def begin_all(self, wanted: Sequence[Wanted]) -> int:
-        """Create recoveries, and begin them in the order of the policy; return how many."""
+        """Create recoveries, and begin them in order; return how many."""
         servers = {recovery.id: server for recovery, server in wanted}
-        ordered = policies.ordered(
-            self._context.options.dispatch_policy, [recovery for recovery, _ in wanted],
-            self._context.options.tenant_priority_max, self._context.clock.now())
+        by_id = {recovery.id: recovery for recovery, _ in wanted}
+        ordered = [by_id[turn.id] for turn in policies.ordered(
+            map(policies.of, by_id.values()), self._context.options.tenant_priority_max,
+            self._context.clock.now())]
         self._work.expect(ordered)
         return sum(self.begin(ordered[place:place + _AT_ONCE], servers)
                    for place in range(0, len(ordered), _AT_ONCE))

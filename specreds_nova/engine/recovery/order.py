@@ -3,6 +3,7 @@
 
 import collections
 from collections.abc import Callable, Collection, Iterable, Iterator
+import functools
 import itertools
 import threading
 
@@ -20,15 +21,13 @@ _MOMENT, _FEW = 1.0, 16
 
 
 class Order:
-    """The recoveries of the last minutes, under a policy. May be used by several threads.
+    """The recoveries of the last minutes, and their order. May be used by several threads.
 
-    :param policy: key of :data:`policies.POLICIES`
     :ivar slots: slots of this engine
     :param tenant_max: highest priority that tenants can give
     """
 
-    def __init__(self, policy: str, slots: int, tenant_max: int) -> None:
-        self._policy = policies.POLICIES[policy]
+    def __init__(self, slots: int, tenant_max: int) -> None:
         self.slots = slots
         self._tenant_max = tenant_max
         self._lock = threading.Lock()
@@ -36,14 +35,14 @@ class Order:
         self._known: dict[str, tuple[float, policies.Waiting]] = {}
         # By level and size: the number of known recoveries.
         self._sizes = collections.Counter[tuple[int, float]]()
-        # By level: shares that depend on arrivals alone, and the time and the number of arrivals
-        # for which they were computed.
-        self._shares: dict[int, tuple[float, int, policies.Allowance]] = {}
+        # By level: reserved slots, and the time and the number of arrivals for which they were
+        # computed.
+        self._reserves: dict[int, tuple[float, int, policies.Reserve]] = {}
         self._arrivals = 0
         self._forgot = float('-inf')
 
     def note(self, wanted: Iterable[policies.Waiting], now: float) -> None:
-        """Remember recoveries: shares of slots depend on all that come at a time."""
+        """Remember recoveries: reserved slots depend on all that come at a time."""
         with self._lock:
             for recovery in wanted:
                 if recovery.id not in self._known:
@@ -51,7 +50,7 @@ class Order:
                     self._arrivals += 1
                     key = self._level(recovery), recovery.size
                     if not self._sizes[key]:
-                        self._shares.pop(key[0], None)
+                        self._reserves.pop(key[0], None)
                     self._sizes[key] += 1
 
     def admits(self, recovery: policies.Waiting, running: Collection[str], now: float) -> bool:
@@ -62,8 +61,7 @@ class Order:
         if len(running) >= self.slots:
             return False
         self.note([recovery], now)
-        allowance = self._allowance([*running, recovery.id], now, self._level(recovery))
-        return self._admits(allowance, recovery, running)
+        return self._admits(self._reserve(now, self._level(recovery)), recovery, running)
 
     def begin(self, waiting: Collection[policies.Waiting],
               running: Callable[[], Collection[str]], now: float) -> Iterator[policies.Waiting]:
@@ -75,20 +73,23 @@ class Order:
         :param running: returns the ids of the recoveries that hold slots, read before each turn
         """
         self.note(waiting, now)
-        there = {recovery.id for recovery in waiting}.union(running())
-        self._forget(there, now)
-        queue = self._policy.ordered(waiting, self._tenant_max, now)
+        self._forget({recovery.id for recovery in waiting}.union(running()), now)
+        queue = policies.ordered(waiting, self._tenant_max, now)
         for level, equals in itertools.groupby(queue, self._level):
-            allowance, held = self._allowance(there, now, level), False
+            reserve = self._reserve(now, level)
+            # Least size of which a recovery was refused: all longer ones would be, too.
+            refused: float | None = None
             for recovery in equals:
                 taken = running()
                 if len(taken) >= self.slots:
                     return
-                if self._admits(allowance, recovery, taken):
+                if refused is not None and recovery.size >= refused:
+                    continue
+                if self._admits(reserve, recovery, taken):
                     yield recovery
                 else:
-                    held = True
-            if held:
+                    refused = recovery.size
+            if refused is not None:
                 return
 
     def _forget(self, there: Collection[str], now: float) -> None:
@@ -104,40 +105,34 @@ class Order:
 
     def _window(self) -> float:
         """Return the seconds for which arrivals count. The caller holds the lock."""
-        if self._policy.shares != 'came':
-            return RECENT
         return max(RECENT, _WORKS * max(
             (recovery.work for _, recovery in self._known.values()), default=0.0))
 
-    def _allowance(self, there: Collection[str], now: float, level: int) -> policies.Allowance:
-        """Return the shares of slots among the recoveries of one level."""
-        if self._policy.shares is None:
-            return policies.All()
-        shares = self._shares.get(level)
-        if (shares is not None and self._policy.shares == 'came' and now - shares[0] < _MOMENT
-                and (self._arrivals - shares[1]) * _FEW <= len(self._known)):
-            return shares[2]
+    def _reserve(self, now: float, level: int) -> policies.Reserve:
+        """Return the slots that are reserved among the recoveries of one level."""
+        known = self._reserves.get(level)
+        if (known is not None and now - known[0] < _MOMENT
+                and (self._arrivals - known[1]) * _FEW <= len(self._known)):
+            return known[2]
         with self._lock:
-            if self._policy.shares == 'came':
-                # A long recovery waits and runs for long, so that only arrivals show how much of
-                # each size there is.
-                window = self._window()
-                counted = [recovery for noted, recovery in self._known.values()
-                           if now - noted <= window]
-            else:
-                counted = [self._known[name][1] for name in there if name in self._known]
-        allowance = self._policy.allowance(
-            [recovery for recovery in counted if self._level(recovery) == level], self.slots)
-        self._shares[level] = now, self._arrivals, allowance
-        return allowance
+            # A long recovery waits and runs for long, so that only arrivals show how much of each
+            # size there is.
+            window = self._window()
+            counted = [recovery for noted, recovery in self._known.values()
+                       if now - noted <= window and self._level(recovery) == level]
+        reserve = policies.reserve(counted, self.slots)
+        self._reserves[level] = now, self._arrivals, reserve
+        return reserve
 
-    def _admits(self, allowance: policies.Allowance, recovery: policies.Waiting,
+    def _admits(self, reserve: policies.Reserve, recovery: policies.Waiting,
                 running: Collection[str]) -> bool:
-        return self._policy.shares is None or allowance.admits(recovery, self._busy(running))
+        return reserve.admits(recovery.size, self.slots - len(running),
+                              functools.partial(self._busy, running))
 
     def _level(self, recovery: policies.Waiting) -> int:
         return fairness.level(recovery.priority, self._tenant_max)
 
-    def _busy(self, running: Collection[str]) -> list[policies.Waiting]:
+    def _busy(self, running: Collection[str]) -> list[float]:
+        """Return the sizes of recoveries."""
         with self._lock:
-            return [self._known[name][1] for name in running if name in self._known]
+            return [self._known[name][1].size for name in running if name in self._known]

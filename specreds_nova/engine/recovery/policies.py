@@ -1,25 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policies by which waiting recoveries get slots: functions without side effects.
+"""The policy by which waiting recoveries get slots: functions without side effects.
 
-``darc`` takes its idea from Demoulin et al., *When Idling is Ideal: Optimizing Tail-Latency for
-Heavy-Tailed Datacenter Workloads with Perséphone* (SOSP 2021): slots are set aside for short
-work, by its share of all work, and stay idle rather than be taken by long work.
+The reserve takes its idea from Demoulin et al., *When Idling is Ideal: Optimizing Tail-Latency for
+Heavy-Tailed Datacenter Workloads with Perséphone* (SOSP 2021). It sets slots aside for short work,
+by the share of short work in all work. Such a slot stays idle rather than be taken by long work.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+import collections
+from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import functools
-import itertools
 import math
-from typing import Protocol
 
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import fairness
-
-FIFO = 'fifo'
-CFCFS = 'cfcfs'
-SJF = 'sjf'
-DARC = 'darc'
 
 # Expected seconds of a recovery whose time is unknown, for its share of slots.
 UNKNOWN = 300.0
@@ -67,151 +61,56 @@ def of(recovery: model.Recovery) -> Waiting:
                    recovery.expected, recovery.created, recovery.server_name)
 
 
-class Allowance(Protocol):
-    """The slots that each recovery may use at one moment."""
+def ordered(waiting: Iterable[Waiting], tenant_max: int, now: float) -> list[Waiting]:
+    """Return recoveries in the order in which they get slots.
 
-    def admits(self, recovery: Waiting, busy: Collection[Waiting]) -> bool:
-        """Return whether a recovery may take a free slot.
+    Priorities of operators come first, then projects take turns. In a project, priorities of
+    tenants come first, then aged recoveries by arrival, then the shortest ones.
 
-        :param busy: recoveries that hold slots; at least one slot is free
-        """
+    :param tenant_max: highest priority that tenants can give
+    """
+    def place(entry: Waiting) -> tuple[float | str, ...]:
+        since = entry.since, entry.name, entry.id
+        aged = now - entry.since >= max(PATIENCE, entry.work)
+        return (0, *since) if aged else (1, entry.seconds, *since)
+    return fairness.ordered(waiting, lambda entry: entry.priority, lambda entry: entry.project,
+                            place, tenant_max)
 
 
-class Policy(Protocol):
-    """One way to give slots to recoveries.
+@dataclasses.dataclass(frozen=True)
+class Reserve:
+    """Slots that are kept for short recoveries.
 
-    :ivar shares: what the shares of slots depend on: the recoveries that ``came`` lately, all that
-        are ``there`` since they wait or run, or nothing
+    :ivar slots_of: by size, of all sizes but the longest
     """
 
-    shares: str | None
+    slots_of: Mapping[float, int]
 
-    def ordered(self, waiting: Iterable[Waiting], tenant_max: int, now: float) -> list[Waiting]:
-        """Return recoveries in the order in which they get slots.
+    def admits(self, size: float, free: int, busy: Callable[[], Iterable[float]]) -> bool:
+        """Return whether a recovery may take a slot that no shorter one needs.
 
-        :param tenant_max: highest priority that tenants can give
+        :param free: number of free slots
+        :param busy: returns the sizes of the recoveries that hold slots
         """
-
-    def allowance(self, recoveries: Iterable[Waiting], slots: int) -> Allowance:
-        """Return how slots are shared.
-
-        :param recoveries: those that the shares depend on
-        """
-
-
-class All:
-    """Any recovery may take any free slot."""
-
-    def admits(self, recovery: Waiting, busy: Collection[Waiting]) -> bool:
-        """Return True."""
-        del recovery, busy
-        return True
+        shorter = {other: count for other, count in self.slots_of.items() if other < size}
+        if free > sum(shorter.values()):
+            # The answer needs no look at thousands of recoveries.
+            return True
+        held = collections.Counter(busy())
+        return free > sum(max(0, count - held[other]) for other, count in shorter.items())
 
 
-class CentralFirstCome:
-    """One queue in the order of arrival."""
+def reserve(recoveries: Iterable[Waiting], slots: int) -> Reserve:
+    """Reserve slots for each size by its share of all work, rounded up.
 
-    shares: str | None = None
-
-    def ordered(self, waiting: Iterable[Waiting], tenant_max: int, now: float) -> list[Waiting]:
-        """Return recoveries by operators' priority, then by arrival."""
-        del now
-        return sorted(waiting, key=lambda entry: (-fairness.level(entry.priority, tenant_max),
-                                                entry.since, entry.name, entry.id))
-
-    def allowance(self, recoveries: Iterable[Waiting], slots: int) -> Allowance:
-        """Return an allowance of any slot for any recovery."""
-        del recoveries, slots
-        return All()
-
-
-class FirstComeByHost(CentralFirstCome):
-    """A queue for each failed host, with an even share of the slots."""
-
-    shares: str | None = 'there'
-
-    def allowance(self, recoveries: Iterable[Waiting], slots: int) -> Allowance:
-        """Return an allowance of equally many slots for each host, rounded up."""
-        hosts = len({recovery.host for recovery in recoveries})
-        return _ByHost(math.ceil(slots / max(1, hosts)))
-
-
-@dataclasses.dataclass(frozen=True)
-class _ByHost:
-    most: int
-
-    def admits(self, recovery: Waiting, busy: Collection[Waiting]) -> bool:
-        """Return whether the recovery's host holds fewer slots than it may."""
-        return sum(other.host == recovery.host for other in busy) < self.most
-
-
-class ShortestFirst(CentralFirstCome):
-    """Projects in turn, and among equals the shortest first."""
-
-    def ordered(self, waiting: Iterable[Waiting], tenant_max: int, now: float) -> list[Waiting]:
-        """Return recoveries by operators' priority, turn of the project, and expected time."""
-        del now
-        return fairness.ordered(
-            waiting, lambda entry: entry.priority, lambda entry: entry.project,
-            lambda entry: (entry.seconds, entry.since, entry.name, entry.id), tenant_max)
-
-
-class Darc(ShortestFirst):
-    """Short before long, with slots that only short recoveries may take."""
-
-    shares: str | None = 'came'
-
-    def ordered(self, waiting: Iterable[Waiting], tenant_max: int, now: float) -> list[Waiting]:
-        """Return recoveries by operators' priority; then aged ones by arrival, then by size.
-
-        Projects take turns within a size.
-        """
-        def place(entry: Waiting) -> tuple[float, ...]:
-            level = -fairness.level(entry.priority, tenant_max)
-            aged = now - entry.since >= max(PATIENCE, entry.work)
-            return (level, 0.0, entry.since) if aged else (level, 1.0, entry.size)
-        placed = itertools.groupby(sorted(waiting, key=place), place)
-        return [entry for _, equals in placed
-                for entry in super(Darc, self).ordered(equals, tenant_max, now)]
-
-    def allowance(self, recoveries: Iterable[Waiting], slots: int) -> Allowance:
-        """Return an allowance by size: the share of the size in all work, rounded up.
-
-        At least one slot is left for the longest recoveries.
-        """
-        work: dict[float, float] = {}
-        for recovery in recoveries:
-            work[recovery.size] = work.get(recovery.size, 0.0) + recovery.work
-        total, left = sum(work.values()), slots - 1
-        reserved = {}
-        for size in sorted(work)[:-1]:
-            reserved[size] = min(left, math.ceil(slots * work[size] / total))
-            left -= reserved[size]
-        return _Reserved(reserved, slots)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Reserved:
-    """Slots by size, of all sizes but the longest."""
-
-    slots_of: dict[float, int]
-    slots: int
-
-    def admits(self, recovery: Waiting, busy: Collection[Waiting]) -> bool:
-        """Return whether a free slot is not reserved for shorter recoveries."""
-        sizes = [other.size for other in busy]
-        kept = sum(max(0, count - sizes.count(size))
-                   for size, count in self.slots_of.items() if size < recovery.size)
-        return self.slots - len(sizes) > kept
-
-
-POLICIES: dict[str, Policy] = {
-    FIFO: FirstComeByHost(), CFCFS: CentralFirstCome(), SJF: ShortestFirst(), DARC: Darc()}
-
-
-def ordered(policy: str, recoveries: Sequence[model.Recovery], tenant_max: int, now: float
-            ) -> list[model.Recovery]:
-    """Return new recoveries in the order in which a policy gives them slots."""
-    by_id = {recovery.id: recovery for recovery in recoveries}
-    return [by_id[waiting.id] for waiting in POLICIES[policy].ordered(
-        map(of, recoveries), tenant_max, now)]
+    At least one slot is left for the longest recoveries.
+    """
+    work = collections.defaultdict[float, float](float)
+    for recovery in recoveries:
+        work[recovery.size] += recovery.work
+    total, left = sum(work.values()), slots - 1
+    reserved = {}
+    for size in sorted(work)[:-1]:
+        reserved[size] = min(left, math.ceil(slots * work[size] / total))
+        left -= reserved[size]
+    return Reserve(reserved)

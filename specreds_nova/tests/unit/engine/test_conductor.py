@@ -174,8 +174,7 @@ class ConductorTest(base.RecoveryTest):
         # The job is removed a moment before the slot is free.
         self._wait(conductor._free)
 
-    def test_darc_keeps_a_slot_for_a_short_recovery(self) -> None:
-        self.context = self.make_context(dispatch_policy='darc')
+    def test_slot_is_kept_for_a_short_recovery(self) -> None:
         conductor = self._conductor(slots=2)
         short, first, second = _new('short', 5.0), _new('first', 60.0), _new('second')
         conductor.expect([short, first, second])

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order in which waiting recoveries get slots, by policy."""
+"""The order in which waiting recoveries get slots."""
 
 import collections
 from typing import Any
-from unittest import mock
 
-import ddt
 import hypothesis
 from hypothesis import strategies
 import testtools
@@ -23,7 +21,6 @@ _WAITING = strategies.lists(strategies.builds(
     expected=strategies.sampled_from([None, 0.5, _SHORT, 20.0, _LONG]),
     since=strategies.sampled_from([0.0, 1.0, 900.0])), max_size=30,
     unique_by=lambda recovery: recovery.id)
-_POLICIES = strategies.sampled_from(sorted(policies.POLICIES))
 
 
 def _waiting(name: str, expected: float | None = None, **values: Any) -> policies.Waiting:
@@ -37,56 +34,48 @@ def _many(name: str, count: int, expected: float | None, **values: Any
     return [_waiting(f'{name}{number:03d}', expected, **values) for number in range(count)]
 
 
-def _begun(policy: str, waiting: list[policies.Waiting], slots: int, now: float = 0.0
-           ) -> list[str]:
+def _begun(waiting: list[policies.Waiting], slots: int, now: float = 0.0) -> list[str]:
     """Return the ids of the recoveries that begin at once in an idle engine."""
     running: set[str] = set()
-    for recovery in order.Order(policy, slots, _MAX).begin(waiting, running.copy, now):
+    for recovery in order.Order(slots, _MAX).begin(waiting, running.copy, now):
         running.add(recovery.id)
     return [recovery.id for recovery in waiting if recovery.id in running]
 
 
-@ddt.ddt
 class OrderTest(testtools.TestCase):
-    """The promises of each policy."""
+    """The promises of the order."""
 
-    def _ordered(self, policy: str, *waiting: policies.Waiting, now: float = 0.0) -> list[str]:
-        return [recovery.id for recovery in policies.POLICIES[policy].ordered(waiting, _MAX, now)]
+    def _ordered(self, *waiting: policies.Waiting, now: float = 0.0) -> list[str]:
+        return [recovery.id for recovery in policies.ordered(waiting, _MAX, now)]
 
-    @ddt.data(('fifo', ['b', 'd', 'c', 'a']), ('cfcfs', ['b', 'd', 'c', 'a']),
-              ('sjf', ['d', 'b', 'c', 'a']), ('darc', ['d', 'b', 'c', 'a']))
-    @ddt.unpack
-    def test_policy_orders_by_time_or_size(self, policy: str, expected: list[str]) -> None:
-        self.assertEqual(expected, self._ordered(
-            policy, _waiting('a', None, since=9.0), _waiting('b', 20.0),
+    def test_shortest_comes_first(self) -> None:
+        self.assertEqual(['d', 'b', 'c', 'a'], self._ordered(
+            _waiting('a', None, since=9.0), _waiting('b', 20.0),
             _waiting('c', 100.0, since=2.0), _waiting('d', 5.0, since=1.0)))
 
     def test_projects_take_turns_before_the_shortest(self) -> None:
         waiting = [_waiting('a1', 1.0), _waiting('a2', 1.0), _waiting('b1', 300.0, project='q')]
-        self.assertEqual(['a1', 'b1', 'a2'], self._ordered('sjf', *waiting))
-        self.assertEqual(['a1', 'a2', 'b1'], self._ordered('darc', *waiting))
+        self.assertEqual(['a1', 'b1', 'a2'], self._ordered(*waiting))
 
-    @ddt.data(*sorted(policies.POLICIES))
-    def test_priority_of_an_operator_orders_all(self, policy: str) -> None:
+    def test_projects_take_turns_among_aged_recoveries(self) -> None:
+        waiting = [_waiting('a1', 1.0), _waiting('a2', 1.0, since=1.0),
+                   _waiting('b1', 1.0, project='q', since=2.0)]
+        self.assertEqual(['a1', 'b1', 'a2'], self._ordered(*waiting, now=100.0))
+
+    def test_priority_of_an_operator_orders_all(self) -> None:
         self.assertEqual(['c', 'a', 'b'], self._ordered(
-            policy, _waiting('a', 1.0), _waiting('b', 1.0, priority=-1),
+            _waiting('a', 1.0), _waiting('b', 1.0, priority=-1),
             _waiting('c', None, priority=200, since=5.0)))
 
-    def test_hosts_share_slots_evenly(self) -> None:
-        waiting = [*_many('a', 9, 5.0), *_many('b', 9, 5.0, host='h2', since=1.0)]
-        self.assertEqual(['a000', 'a001', 'b000', 'b001'], _begun('fifo', waiting, 4))
-        self.assertEqual(['a000', 'a001', 'a002', 'a003'], _begun('cfcfs', waiting, 4))
-
-    @ddt.data('cfcfs', 'sjf')
-    def test_no_slot_is_left_free(self, policy: str) -> None:
-        self.assertEqual(10, len(_begun(policy, [*_many('a', 6, None), *_many('b', 6, 1.0)], 10)))
+    def test_no_slot_is_left_free_after_short_recoveries_have_theirs(self) -> None:
+        self.assertEqual(10, len(_begun([*_many('a', 6, None), *_many('b', 6, 1.0)], 10)))
 
     def test_recoveries_fewer_than_slots_all_begin(self) -> None:
         waiting = [*_many('a', 3, None), *_many('b', 3, 5.0), *_many('c', 3, 60.0)]
-        self.assertEqual(9, len(_begun('darc', waiting, 100)))
+        self.assertEqual(9, len(_begun(waiting, 100)))
 
     def test_long_recoveries_leave_slots_to_recent_short_ones(self) -> None:
-        arranged = order.Order('darc', 10, _MAX)
+        arranged = order.Order(10, _MAX)
         arranged.note(_many('short', 60, 5.0), 0.0)
         waiting = _many('long', 20, 100.0)
         running: set[str] = set()
@@ -97,7 +86,7 @@ class OrderTest(testtools.TestCase):
             waiting = [recovery for recovery in waiting if recovery.id not in running]
 
     def test_short_recoveries_count_for_twice_the_longest_work(self) -> None:
-        arranged = order.Order('darc', 10, _MAX)
+        arranged = order.Order(10, _MAX)
         for now in range(0, 400, 4):
             arranged.note(_many(f'short{now}-', 6, 1.0), float(now))
         running: set[str] = set()
@@ -108,53 +97,44 @@ class OrderTest(testtools.TestCase):
         self.assertEqual(8, len(running))
 
     def test_rare_long_recovery_is_remembered_after_two_minutes(self) -> None:
-        arranged = order.Order('darc', 10, _MAX)
+        arranged = order.Order(10, _MAX)
         arranged.note([_waiting('long', 500.0), *_many('short', 500, 1.0)], 0.0)
         for now, size in ((999.0, 2), (1001.0, 0)):
             list(arranged.begin([], list, now))
             self.assertEqual(size, len({recovery.size for _, recovery in
                                         arranged._known.values()}))
 
-    def test_other_policies_forget_after_two_minutes(self) -> None:
-        arranged = order.Order('fifo', 10, _MAX)
-        arranged.note([_waiting('long', 500.0)], 0.0)
-        list(arranged.begin([], list, order.RECENT + 1.0))
-        self.assertEqual({}, arranged._known)
-
     def test_first_recovery_of_a_size_changes_the_shares_at_once(self) -> None:
-        arranged = order.Order('darc', 4, _MAX)
+        arranged = order.Order(4, _MAX)
         arranged.note(_many('short', 200, 5.0), 0.0)
         self.assertTrue(arranged.admits(_waiting('short000', 5.0), [], 0.0))
         self.assertTrue(arranged.admits(_waiting('long', 100.0), [], 0.0))
         self.assertFalse(arranged.admits(_waiting('more', 100.0), ['long'], 0.0))
 
     def test_new_long_recovery_takes_no_slot_of_short_ones(self) -> None:
-        arranged = order.Order('darc', 2, _MAX)
+        arranged = order.Order(2, _MAX)
         arranged.note([_waiting('short', 5.0)], 0.0)
         self.assertTrue(arranged.admits(_waiting('long', 100.0), [], 0.0))
         self.assertFalse(arranged.admits(_waiting('more', 100.0), ['long'], 0.0))
         self.assertTrue(arranged.admits(_waiting('short', 5.0), ['long'], 0.0))
         self.assertFalse(arranged.admits(_waiting('again', 5.0), ['long', 'short'], 0.0))
 
-    def test_shares_by_host_do_not_look_at_recoveries_that_have_ended(self) -> None:
-        arranged = order.Order('fifo', 10, _MAX)
-        arranged.note(_many('ended', 1000, 5.0), 0.0)
-        with mock.patch.object(fairness, 'level', wraps=fairness.level) as level:
-            self.assertTrue(arranged.admits(_waiting('new', 5.0), ['ended000'], 0.0))
-        self.assertLess(level.call_count, 10)
+    def test_recoveries_that_run_are_not_looked_at_while_enough_slots_are_free(self) -> None:
+        reserve = policies.reserve([*_many('short', 9, 5.0), *_many('long', 1, 100.0)], 1000)
+        self.assertTrue(reserve.admits(_waiting('new', 100.0).size, 500, self.fail))
 
     def test_one_slot_serves_all_sizes(self) -> None:
-        self.assertEqual(['a000'], _begun('darc', _many('a', 2, None), 1))
+        self.assertEqual(['a000'], _begun(_many('a', 2, None), 1))
 
     def test_aged_recovery_precedes_short_ones(self) -> None:
         waiting = [_waiting('long', 100.0), _waiting('short', 5.0, since=99.0)]
-        self.assertEqual(['short', 'long'], self._ordered('darc', *waiting, now=99.0))
-        self.assertEqual(['long', 'short'], self._ordered('darc', *waiting, now=100.0))
+        self.assertEqual(['short', 'long'], self._ordered(*waiting, now=99.0))
+        self.assertEqual(['long', 'short'], self._ordered(*waiting, now=100.0))
 
     def test_lower_priority_waits_for_the_higher_one(self) -> None:
         # A slot is kept for short recoveries of the higher priority.
         waiting = [*_many('long', 3, 100.0, priority=500), _waiting('other', 1.0)]
-        arranged = order.Order('darc', 3, _MAX)
+        arranged = order.Order(3, _MAX)
         arranged.note([_waiting('gone', 5.0, priority=500)], 0.0)
         running: set[str] = set()
         for recovery in arranged.begin(waiting, running.copy, 1.0):
@@ -165,23 +145,22 @@ class OrderTest(testtools.TestCase):
 class PropertiesTest(testtools.TestCase):
     """Properties for any load."""
 
-    @hypothesis.given(_POLICIES, _WAITING, strategies.randoms(use_true_random=False))
+    @hypothesis.given(_WAITING, strategies.randoms(use_true_random=False))
     def test_order_does_not_depend_on_the_input_order(
-            self, policy: str, waiting: list[policies.Waiting], shuffle: Any) -> None:
+            self, waiting: list[policies.Waiting], shuffle: Any) -> None:
         other = list(waiting)
         shuffle.shuffle(other)
-        of = policies.POLICIES[policy].ordered
+        of = policies.ordered
         self.assertEqual(of(waiting, _MAX, 1000.0), of(other, _MAX, 1000.0))
         self.assertEqual(collections.Counter(waiting), collections.Counter(of(other, _MAX, 1e3)))
 
-    @hypothesis.given(_POLICIES, _WAITING, strategies.integers(1, 12))
-    def test_priority_precedes_size(self, policy: str, waiting: list[policies.Waiting],
-                                        slots: int) -> None:
-        begun = set(_begun(policy, waiting, slots, 1000.0))
+    @hypothesis.given(_WAITING, strategies.integers(1, 12))
+    def test_priority_precedes_size(self, waiting: list[policies.Waiting], slots: int) -> None:
+        begun = set(_begun(waiting, slots, 1000.0))
         self.assertLessEqual(len(begun), slots)
         levels = {started: [fairness.level(recovery.priority, _MAX) for recovery in waiting
                             if (recovery.id in begun) == started] for started in (True, False)}
-        if levels[True] and levels[False] and policy != 'fifo':
+        if levels[True] and levels[False]:
             self.assertGreaterEqual(min(levels[True]), max(levels[False]))
         self.assertEqual(bool(waiting), bool(begun))
 
@@ -190,14 +169,14 @@ class PropertiesTest(testtools.TestCase):
     def test_no_slot_is_free_while_the_shortest_wait(self, slots: int, longs: int,
                                                      shorts: int) -> None:
         waiting = [*_many('long', longs, _LONG), *_many('short', shorts, _SHORT)]
-        begun = _begun('darc', waiting, slots)
+        begun = _begun(waiting, slots)
         short = sum(name.startswith('short') for name in begun)
         self.assertEqual(min(slots, shorts), short)
 
     @hypothesis.given(strategies.integers(1, 8), strategies.integers(1, 6))
     def test_no_recovery_starves(self, slots: int, longs: int) -> None:
         """A long recovery begins although short ones arrive without end."""
-        arranged, running = order.Order('darc', slots, _MAX), dict[str, float]()
+        arranged, running = order.Order(slots, _MAX), dict[str, float]()
         waiting = _many('long', longs, 30.0)
         for moment in range(0, 300, 5):
             now = float(moment)
