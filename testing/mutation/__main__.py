@@ -5,7 +5,6 @@ import argparse
 import os
 import pathlib
 import sys
-import tempfile
 import time
 
 from cloud import ceph
@@ -17,9 +16,9 @@ from testing.mutation import table
 _DESCRIPTION = """\
 Take safety steps out of the code, one at a time, and check that a named test notices each.
 
-Each mutation changes a few words of one file in a copy of the checkout. Its test runs without the
-change, where it must pass, and with it, where it must fail. Tests that need a Ceph get one of
-their own.
+Each mutation changes a few words of one module. Its test runs without the change, where it must
+pass, and with it, where it must fail. No file of the checkout changes: a unit test loads the
+changed module, and a test that needs a Ceph runs in a copy, on a Ceph of its own.
 """
 _PORT = 18500
 _MUTATIONS = (*table.MUTATIONS, *looks.MUTATIONS)
@@ -48,9 +47,7 @@ def main() -> int:
             own = ceph.Ceph(args.data, port=args.port)
             own.up(tell)
             variables = {'SPECREDS_TEST_DATA': str(own.files.root.absolute())}
-        with tempfile.TemporaryDirectory(prefix='specreds-mutation-') as copy:
-            results = runner.Runner(pathlib.Path.cwd(), pathlib.Path(copy),
-                                    variables).run(chosen, tell)
+        results = runner.Runner(pathlib.Path.cwd(), variables, tell).run(chosen)
     except commands.CloudError as exc:
         print(f'error: {exc}', file=sys.stderr)
         return 2

@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apply mutations to a copy of the checkout, and run the tests that must notice them."""
+"""Run the tests that must notice mutations, without and with each mutation."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
+import json
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 from cloud import commands
+from testing.mutation import forks
 from testing.mutation import table
 
-_TIMEOUT = 900.0
-_OUTPUT = 2000
-_RAN = re.compile(r'^Ran (\d+) test', re.MULTILINE)
+_TOP = pathlib.Path(__file__).parents[2]
+_RAN = re.compile(r'^Ran [1-9]', re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,80 +34,107 @@ class Result:
 
 
 class Runner:
-    """Runs tests on a copy of the files that git tracks.
+    """Runs tests of a checkout.
 
     :param checkout: the project's directory
-    :param copy: an empty directory for the copy
-    :param variables: further environment variables of the tests
+    :param variables: further environment variables of the tests on a Ceph
+    :param tell: shows a line
     """
 
-    def __init__(self, checkout: pathlib.Path, copy: pathlib.Path,
-                 variables: Mapping[str, str]) -> None:
-        self._copy = copy
-        self._environment = {**os.environ, **variables, 'PYTHONPATH': str(copy),
-                             'PYTHONDONTWRITEBYTECODE': '1'}
-        for name in commands.run(['git', '-C', str(checkout), 'ls-files', '-z']).split('\0'):
-            if name and (checkout / name).is_file():
-                (copy / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(checkout / name, copy / name)
+    def __init__(self, checkout: pathlib.Path, variables: Mapping[str, str],
+                 tell: Callable[[str], None]) -> None:
+        self._checkout = checkout
+        self._variables = variables
+        self._tell = tell
+        self._results: list[Result] = []
 
-    def run(self, mutations: Iterable[table.Mutation],
-            tell: Callable[[str], None]) -> list[Result]:
+    def run(self, mutations: Iterable[table.Mutation]) -> list[Result]:
         """Run each mutation's test without the mutation, and with it.
 
         :raises CloudError: a test fails without a mutation, so that it proves nothing
         """
         chosen = list(mutations)
-        # The tests of a package that need no Ceph share one process, whose start takes longer than
-        # most of them. Tests of both packages cannot: each package has another kind of threads.
-        groups: dict[str, list[str]] = {}
-        for test, needs_ceph in sorted({(each.test, each.needs_ceph) for each in chosen}):
-            groups.setdefault(test if needs_ceph else test.partition('.')[0], []).append(test)
-        for name, tests in groups.items():
-            tell(f'{name}: {len(tests)} without a mutation')
-            passed, output = self._test(*tests)
-            if not passed:
-                raise commands.CloudError(f'{name} fails without a mutation:\n{output}')
-        results = []
+        # Tests of two packages cannot share a process: each has another kind of threads.
+        packages: dict[str, list[table.Mutation]] = {}
         for mutation in chosen:
-            with self._mutated(mutation):
-                passed, output = self._test(mutation.test)
-            results.append(Result(mutation, not passed, output if passed else ''))
-            tell(f'{mutation.name}: {"NOT noticed" if passed else "noticed"} by {mutation.test}')
-        return results
+            if not mutation.needs_ceph:
+                packages.setdefault(mutation.test.partition('.')[0], []).append(mutation)
+        for package, its in packages.items():
+            self._forked(package, its)
+        with tempfile.TemporaryDirectory(prefix='specreds-mutation-') as copy:
+            self._on_ceph(pathlib.Path(copy), [each for each in chosen if each.needs_ceph])
+        return self._results
 
-    @contextlib.contextmanager
-    def _mutated(self, mutation: table.Mutation) -> Iterator[None]:
-        path = self._copy / mutation.path
-        original = path.read_text()
-        path.write_text(mutation.apply(original))
+    def _forked(self, package: str, mutations: Sequence[table.Mutation]) -> None:
+        """Run the unit tests of a package in children of one process."""
+        named = {mutation.name: mutation for mutation in mutations}
+        with subprocess.Popen(
+                [sys.executable, '-W', 'ignore', '-m', 'testing.mutation.forks'],
+                cwd=self._checkout, env=self._environment(self._checkout, _TOP),
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdin and process.stdout
+            with process.stdin:
+                json.dump([dataclasses.asdict(each) for each in mutations], process.stdin)
+            for name, passed, output in map(json.loads, process.stdout):
+                if name:
+                    self._end(named.pop(name), passed, output)
+                else:
+                    self._proves(package, passed, output)
+        if process.returncode or named:
+            raise commands.CloudError(f'{package}: no result of {", ".join(named)}')
+
+    def _on_ceph(self, copy: pathlib.Path, mutations: Sequence[table.Mutation]) -> None:
+        """Run tests that start programs of the project, in a copy of the files that git tracks."""
+        if not mutations:
+            return
+        for name in commands.run(['git', '-C', str(self._checkout), 'ls-files', '-z']).split('\0'):
+            if name and (self._checkout / name).is_file():
+                (copy / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(self._checkout / name, copy / name)
+        for test in sorted({mutation.test for mutation in mutations}):
+            self._proves(test, *self._test(copy, test))
+        for mutation in mutations:
+            with _mutated(copy / mutation.path, mutation):
+                self._end(mutation, *self._test(copy, mutation.test))
+
+    def _proves(self, tests: str, passed: bool, output: str) -> None:
+        """Check that tests pass without a mutation."""
+        if not passed:
+            raise commands.CloudError(f'{tests} fails without a mutation:\n{output}')
+        self._tell(f'{tests}: passes without a mutation')
+
+    def _end(self, mutation: table.Mutation, passed: bool, output: str) -> None:
+        self._results.append(Result(mutation, not passed, output if passed else ''))
+        self._tell(f'{mutation.name}: {"NOT noticed" if passed else "noticed"} by '
+                   f'{mutation.test}')
+
+    def _environment(self, *places: pathlib.Path) -> dict[str, str]:
+        return {**os.environ, 'PYTHONPATH': os.pathsep.join(map(str, places))}
+
+    def _test(self, copy: pathlib.Path, test: str) -> tuple[bool, str]:
+        """Run a test in a process of its own; return whether it passed, and the output."""
         try:
-            yield
-        finally:
-            path.write_text(original)
-
-    def _test(self, *tests: str) -> tuple[bool, str]:
-        """Run tests in a process of their own; return whether all passed, and the output.
-
-        A test for which ddt has made several methods passes if all of them do.
-        """
-        names, patterns = dict[str, None](), list[str]()
-        for test in tests:
-            module, class_name, method = test.rsplit('.', 2)
-            names[f'{module}.{class_name}'] = None
-            # unittest looks for a pattern without an asterisk anywhere in a name.
-            pattern = f'*.{class_name}.{method}'
-            patterns += ['-k', pattern, '-k', f'{pattern}_[0-9]*']
-        try:
+            # A module that is changed twice in a second must not be read from its byte code.
             done = subprocess.run(
-                [sys.executable, '-m', 'unittest', *names, *patterns], cwd=self._copy,
-                env=self._environment,
+                [sys.executable, '-m', 'unittest', test.rpartition('.')[0],
+                 *(word for pattern in forks.patterns(test) for word in ('-k', pattern))],
+                cwd=copy, env={**self._environment(copy), **self._variables,
+                               'PYTHONDONTWRITEBYTECODE': '1'},
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                text=True, errors='replace', timeout=_TIMEOUT)
+                text=True, errors='replace', timeout=forks.TIMEOUT)
         except subprocess.TimeoutExpired:
-            return False, f'no end within {_TIMEOUT:g} s'
+            return False, f'no end within {forks.TIMEOUT} s'
         # A test that is skipped or not found proves nothing.
-        ran = _RAN.search(done.stdout)
         passed = (done.returncode == 0 and 'skipped=' not in done.stdout
-                  and ran is not None and int(ran[1]) >= len(tests))
-        return passed, done.stdout[-_OUTPUT:]
+                  and _RAN.search(done.stdout) is not None)
+        return passed, done.stdout[-forks.OUTPUT:]
+
+
+@contextlib.contextmanager
+def _mutated(path: pathlib.Path, mutation: table.Mutation) -> Iterator[None]:
+    original = path.read_text()
+    path.write_text(mutation.apply(original))
+    try:
+        yield
+    finally:
+        path.write_text(original)

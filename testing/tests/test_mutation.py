@@ -3,7 +3,6 @@
 
 import ast
 import pathlib
-import subprocess
 
 import fixtures
 import testtools
@@ -70,24 +69,30 @@ class RunnerTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.checkout, copy = (pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-                               for _ in range(2))
+        self.checkout = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         (self.checkout / 'code_of.py').write_text('def double(number):\n    return 2 * number\n')
-        (self.checkout / 'test_code.py').write_text(_TESTS)
-        for words in (['init', '-q'], ['add', '.']):
-            subprocess.run(['git', '-C', str(self.checkout), *words], check=True)
-        self.runner = runner.Runner(self.checkout, copy, {})
+        self.tests = self.checkout / 'tests'
+        self.tests.mkdir()
+        (self.tests / '__init__.py').touch()
+        (self.tests / 'test_code.py').write_text(_TESTS)
 
     def noticed(self, new: str, test: str = 'test_double') -> bool:
         """Return whether a test notices that a function returns something else."""
-        [result] = self.runner.run([table.Mutation(
-            'one', 'code_of.py', '2 * number', new, f'test_code.CodeTest.{test}')],
-            lambda _text: None)
+        [result] = runner.Runner(self.checkout, {}, lambda _text: None).run([table.Mutation(
+            'one', 'code_of.py', '2 * number', new, f'tests.test_code.CodeTest.{test}')])
         return result.noticed
 
     def test_mutation_is_noticed_by_any_test_of_the_name_that_ddt_has_made(self) -> None:
         self.assertTrue(self.noticed('number + 1'))
         self.assertFalse(self.noticed('number * 2'))
+
+    def test_module_that_is_loaded_before_the_change_is_an_error(self) -> None:
+        (self.tests / '__init__.py').write_text('import code_of\n')
+        self.assertRaisesRegex(commands.CloudError, 'code_of is loaded before', self.noticed, '0')
+
+    def test_change_that_ends_the_process_is_an_error(self) -> None:
+        self.assertRaisesRegex(commands.CloudError, 'one: exit status 7', self.noticed,
+                               '__import__("os")._exit(7)')
 
     def test_test_that_does_not_exist_proves_nothing(self) -> None:
         self.assertRaises(commands.CloudError, self.noticed, '0', 'test_triple')
