@@ -131,8 +131,8 @@ class ConfTest(_Base):
                                   self.passwords)['engine']
             self.assertEqual(('true', backups), (options['server_disks_in_rbd'],
                                                  options.get('server_disk_backups')))
-        self.assertNotIn('server_disks_backend', cinder.conf(
-            self.files, self.settings, self.passwords, backends)['specreds'])
+        self.assertNotIn('specreds', cinder.conf(
+            self.files, self.settings, self.passwords, backends))
 
     def test_each_back_end_has_a_secret_of_its_own(self) -> None:
         backends = self.files.own_backends(3)

@@ -19,6 +19,10 @@ from specreds_nova.heartbeat import pulse
 
 LOG = logging.getLogger(__name__)
 
+# Seconds after which a sentinel that has heard neither Ceph nor an engine hides its servers.
+# Longer than one slow call to Ceph. An engine waits for as long before it promotes a backup.
+LEASE_S = 4.0
+
 _NAME = 'sentinel.sock'
 _LONGEST = 64
 

@@ -15,6 +15,8 @@ from typing import IO
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from specreds_cinder import removed_options
+from specreds_nova import conf as shared
 from specreds_nova import systemd
 from specreds_nova import witness
 from specreds_nova.heartbeat import renewals
@@ -33,6 +35,11 @@ LOG = logging.getLogger(__name__)
 
 _NAME = 'specreds-sentinel'
 _STATUS_S = 5.0
+# Seconds between two looks: a guest that was promoted elsewhere is ended within that.
+_INTERVAL_S = 0.5
+# Steps after which a look that hangs is given up by starting anew. A look that only waits for Ceph
+# ends before.
+_HUNG = 60
 # Of the watchdog.
 _STEP_S = 1.0
 # Between two looks at the lease on the network.
@@ -76,27 +83,18 @@ class _Daemon:
     """
 
     def __init__(self, conf: cfg.ConfigOpts, state: pathlib.Path) -> None:
-        self._interval_s: float = conf.specreds.sentinel_interval
-        self._steps: int = conf.specreds.sentinel_watchdog
+        removed_options.warn(conf, shared.GROUP.name, shared.REMOVED)
         self._status_file = state / status.NAME
         self._stop = threading.Event()
         self._looks = self._lease_looks = 0
         self._told, self._told_leased = float('-inf'), False
         self._storages = storages.Storages(
-            conf.specreds.sentinel_ceph_conf, conf.specreds.sentinel_clients,
-            conf.specreds.sentinel_timeout)
+            conf.specreds.sentinel_ceph_conf, conf.specreds.sentinel_clients, options.TIMEOUT_S)
         self._watch = watch.HostWatch(
             domains.Hypervisor(conf.libvirt.connection_uri or _SYSTEM), self._storages,
-            memory.Memory(state / 'sentinel-clients.json'), state / 'stale',
-            watch.Settings(conf.specreds.sentinel_learn_interval,
-                           conf.specreds.sentinel_blocklist_interval,
-                           conf.specreds.sentinel_confirm,
-                           conf.specreds.sentinel_fenced_for_good))
+            memory.Memory(state / 'sentinel-clients.json'), state / 'stale', watch.Settings())
         self._pings = pings.Pings(self._storages.apart, self._watch.places, self._watch.heard)
-        if fault := options.lease_fault(*(conf.specreds[option.name] for option in options.LEASE)):
-            LOG.warning('%s', fault)
-        self._lease = lease.Lease(conf.specreds.sentinel_network_lease,
-                                  state / 'sentinel-taps.json', links.Links())
+        self._lease = lease.Lease(renewals.LEASE_S, state / 'sentinel-taps.json', links.Links())
         self._renewals = renewals.Hearer(state)
         self._witness = witness.Witness(conf.host, self._watch.running)
 
@@ -107,7 +105,7 @@ class _Daemon:
         if missing := privileges.missing():
             LOG.error('%s lacks %s: it cannot end domains that were promoted elsewhere',
                       _NAME, ' and '.join(missing))
-        LOG.info('%s looks at the domains of this host every %g s', _NAME, self._interval_s)
+        LOG.info('%s looks at the domains of this host every %g s', _NAME, _INTERVAL_S)
         threading.Thread(target=self._look, daemon=True, name='look').start()
         threading.Thread(target=self._keep_lease, daemon=True, name='lease').start()
         threading.Thread(target=self._bear_witness, daemon=True, name='witness').start()
@@ -120,8 +118,8 @@ class _Daemon:
             hung = [steps + 1 if before == after else 0
                     for steps, before, after in zip(hung, seen, now, strict=True)]
             seen = now
-            if max(hung) > self._steps:
-                LOG.critical('a look has hung for %d s: beginning anew', self._steps)
+            if max(hung) > _HUNG:
+                LOG.critical('a look has hung for %d s: beginning anew', _HUNG)
                 os.execv(sys.executable, [sys.executable, '-P', *sys.argv])
             systemd.alive(self._watch.status.trouble or 'ok')
         self._pings.stop()
@@ -142,7 +140,7 @@ class _Daemon:
                 # Whatever it is, the next look may do better; none at all would not.
                 LOG.exception('a look failed')
             self._looks += 1
-            self._stop.wait(max(0.05, self._interval_s - (time.monotonic() - began)))
+            self._stop.wait(max(0.05, _INTERVAL_S - (time.monotonic() - began)))
 
     def _keep_lease(self) -> None:
         """Look at the lease, whatever the thread that looks at domains waits for."""

@@ -61,25 +61,12 @@ def settings(config: files.Files, engine: files.Files | None) -> Iterator[findin
     if _number(config.get(_GROUP, 'heartbeat_interval', '0.2')) == 0:
         yield findings.warning(f'{config}: [specreds] heartbeat_interval is 0: servers of this '
                                'host are not recovered when it fails')
-    seconds = [number for option in sentinel_conf.LEASE if (number := _number(
-        config.get(_GROUP, option.name, str(option.default)))) is not None]
-    # A value that is no number is reported above.
-    if len(seconds) == len(sentinel_conf.LEASE) and (
-            fault := sentinel_conf.lease_fault(*seconds)):
-        yield findings.warning(f'{config}: {fault}')
     if engine is not None:
         here, there = (_true(each.get(section, 'protect_by_default', 'true'))
                        for each, section in ((config, _GROUP), (engine, 'engine')))
         if here != there:
             yield findings.failure(f'protect_by_default is {here} in {config} and {there} in '
                                    f'{engine}: it has to be the same')
-        lease, default = nova_conf.NETWORK_LEASE.name, str(nova_conf.NETWORK_LEASE.default)
-        host_lease, engine_lease = (_number(each.get(section, lease, default))
-                                    for each, section in ((config, _GROUP), (engine, 'engine')))
-        if host_lease != engine_lease:
-            yield findings.failure(
-                f'{lease} is {host_lease} in {config} and {engine_lease} in {engine}: it has to '
-                'be the same, or a backup may be seen beside its primary')
     conffile = config.get('libvirt', 'images_rbd_ceph_conf') or _CEPH
     modes = config.words('libvirt', 'disk_cachemodes')
     if reason := cache_policy.refusal(modes, conffile):

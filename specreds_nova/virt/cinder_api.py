@@ -22,6 +22,8 @@ conf.register(CONF)
 _COLLECTION = '/os-superpositions'
 _HEADERS = {'OpenStack-API-Version': 'superposition 1.0'}
 _GROUP = 'cinder'
+# Seconds that Cinder may take to answer, within which a slow call of it to Ceph ends.
+_TIMEOUT_S = 30
 # The id of no superposition: Cinder looks for it neither in its database nor in Ceph.
 _NONE = 'none'
 # Short enough for a URL that any web server accepts.
@@ -164,7 +166,7 @@ class CinderAPI:
                         f'nova.conf has no credentials in [{_GROUP}]: nova-compute needs those '
                         f'of a service user to request superpositions from Cinder')
                 session = loading.load_session_from_conf_options(
-                    CONF, _GROUP, auth=auth, timeout=CONF.specreds.storage_timeout)
+                    CONF, _GROUP, auth=auth, timeout=_TIMEOUT_S)
                 service_type, service_name, interface = CONF.cinder.catalog_info.split(':')
                 template = CONF.cinder.endpoint_template
                 endpoint = None

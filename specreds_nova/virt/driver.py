@@ -19,6 +19,7 @@ from nova.virt import event as virtevent
 from nova.virt.libvirt import driver as libvirt_driver
 from oslo_log import log as logging
 
+from specreds_cinder import removed_options
 from specreds_nova import conf
 from specreds_nova import exception
 from specreds_nova import releases
@@ -86,6 +87,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         if compute is None:
             LOG.warning('this process is not nova-compute: it runs no backups')
             return
+        removed_options.warn(CONF, conf.GROUP.name, conf.REMOVED)
         self._journal.load()
         self._box = box.load(self)
         self.vif_driver = self._box.vif_driver(self._host)

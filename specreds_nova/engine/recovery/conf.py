@@ -3,7 +3,7 @@
 
 from oslo_config import cfg
 
-from specreds_nova import conf as shared
+from specreds_nova.heartbeat import renewals
 
 PROMOTE = 'promote'
 EVACUATE = 'evacuate'
@@ -31,7 +31,8 @@ OPTIONS: list[cfg.Opt] = [
         (EVACUATE, 'drop it, and evacuate the server as Nova does without SpecREDS')],
         help='Treatment of a backup that is late while the host is still suspected.'),
     # What tenants see.
-    shared.NETWORK_LEASE,
+    cfg.FloatOpt('sentinel_network_lease', default=renewals.LEASE_S, min=0.0, max=60.0,
+                 help='Seconds after which a host that hears nobody hides its servers.'),
     cfg.FloatOpt('network_lease_margin', default=1.0, min=0.2,
                  help='Seconds that sentinel_network_lease may be exceeded by: the time that a '
                       'sentinel takes to set interfaces down, by which the clocks of hosts run '

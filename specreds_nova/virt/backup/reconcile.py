@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reconciliation of this host's backups with the decisions that Cinder has recorded.
 
-It runs when nova-compute starts, and every ``[specreds] reconcile_interval`` seconds. The state of
+It runs when nova-compute starts, and every 30 s. The state of
 the superposition decides; while Cinder does not answer, nothing changes.
 """
 
@@ -30,6 +30,10 @@ LOG = logging.getLogger(__name__)
 # How often, and how long, an adopted server is checked for becoming this host's, in seconds.
 _SETTLING = 0.2
 _SETTLED_AFTER = 60.0
+# Seconds between two looks at the backups: events wake the thread before.
+_INTERVAL_S = 30.0
+# Seconds for which it is known how a backup ended: a recovery that asks has ended by then.
+_KEEP_S = 86400.0
 
 
 class Reconciler:
@@ -109,7 +113,7 @@ class Reconciler:
 
     def _look_after(self, record: journals.Record) -> None:
         if record.phase in journals.FINISHED:
-            if time.time() - record.updated_at > CONF.specreds.keep_finished:
+            if time.time() - record.updated_at > _KEEP_S:
                 self._journal.forget(record.backup_id)
             return
         with backup_host.locked(record.instance_uuid):
@@ -223,7 +227,7 @@ class Periodic:
             # Existing backups come before preparations for new ones.
             self._reconciler.run()
             self._warmup.run()
-            self._due.wait(CONF.specreds.reconcile_interval)
+            self._due.wait(_INTERVAL_S)
 
 
 def merge_report(journal: journals.Journal) -> Any:

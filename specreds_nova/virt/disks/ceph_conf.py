@@ -27,8 +27,7 @@ def path() -> str:
 
     :raises StartFailed: it cannot be written
     """
-    wanted = pathlib.Path(CONF.specreds.backup_ceph_conf
-                          or os.path.join(CONF.state_path, _NAME))
+    wanted = pathlib.Path(CONF.state_path, _NAME)
     host = of_host()
     try:
         content = backup_clients.text(host.read_text() if host.exists() else '')

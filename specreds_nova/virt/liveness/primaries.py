@@ -6,6 +6,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from specreds_nova.heartbeat import pulse
+from specreds_nova.sentinel import conf as sentinel_conf
 from specreds_nova.virt.liveness import probes
 
 try:
@@ -36,7 +37,7 @@ class Primaries(pulse.Pulse):
         super().__init__('specreds-primaries', _INTERVAL)
         self._users = probes.Storage.users(conf)
         self._conffile: str = conf.specreds.sentinel_ceph_conf if self._users else ''
-        self._timeout: float = conf.specreds.sentinel_timeout if self._users else 0.0
+        self._timeout: float = sentinel_conf.TIMEOUT_S if self._users else 0.0
         self._clusters: dict[str, Any] = {}
         # Those that have not ended, by user, pool and host: a stuck pool holds up no other one.
         self._questions: dict[tuple[str, str, str], Any] = {}

@@ -28,6 +28,8 @@ except ImportError:
 
 LOG = logging.getLogger(__name__)
 
+# Seconds between two questions. Engines doubt a host whose last answer is some times as old.
+_INTERVAL_S = 1.0
 _CRASHES = frozenset({
     (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED),
     # QEMU has ended without a request.
@@ -85,7 +87,7 @@ class Libvirt(Probe):
     """
 
     def __init__(self, conf: Any, uri: str) -> None:
-        super().__init__('libvirt', conf.specreds.heartbeat_probe_interval)
+        super().__init__('libvirt', _INTERVAL_S)
         self._uri = uri
         self._connection: Any = None
         self.on_crash: Callable[[str], None] = lambda server: None
@@ -125,7 +127,7 @@ class Sentinel(Probe):
     """Reads what the sentinel of this host has written down of itself. It need not run."""
 
     def __init__(self, conf: Any) -> None:
-        super().__init__('sentinel', conf.specreds.heartbeat_probe_interval)
+        super().__init__('sentinel', _INTERVAL_S)
         self._path = pathlib.Path(conf.state_path, 'specreds', status.NAME)
         self._written = status.Written('', float('nan'))
 
@@ -162,9 +164,9 @@ class Storage(Probe):
 
     def __init__(self, conf: Any, places: Callable[[], frozenset[tuple[str, str]]] = frozenset
                  ) -> None:
-        super().__init__('storage', conf.specreds.heartbeat_probe_interval)
+        super().__init__('storage', _INTERVAL_S)
         self._conffile: str = conf.specreds.sentinel_ceph_conf
-        self._timeout: float = conf.specreds.sentinel_timeout
+        self._timeout: float = sentinel_conf.TIMEOUT_S
         self._clients: Mapping[str, str] = conf.specreds.sentinel_clients
         self._users = self.users(conf)
         self._places = places

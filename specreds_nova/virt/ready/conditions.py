@@ -21,15 +21,10 @@ import shlex
 from typing import Any
 
 from nova.virt.libvirt import config as vconfig
-from oslo_config import cfg
 from oslo_utils import strutils
 
-from specreds_nova import conf
 from specreds_nova.virt.ready import errors
 from specreds_nova.virt.ready import expressions
-
-CONF = cfg.CONF
-conf.register(CONF)
 
 KEY = 'specreds:ready'
 TIMEOUT_KEY = 'specreds:ready_timeout'
@@ -39,6 +34,9 @@ _IMAGE = 'image_'
 _PROPERTY = 'specreds_ready'
 _TIMEOUT_PROPERTY = 'specreds_ready_timeout'
 
+# Seconds after which a backup that has not said that it is ready is late, unless its server says
+# otherwise. Engines assume the same until the host of the backup answers.
+READY_TIMEOUT_S = 300.0
 _LONGEST = 86400.0
 # In characters; the limit of Nova for metadata.
 _LONGEST_VALUE = 255
@@ -115,7 +113,7 @@ def default(instance: Any, refused: str = '') -> Condition:
     """
     agent_port = _has_agent_port(instance)
     kind = Kind.AGENT if agent_port else Kind.BOOT
-    return Condition(kind, '', float(CONF.specreds.ready_timeout), agent_port,
+    return Condition(kind, '', READY_TIMEOUT_S, agent_port,
                      refused=refused)
 
 

@@ -9,19 +9,18 @@ do so at once. Ceph notices half a minute late that a client on a failed host is
 from collections.abc import Iterable
 import time
 
-import nova.conf
 from oslo_log import log as logging
 
-from specreds_nova import conf
 from specreds_nova import exception
 from specreds_nova.virt.disks import errors
 from specreds_nova.virt.merge import merger as mergers
 from specreds_nova.virt.merge import pivot
 
-CONF = nova.conf.CONF
-conf.register(CONF)
 LOG = logging.getLogger(__name__)
 
+# Seconds for the merge of what the server's backup had written. A host that died with the backup
+# takes half a minute to be noticed by Ceph, and the rest is for the merge.
+PATIENCE_S = 300
 _POLL_S = 1.0
 # Interval of requests: the overlay may still have been in use.
 _AGAIN_S = 10.0
@@ -33,7 +32,7 @@ def settle(cinder: mergers.Cinder, instance_uuid: str, superpositions: Iterable[
     :raises NotHere: one is not merged in time, so its overlay may still be in use
     :raises VersionUnknown: Cinder does not report its state
     """
-    deadline = time.monotonic() + CONF.specreds.settle_timeout
+    deadline = time.monotonic() + PATIENCE_S
     for superposition_id in sorted(set(superpositions)):
         LOG.info('server %s waits for the merge of superposition %s', instance_uuid,
                  superposition_id)
@@ -43,7 +42,7 @@ def settle(cinder: mergers.Cinder, instance_uuid: str, superpositions: Iterable[
             if now > deadline:
                 raise errors.NotHere(
                     f'superposition {superposition_id} of server {instance_uuid} is not merged '
-                    f'within {CONF.specreds.settle_timeout} s: if its backup still runs on a '
+                    f'within {PATIENCE_S} s: if its backup still runs on a '
                     f'host, evacuate the server to that host; if not, look at the superposition '
                     f'in Cinder')
             if now - requested_at >= _AGAIN_S:

@@ -42,11 +42,7 @@ class PathTest(base.TestCase):
         self.host.unlink()
         self.assertIn('[client]', pathlib.Path(ceph_conf.path()).read_text())
 
-    def test_directory_can_be_configured(self) -> None:
-        self.conf.config(group='specreds', backup_ceph_conf=str(self.place / 'other.conf'))
-        self.assertEqual(str(self.place / 'other.conf'), ceph_conf.path())
-
     def test_unwritable_directory_is_an_error(self) -> None:
-        self.conf.config(group='specreds', backup_ceph_conf=str(self.place / 'no' / 'x.conf'))
+        self.conf.config(state_path=str(self.place / 'no'))
         error = self.assertRaises(exception.StartFailed, ceph_conf.path)
-        self.assertIn('x.conf', str(error))
+        self.assertIn('specreds-ceph.conf', str(error))

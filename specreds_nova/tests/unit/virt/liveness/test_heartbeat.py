@@ -91,8 +91,9 @@ class HeartbeatTest(testtools.TestCase):
         super().setUp()
         self.conf = self.useFixture(config_fixture.Config(nova.conf.CONF))
         options.register(self.conf.conf)
-        self.conf.config(heartbeat_interval=0.01, heartbeat_probe_interval=0.1,
-                         group='specreds')
+        self.conf.config(heartbeat_interval=0.01, group='specreds')
+        self.useFixture(fixtures.MonkeyPatch(
+            'specreds_nova.virt.liveness.probes._INTERVAL_S', 0.1))
         self.useFixture(fixtures.MonkeyPatch('specreds_nova.heartbeat.sender.Sender', Bus))
         self.useFixture(fixtures.MonkeyPatch(f'{__name__}.Bus.error', None))
 

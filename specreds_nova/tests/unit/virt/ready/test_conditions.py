@@ -3,8 +3,7 @@ import types
 from typing import Any
 
 import ddt
-from oslo_config import cfg
-from oslo_config import fixture as config_fixture
+import fixtures
 import testtools
 
 from specreds_nova.virt.ready import conditions
@@ -22,8 +21,7 @@ class TestParse(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.useFixture(config_fixture.Config(cfg.CONF)).config(ready_timeout=77,
-                                                                group='specreds')
+        self.useFixture(fixtures.MockPatchObject(conditions, 'READY_TIMEOUT_S', 77.0))
 
     @ddt.data('agent', 'agent:/usr/bin/pg_isready -q', 'line:org.specreds.ready',
               r'console:^ready \d+$', 'tcp:5432', 'delay:2.5', 'delay:0',

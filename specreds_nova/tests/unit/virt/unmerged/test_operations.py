@@ -217,7 +217,7 @@ class OpenTest(OperationsTestCase):
                                 info)
         self.assertIn('superposition one', str(exc))
         self.assertIn('evacuate the server to that host', str(exc))
-        self.assertGreater(self.clock, settling.CONF.specreds.settle_timeout)
+        self.assertGreater(self.clock, settling.PATIENCE_S)
 
     def test_spawn_without_cinder_is_refused(self) -> None:
         self.cinder.state.side_effect = exception.SuperpositionUnknown('Cinder is down')
