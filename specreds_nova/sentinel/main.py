@@ -90,8 +90,10 @@ class _Daemon:
         self._told, self._told_leased = float('-inf'), False
         self._storages = storages.Storages(
             conf.specreds.sentinel_ceph_conf, conf.specreds.sentinel_clients, options.TIMEOUT_S)
+        uri = conf.libvirt.connection_uri or _SYSTEM
+        self._eyes = domains.Hypervisor(uri)
         self._watch = watch.HostWatch(
-            domains.Hypervisor(conf.libvirt.connection_uri or _SYSTEM), self._storages,
+            domains.Hypervisor(uri), self._storages,
             memory.Memory(state / 'sentinel-clients.json'), state / 'stale', watch.Settings())
         self._pings = pings.Pings(self._storages.apart, self._watch.places, self._watch.heard)
         self._lease = lease.Lease(renewals.LEASE_S, state / 'sentinel-taps.json', links.Links())
@@ -108,6 +110,7 @@ class _Daemon:
         LOG.info('%s looks at the domains of this host every %g s', _NAME, _INTERVAL_S)
         threading.Thread(target=self._look, daemon=True, name='look').start()
         threading.Thread(target=self._keep_lease, daemon=True, name='lease').start()
+        threading.Thread(target=self._see, daemon=True, name='see').start()
         threading.Thread(target=self._bear_witness, daemon=True, name='witness').start()
         systemd.ready()
         # Counted by our own steps: a host that stood still, clock and all, has nothing that hangs.
@@ -158,8 +161,21 @@ class _Daemon:
                 self._lease_looks += 1
                 self._stop.wait(_LEASE_STEP_S)
 
+    def _see(self) -> None:
+        """Know which servers run, whatever the other threads wait for."""
+        while not self._stop.is_set():
+            try:
+                self._watch.see(self._eyes)
+            except domains.HypervisorSilent as exc:
+                # The looks warn of it.
+                LOG.debug('which servers run is unknown: %s', exc)
+            except Exception:
+                # As above.
+                LOG.exception('which servers run could not be seen')
+            self._stop.wait(_INTERVAL_S)
+
     def _bear_witness(self) -> None:
-        """Answer which servers run, whatever the other threads wait for."""
+        """Watch the objects through which other hosts ask which servers run."""
         while not self._stop.wait(_STEP_S):
             try:
                 for user, pool in sorted(self._watch.places()):

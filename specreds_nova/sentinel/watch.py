@@ -126,7 +126,7 @@ class HostWatch:
         # By cephx user and pool: Ceph's latest answer to questions for records, as since when it
         # refuses them; None if it does not.
         self.answers: dict[tuple[str, str], float | None] = {}
-        # When the latest look began, and the domains that ran.
+        # When libvirt was asked last, and the domains that ran.
         self._unpaused: tuple[float, frozenset[str]] = -1e9, frozenset()
         self.status = Status()
 
@@ -160,6 +160,15 @@ class HostWatch:
         users = {image.user for known in self._known.values() for image in known.domain.images}
         return min((self._read[user] for user in users if user in self._read),
                    default=renewals.now())
+
+    def see(self, hypervisor: domains.Hypervisor) -> None:
+        """Note which domains run, whatever looks wait for.
+
+        :param hypervisor: a connection of the calling thread
+        :raises HypervisorSilent: libvirt does not answer
+        """
+        began = time.monotonic()
+        self._unpaused = began, hypervisor.unpaused()
 
     def running(self) -> frozenset[str] | None:
         """Return the servers that run, without those that look fenced, if libvirt answers.
@@ -243,8 +252,6 @@ class HostWatch:
 
     def _list(self) -> None:
         """Note which domains there are, and what they have open."""
-        began = time.monotonic()
-        self._unpaused = began, self._hypervisor.unpaused()
         running = self._hypervisor.running()
         now = time.monotonic()
         for uuid in self._known.keys() - running.keys():

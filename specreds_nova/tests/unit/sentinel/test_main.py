@@ -19,6 +19,7 @@ import testtools
 from specreds_nova import witness
 from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import renewals
+from specreds_nova.sentinel import domains
 from specreds_nova.sentinel import lease
 from specreds_nova.sentinel import main
 from specreds_nova.sentinel import pings
@@ -47,6 +48,7 @@ class MainTestCase(testtools.TestCase):
         self.stopping: dict[int, Any] = {}
         for target, name, new in (
                 (watch.HostWatch, 'look', self.look), (main, '_STEP_S', 0.01),
+                (domains.Hypervisor, 'unpaused', lambda _: frozenset({'s1'})),
                 (main, '_LEASE_STEP_S', 0.001), (main, '_INTERVAL_S', 0.1), (main, '_HUNG', 10),
                 (main, '_STATUS_S', 0),
                 (signal, 'signal', self.stopping.__setitem__),
@@ -88,6 +90,22 @@ class MainTestCase(testtools.TestCase):
             watching.side_effect = lambda *_: self._stop()
             main.main(self.argv)
         self.assertEqual(('cinder', 'volumes'), watching.call_args.args[::2])
+
+    def test_servers_are_known_while_a_look_waits_for_a_pool(self) -> None:
+        release = threading.Event()
+        self.addCleanup(release.set)
+        self.look.side_effect = release.wait
+        found = []
+
+        def watch_pools(bearing: witness.Witness, *_: object) -> None:
+            found.append(bearing._running())
+            if found[-1] is not None or len(found) == 50:
+                self._stop()
+        with mock.patch.object(watch.HostWatch, 'places', lambda _: {('cinder', 'volumes')}), \
+                mock.patch.object(pings, 'Pings'), mock.patch.object(os, 'execv'), \
+                mock.patch.object(witness.Witness, 'watch', watch_pools):
+            main.main(self.argv)
+        self.assertEqual(frozenset({'s1'}), found[-1])
 
     def test_hanging_lease_restarts_the_sentinel(self) -> None:
         release = threading.Event()

@@ -35,20 +35,23 @@ class WatchTest(base.WatchTestCase):
     def test_witness_names_the_domains_that_run(self) -> None:
         self.assertIsNone(self.watch.running())
         self.watch.look()
+        self.watch.see(self.hypervisor)
         self.assertEqual((frozenset({base.UUID}), {('cinder', base.REF.pool)}),
                          (self.watch.running(), self.watch.places()))
         self.hypervisor.unpaused.return_value = frozenset()
-        self.watch.look()
+        self.watch.see(self.hypervisor)
         self.assertEqual(frozenset(), self.watch.running())
 
     def test_witness_does_not_name_a_domain_that_looks_fenced(self) -> None:
         self.watch.look()
+        self.watch.see(self.hypervisor)
         self.watch._known[base.UUID].fenced_since = 1.0
         self.assertEqual(frozenset(), self.watch.running())
 
     def test_witness_has_no_opinion_without_libvirt(self) -> None:
         self.watch = self.make_watch(fresh_s=0.0)
         self.watch.look()
+        self.watch.see(self.hypervisor)
         self.assertIsNone(self.watch.running())
 
     def test_guests_say_when_their_storage_was_heard(self) -> None:
