@@ -244,7 +244,9 @@ class Conductor:
         # The jobs that are about to be claimed.
         wanted: dict[str, jobs.Posted] = {}
         try:
-            for turn in self._order.begin(waiting, self._capacity.held, self._context.clock.now()):
+            clock = self._context.clock
+            for turn in self._order.begin(waiting, self._capacity.held, clock.now(),
+                                          clock.wall() - clock.now()):
                 if self._stopped.is_set() or self._capacity.full():
                     break
                 if self._enter(turn.id):

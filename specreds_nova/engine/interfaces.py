@@ -11,10 +11,13 @@ class Clock(Protocol):
     """Time."""
 
     def now(self) -> float:
-        """Return the seconds since the epoch, which never decrease."""
+        """Return seconds that never decrease, to be compared with each other only."""
 
     def wall(self) -> float:
-        """Return the seconds since the epoch by the clock of the system, which may be set."""
+        """Return the seconds since the epoch by the clock of the system, which may be set.
+
+        Times in the database, and those of other services, are compared with these.
+        """
 
     def sleep(self, seconds: float) -> None:
         """Sleep."""

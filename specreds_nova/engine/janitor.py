@@ -17,6 +17,7 @@ from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import late_force_down
+from specreds_nova.engine.recovery import stamps
 
 LOG = logging.getLogger(__name__)
 
@@ -91,7 +92,8 @@ class Janitor:
             self._each('superpositions', self._superpositions, active)
         if now - self._pruned >= _PRUNING:
             self._pruned = now
-            self._each('old recoveries', self._context.store.prune, now - self._keep)
+            self._each('old recoveries', self._context.store.prune,
+                       self._context.clock.wall() - self._keep)
 
     def heed(self) -> None:
         """Heed what operators say of hosts."""
@@ -127,6 +129,9 @@ class Janitor:
                 self._heed(name, None, '')
             self._spoken = names
 
+    def _age(self, stamp: float) -> float:
+        return stamps.age(self._context.clock, stamp)
+
     @staticmethod
     def _each(what: str, look: Callable[..., object], *arguments: object) -> None:
         try:
@@ -138,8 +143,7 @@ class Janitor:
 
     def _jobs(self, active: list[model.Recovery]) -> None:
         """Post jobs for recoveries that have none."""
-        now = self._context.clock.now()
-        old = [recovery for recovery in active if now - recovery.updated > _GRACE]
+        old = [recovery for recovery in active if self._age(recovery.updated) > _GRACE]
         if not old:
             return
         known = self._known()
@@ -158,7 +162,7 @@ class Janitor:
                     self._context.store.request_abort(recovery.id)
         if host.state == model.TRUSTED:
             self._settle(host)
-        elif self._context.clock.now() - host.since >= _GRACE:
+        elif self._age(host.since) >= _GRACE:
             self._suspected(host, recoveries)
 
     def _settle(self, host: model.Host) -> None:
@@ -171,8 +175,7 @@ class Janitor:
         # An engine that does not hear the host would record its reasons again and again.
         if host.held and self._context.suspects.well_to_all(host.name):
             outdated['held'] = ()
-        since = self._context.clock.now() - host.since
-        if host.flaps and since >= self._context.options.flap_period:
+        if host.flaps and self._age(host.since) >= self._context.options.flap_period:
             outdated['flaps'] = 0
         changed = self._context.store.change_host(host, **outdated) if outdated else None
         if changed is not None and 'held' in outdated:

@@ -18,6 +18,7 @@ from oslo_log import log as logging
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
+from specreds_nova.engine.recovery import stamps
 
 LOG = logging.getLogger(__name__)
 
@@ -143,7 +144,8 @@ class PowerOff:
         if now - self._fenced[host.name][1] < self._context.options.power_off_after:
             return False
         noted = _noted(host)
-        if noted and (noted['state'] == 'done' or now - noted['at'] < _AGAIN):
+        if noted and (noted['state'] == 'done'
+                      or stamps.age(self._context.clock, noted['at']) < _AGAIN):
             return False
         return (host.word != model.CLEAR and host.maintenance is None
                 and not self._context.suspects.is_well(host.name)
@@ -163,7 +165,7 @@ class PowerOff:
         words = f'powered off by {self._engine}' if state == 'done' else \
             f'{self._engine} powers it off'
         why = [fact for fact in host.why if fact.get('kind') != POWER]
-        note = {'kind': POWER, 'words': words, 'at': self._context.clock.now(), 'state': state}
+        note = {'kind': POWER, 'words': words, 'at': self._context.clock.wall(), 'state': state}
         return self._context.store.change_host(host, why=(*why, note))
 
     def _power_off(self, host: model.Host) -> None:

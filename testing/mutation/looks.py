@@ -373,8 +373,8 @@ MUTATIONS = (
                    f'{_ENGINE_TESTS}.recovery.steps.test_meanwhile.FenceTest.'
                    'test_server_that_was_deleted_meanwhile_is_not_fenced'),
     table.Mutation('fence-of-a-host-that-has-failed-again', f'{_STEPS}/fence.py',
-                   'max(run.recovery.suspected, host.since)',
-                   'run.recovery.suspected',
+                   'min(run.suspected_for(host),',
+                   "min(float('inf'),",
                    f'{_ENGINE_TESTS}.recovery.steps.test_meanwhile.FenceTest.'
                    'test_host_that_has_failed_again_meanwhile_gets_all_of_its_time'),
     table.Mutation('shut-out-of-a-server-that-has-moved', f'{_STEPS}/shut_out.py',

@@ -8,7 +8,10 @@ from specreds_nova.engine import fibers as all_fibers
 
 
 class Clock:
-    """A clock that never goes backwards, even if the clock of the system is set.
+    """The time of an engine, which never goes backwards, and the clock of the system.
+
+    What an engine measures is in seconds of the first. Times in the database are those of the
+    second, which other programs have as well, and which NTP or an administrator may set.
 
     :param stopping: event that ends all sleeps
     """
@@ -18,7 +21,7 @@ class Clock:
         self._offset = time.time() - time.monotonic()
 
     def now(self) -> float:
-        """Return the seconds since the epoch."""
+        """Return the seconds since the epoch, as the clock of the system had it at the start."""
         return time.monotonic() + self._offset
 
     def wall(self) -> float:

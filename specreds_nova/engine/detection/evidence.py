@@ -64,9 +64,12 @@ class Evidence:
     at: float
     share: float = 1.0
 
-    def told(self) -> Mapping[str, Any]:
-        """Return it as :class:`model.Host` keeps it: ``kind``, ``words``, ``at``."""
-        return {'kind': self.kind, 'words': self.words, 'at': self.at}
+    def told(self, ahead: float = 0.0) -> Mapping[str, Any]:
+        """Return it as :class:`model.Host` keeps it: ``kind``, ``words``, ``at``.
+
+        :param ahead: seconds by which the clock of the system is ahead of that of the evidence
+        """
+        return {'kind': self.kind, 'words': self.words, 'at': self.at + ahead}
 
 
 def of(kind: str, measured: object, at: float, share: float = 1.0) -> Evidence:

@@ -42,6 +42,21 @@ class Leases:
                 del self._refused[name]
         self.note(refused, at)
 
+    def known(self, host: model.Host, now: float) -> float | None:
+        """Return for how many seconds this engine has known a suspicion; None for a trusted host.
+
+        No clock of a system is needed for that, which may be set meanwhile.
+
+        :param host: as it was read just before
+        """
+        self.note([host], now)
+        if host.state == model.TRUSTED:
+            return None
+        with self._lock:
+            # Another thread may have read the hosts before this suspicion.
+            _, noted = self._refused.get(host.name, (host.since, now))
+        return max(0.0, now - noted)
+
     def left(self, host: model.Host, now: float, options: Any) -> float:
         """Return the seconds until a host's lease is over, 0 for a host that is trusted.
 
@@ -50,10 +65,8 @@ class Leases:
         :param host: as it was read just before
         :param options: group ``[engine]``
         """
-        self.note([host], now)
-        if host.state == model.TRUSTED or not options.sentinel_network_lease:
+        known = self.known(host, now)
+        if known is None or not options.sentinel_network_lease:
             return 0.0
-        with self._lock:
-            _, noted = self._refused[host.name]
-        over = noted + FRESH + options.sentinel_network_lease + options.network_lease_margin
-        return max(0.0, float(over) - now)
+        lease = FRESH + options.sentinel_network_lease + options.network_lease_margin
+        return max(0.0, float(lease) - known)

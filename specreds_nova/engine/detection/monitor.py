@@ -142,8 +142,9 @@ class Monitor:
     def left(self, host: str, goodbye: str, at: float) -> None:
         """Take a recorded goodbye of a host that was not heard since.
 
-        :param at: when it was said, in seconds since the epoch
+        :param at: when it was said, by the clock of the system
         """
+        at -= self._ahead()
         with self._lock:
             watched_host = self._hosts.get(host)
             if watched_host is not None and watched_host.beat is None:
@@ -197,7 +198,7 @@ class Monitor:
         """Take evidence about a host. It is forgotten unless it is repeated.
 
         :param measured: value for the words of the kind
-        :param seen: time at which its source heard the host last, in seconds since the epoch;
+        :param seen: time at which its source heard the host last, by the clock of the system;
             evidence about an earlier nova-compute is left out
         :raises KeyError: there is no such kind
         """
@@ -205,7 +206,7 @@ class Monitor:
         at = self._listening.at(piece.at)
         with self._lock:
             watched_host = self._hosts.get(host) or self._add(host, at, self._settings.interval)
-            if seen is not None and seen < watched_host.started:
+            if seen is not None and seen - self._ahead() < watched_host.started:
                 watched_host.noted.pop(kind, None)
                 return
             watched_host.noted[kind] = piece
@@ -383,6 +384,10 @@ class Monitor:
                 service=service or {},
                 silence=max(0.0, horizon - watched_host.accrual.last) if watched_host else 0.0)
 
+    def _ahead(self) -> float:
+        """Return by how many seconds the clock of the system is ahead of the engine's."""
+        return self._clock.wall() - self._clock.now()
+
     # Methods that hold the lock
 
     def _hear(self, beats: Sequence[message.Beat], at: float, now: float, learn: bool,
@@ -408,7 +413,8 @@ class Monitor:
             if beat.interval != interval:
                 restless.stir()
             if host.goodbye != before:
-                self._news.append(('left', (host.name, host.goodbye, host.goodbye_at)))
+                at_wall = self._clock.wall() if beat.leaving else None
+                self._news.append(('left', (host.name, host.goodbye, at_wall)))
             if beat.ended or host.crashed or host.rebooted:
                 self._ended(host, beat, now)
             if beat.kernel and beat.kernel != host.kernel and not host.rebooted:
@@ -480,7 +486,7 @@ class Monitor:
             if with_its_host:
                 pieces.append(evidence.of(evidence.BOOT, host.name, now))
             if self._weighing.enough(pieces):
-                why = tuple(piece.told() for piece in pieces)
+                why = tuple(piece.told(self._ahead()) for piece in pieces)
                 self._news.append(('crashed', (host.name, server, why)))
 
     def _judge(self, host: watched.Watched, horizon: float, now: float) -> None:
@@ -493,7 +499,7 @@ class Monitor:
                 host.suspected, host.since = True, now
                 host.suspected_boot = host.boot
                 host.suspected_kernel = host.beat.kernel if host.beat else ''
-                host.why = tuple(piece.told() for piece in pieces)
+                host.why = tuple(piece.told(self._ahead()) for piece in pieces)
                 self._news.append(('suspected', (host.name, host.why)))
         elif host.suspected and (host.word == model.CLEAR or (
                 host.calm >= self._settings.clear_beats and host.goodbye is None)):

@@ -30,5 +30,5 @@ def require(run: runs.Run, name: str, states: Collection[str] = model.HOST_STATE
 
 def _fence(run: runs.Run, host: model.Host) -> model.Host | None:
     # A suspected host is fenced in the same suspicion.
-    since = host.since if host.state == model.SUSPECTED else run.now
+    since = host.since if host.state == model.SUSPECTED else run.context.clock.wall()
     return run.context.store.change_host(host, state=model.FENCED, since=since)

@@ -52,12 +52,14 @@ class Memory(Protocol):
 class _Waiting:
     """A crash, and the time of the next attempt.
 
+    :ivar since: when it was heard, by the engine's own clock
     :ivar held: why it has to wait
     :ivar kept: it is recorded in the database; None if the database has not said so
     :ivar over: nothing is left to do but to remove it from the database
     """
 
     crash: model.Crash
+    since: float
     due: float
     held: str | None = None
     kept: bool | None = False
@@ -100,7 +102,9 @@ class Crashes:
         """
         now = self._clock.now()
         for crash in self._memory.crashes():
-            self._news.put(_Waiting(crash, now, kept=True))
+            # Of a crash by a clock that was ahead, nobody knows the age: it is tried.
+            age = max(0.0, self._clock.wall() - crash.heard)
+            self._news.put(_Waiting(crash, now - age, now, kept=True))
         self._thread.start()
 
     def stop(self, patience: float) -> None:
@@ -115,7 +119,8 @@ class Crashes:
     def tell(self, host: str, server: str, why: Why) -> None:
         """Add the crash of a server. Returns at once."""
         now = self._clock.now()
-        self._news.put(_Waiting(model.Crash(host, server, tuple(why), now), now))
+        crash = model.Crash(host, server, tuple(why), self._clock.wall())
+        self._news.put(_Waiting(crash, now, now))
 
     def booted(self, host: str, kernel: str) -> None:
         """Add another boot of a host, after the crashes that it has caused. Returns at once.
@@ -171,7 +176,7 @@ class Crashes:
 
     def _waits(self, entry: _Waiting) -> bool:
         """Act on a crash, and return whether to try again."""
-        crash, old = entry.crash, self._clock.now() - entry.crash.heard >= _LONGEST
+        crash, old = entry.crash, self._clock.now() - entry.since >= _LONGEST
         if old and entry.held is None:
             # It was recorded when the last engine ended.
             LOG.warning('server %s crashed on %s while no engine ran, and is not restarted',
@@ -196,7 +201,7 @@ class Crashes:
     def _postpone(self, entry: _Waiting) -> float:
         """Set the time of the next attempt, and return the age of a crash in seconds."""
         now = self._clock.now()
-        age = now - entry.crash.heard
+        age = now - entry.since
         entry.due = now + max(self._again, _SHARE * age)
         return age
 

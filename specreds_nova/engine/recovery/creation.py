@@ -72,7 +72,7 @@ class Creation:
         by_id = {recovery.id: recovery for recovery, _ in wanted}
         ordered = [by_id[turn.id] for turn in policies.ordered(
             map(policies.of, by_id.values()), self._context.options.tenant_priority_max,
-            self._context.clock.now())]
+            self._context.clock.wall())]
         self._work.expect(ordered)
         return sum(self.begin(ordered[place:place + _AT_ONCE], servers)
                    for place in range(0, len(ordered), _AT_ONCE))

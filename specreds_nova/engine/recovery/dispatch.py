@@ -17,6 +17,7 @@ from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import creation
 from specreds_nova.engine.recovery import kinds
 from specreds_nova.engine.recovery import nova_prefetch
+from specreds_nova.engine.recovery import stamps
 from specreds_nova.engine.recovery.steps import restart
 
 LOG = logging.getLogger(__name__)
@@ -29,8 +30,6 @@ _MANY = 12
 _TOLD = 15.0
 # How long to cache a refusal that is based on Nova's answer, in seconds.
 _HELD = 2.0
-# Seconds by which the clocks of two engines may differ.
-_APART = 5.0
 # States in which only the host of a server can have anything of it, so that Nova deletes a server
 # without its host as it deletes one that runs.
 _ITS_HOST_ALONE = ('SHUTOFF', 'ERROR', 'PAUSED', 'SUSPENDED', 'RESCUE', 'SHELVED')
@@ -43,7 +42,10 @@ FactsOf = Callable[[str, Mapping[str, Any] | None], gates.Facts]
 
 @dataclasses.dataclass(frozen=True)
 class Suspicion:
-    """A host that this engine suspects, as :meth:`Dispatcher.suspect` takes it."""
+    """A host that this engine suspects, as :meth:`Dispatcher.suspect` takes it.
+
+    Its times are those of the engine's clock, which the clock of the system may have left.
+    """
 
     name: str
     why: Why
@@ -79,7 +81,7 @@ class Dispatcher:
                 well: float | None = None) -> list[str]:
         """Act on the suspicion of a host, and return the reasons that hold the action back.
 
-        :param heard: time at which this engine heard the host last, in seconds since the epoch;
+        :param heard: time at which this engine heard the host last, by the engine's own clock;
             None for never
         :param well: the same for the last time at which the host was not suspected
         :raises exception.Unreachable: Nova or the database does not answer: call again
@@ -151,7 +153,9 @@ class Dispatcher:
         store, name = self._context.store, suspicion.name
         host = store.host(name)
         anew = host.state == model.TRUSTED
-        if not anew and (suspicion.well is None or suspicion.well <= host.since + _APART):
+        if not anew and (suspicion.well is None or (
+                now - suspicion.well >= stamps.age(self._context.clock, host.since)
+                - stamps.APART)):
             # Another engine has acted on it; the janitor completes what that engine leaves undone.
             return []
         # An answer from after the host fell silent is as good as a new one.
@@ -162,7 +166,8 @@ class Dispatcher:
         # A host that had come back, and was not clean yet, has failed once more: its servers are
         # judged from this suspicion on.
         changed = store.change_host(host, state=model.SUSPECTED if anew else host.state,
-                                    since=now, why=tuple(suspicion.why), held=())
+                                    since=self._context.clock.wall(),
+                                    why=tuple(suspicion.why), held=())
         if changed is None:
             return ['another engine was faster']
         self._context.leases.note([changed], self._context.clock.now())
@@ -218,7 +223,7 @@ class Dispatcher:
         recoveries = context.store.recoveries({'server': server_id}, _MANY)
         before = [recovery for recovery in recoveries if restart.concerns(recovery)]
         heard = min((float(fact['at']) for fact in why if 'at' in fact),
-                    default=context.clock.now())
+                    default=context.clock.wall())
         if any(self._answers(recovery, heard) for recovery in before):
             # Another engine has acted on this crash.
             return None
@@ -243,7 +248,7 @@ class Dispatcher:
             LOG.warning('server %s crashed on %s, and is not restarted: %s', server_id, name,
                         '; '.join(reasons))
             return None
-        crash = dataclasses.replace(host, since=context.clock.now(), why=tuple(why))
+        crash = dataclasses.replace(host, since=context.clock.wall(), why=tuple(why))
         begun = self._creation.begin([self._creation.new(crash, server, None, crash.since)], {})
         return None if begun else 'another recovery of it is under way'
 
@@ -257,9 +262,9 @@ class Dispatcher:
         """
         if recovery.created < heard - _TOLD:
             return False
-        if recovery.ended is None or recovery.ended > heard + _APART:
+        if recovery.ended is None or recovery.ended > heard + stamps.APART:
             return True
-        return recovery.ended >= heard - _APART and bool(
+        return recovery.ended >= heard - stamps.APART and bool(
             self._context.suspects.running(recovery.host, recovery.server))
 
     def _against(self, host: model.Host, service: Mapping[str, Any], server: model.Server,
@@ -270,8 +275,8 @@ class Dispatcher:
         :param before: the recoveries after its earlier crashes that count
         """
         options = self._context.options
-        since = self._context.clock.now() - options.flap_period
-        times = sum(recovery.created >= since for recovery in before)
+        times = sum(stamps.age(self._context.clock, recovery.created) <= options.flap_period
+                    for recovery in before)
         often = [f'it has crashed {times} times before in {options.flap_period:g} s'] \
             if 0 < options.flap_count <= times else []
         facts = gates.Facts(host.name, service=service, maintenance=host.maintenance)
@@ -293,7 +298,7 @@ class Dispatcher:
                      if self._protected(server)]
         due = [server for server in protected if server.id not in active
                and (not again or self._due(host, server))]
-        expected, now = kinds.expected(context.store, due), context.clock.now()
+        expected, now = kinds.expected(context.store, due), context.clock.wall()
         return [(self._creation.new(host, server, expected.get(server.id), now), server)
                 for server in due]
 
@@ -348,8 +353,8 @@ class Dispatcher:
         if not before:
             return True
         wait = min(float(self._context.options.again_after) * 2 ** (len(before) - 1), _SELDOM)
-        ended = max(recovery.ended or 0.0 for recovery in before)
-        return bool(self._context.clock.now() >= ended + wait)
+        return all(stamps.age(self._context.clock, recovery.ended or 0.0) >= wait
+                   for recovery in before)
 
 
 def _unexpected(host: str, error: Exception) -> str:

@@ -64,20 +64,21 @@ class Worker:
         The age of the process counts from before the question, so that it is not too low however
         long the answer takes, or the clock of the engine has stood still meanwhile.
 
-        :param seen: when the engine saw the claim first, in seconds since the epoch
+        :param seen: when the engine saw the claim first, by its own clock
         """
         run, now = self._run, self._run.now
         if now - seen < _ASK_HOST:
             return False
+        wall = run.context.clock.wall()
         try:
             answer = run.context.backups.boot(moving.host)
         except (backup_errors.BackupError, exception.Unreachable) as exc:
             LOG.debug('recovery %s: host %s does not report its uptime: %s',
                       run.id, moving.host, exc)
             return False
-        started = now - float(answer.get('service_uptime', answer['uptime']))
-        return (started > seen + _WRONG + _DRIFT * (now - seen)
-                or 0.0 < moving.updated < started - _APART)
+        uptime = float(answer.get('service_uptime', answer['uptime']))
+        return (now - uptime > seen + _WRONG + _DRIFT * (now - seen)
+                or 0.0 < moving.updated < wall - uptime - _APART)
 
     def is_left(self, moving: model.Evacuation) -> bool:
         """Return whether the record of a request or a claim is left from an earlier accident.

@@ -7,6 +7,7 @@ lifts ``forced_down`` does not know of it. Such a host would stay down in Nova f
 
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
+from specreds_nova.engine.recovery import stamps
 
 # Seconds after which none of the requests of an engine is still on its way.
 _LATEST = 600.0
@@ -27,7 +28,7 @@ def lift(context: contexts.Context, name: str) -> bool:
     """
     host = context.store.host(name)
     if (host.state != model.TRUSTED or host.maintenance is not None
-            or context.clock.now() - host.since >= _LATEST
+            or stamps.age(context.clock, host.since) >= _LATEST
             or context.suspects.suspected(name) or not context.suspects.is_well(name)):
         return False
     if not _forced(context, host):

@@ -97,7 +97,7 @@ class LostServers:
         if not stopped:
             return frozenset()
         try:
-            booted = self._clock.now() - float(self._hosts.boot(host)['uptime'])
+            booted = self._clock.wall() - float(self._hosts.boot(host)['uptime'])
         except backup_errors.BackupError as exc:
             LOG.warning('servers of %s that Nova has marked as stopped since its boot stay '
                         'stopped, as the host does not report its uptime: %s', host, exc)

@@ -64,17 +64,20 @@ class Order:
         return self._admits(self._reserve(now, self._level(recovery)), recovery, running)
 
     def begin(self, waiting: Collection[policies.Waiting],
-              running: Callable[[], Collection[str]], now: float) -> Iterator[policies.Waiting]:
+              running: Callable[[], Collection[str]], now: float, ahead: float = 0.0
+              ) -> Iterator[policies.Waiting]:
         """Yield the recoveries that may take a slot, in order, while there are free slots.
 
         After a recovery that may not take one, none of a lower priority is yielded: it would take
         the slot that is kept for the first.
 
         :param running: returns the ids of the recoveries that hold slots, read before each turn
+        :param ahead: seconds by which the clock of the system, by which recoveries began to wait,
+            is ahead
         """
         self.note(waiting, now)
         self._forget({recovery.id for recovery in waiting}.union(running()), now)
-        queue = policies.ordered(waiting, self._tenant_max, now)
+        queue = policies.ordered(waiting, self._tenant_max, now + ahead)
         for level, equals in itertools.groupby(queue, self._level):
             reserve = self._reserve(now, level)
             # Least size of which a recovery was refused: all longer ones would be, too.

@@ -12,6 +12,7 @@ from oslo_log import log as logging
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
+from specreds_nova.engine.recovery import stamps
 
 LOG = logging.getLogger(__name__)
 
@@ -78,8 +79,20 @@ class RecordedRun:
 
     @property
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Seconds of this engine's own clock, to be compared with each other only."""
         return self.context.clock.now()
+
+    def _age(self, stamp: float) -> float:
+        """Return the seconds since a time in the database."""
+        return stamps.age(self.context.clock, stamp)
+
+    def suspected_for(self, host: model.Host) -> float:
+        """Return for how many seconds a host is suspected, or trusted again.
+
+        :param host: as it was read just before
+        """
+        known = self.context.leases.known(host, self.now)
+        return self._age(host.since) if known is None else known
 
     def fresh(self) -> model.Recovery:
         """Read what others may have changed of the recovery.

@@ -37,7 +37,7 @@ class Run(recorded.RecordedRun):
         super().__init__(context, recovery)
         # The recovery may have waited for its preparation. What users change after the server was
         # read is found out before the decision: recovery/tenant.py.
-        self._server = server if self.now - recovery.created <= _RECENT else None
+        self._server = server if self._age(recovery.created) <= _RECENT else None
         self._began = self.now
         self._resumed: verdicts.StepVerdict | None = None
         self._looked = False

@@ -6,6 +6,7 @@ from specreds_nova.engine import fibers
 from specreds_nova.engine import model
 from specreds_nova.engine import refusals
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import stamps
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
@@ -56,10 +57,11 @@ def _wait(run: runs.Run) -> verdicts.StepVerdict | None:
             return verdict
         # The wait begins anew for a host that has failed again meanwhile.
         host = run.insist(run.context.store.host, run.recovery.host)
-        until = max(run.recovery.suspected, host.since) + run.options.evacuate_after
-        if run.now >= until:
+        waited = min(run.suspected_for(host),
+                     stamps.age(run.context.clock, run.recovery.suspected))
+        if waited >= run.options.evacuate_after:
             return None
-        run.pause(min(_PAUSE, max(until - run.now, 0.0)))
+        run.pause(min(_PAUSE, run.options.evacuate_after - waited))
 
 
 def _room(run: runs.Run) -> verdicts.StepVerdict | None:

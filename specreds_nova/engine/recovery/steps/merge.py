@@ -94,6 +94,6 @@ def _move(run: runs.Run, server: model.Server, detail: dict[str, Any]
 def _is_due(run: runs.Run, host: str) -> bool:
     """Return whether a host has been silent for so long that it may be shut out."""
     recorded = run.insist(run.context.store.host, host)
-    return (run.now >= recorded.since + run.options.evacuate_after
+    return (run.suspected_for(recorded) >= run.options.evacuate_after
             and bool(run.context.suspects.healthy())
             and not run.context.leases.left(recorded, run.now, run.options))

@@ -200,13 +200,13 @@ class _Race:
 
 
 def _began(run: runs.Run) -> float:
-    """Return the time at which the backup was started, by the clock of this engine."""
+    """Return the time at which the backup was started, by this engine's own clock."""
     if run.started is not None:
         return run.started
     ended = [step.ended for step in run.recovery.steps
              if step.name == timeline.START and step.ended is not None]
     # The clock of the engine that has started it may differ.
-    return min(ended[-1], run.now) if ended else run.now
+    return run.now - max(run.context.clock.wall() - ended[-1], 0.0) if ended else run.now
 
 
 def _metadata_seconds(metadata: Mapping[str, str], key: str, default: float) -> float:

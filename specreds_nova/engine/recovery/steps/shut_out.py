@@ -139,6 +139,6 @@ def _restart_there(run: runs.Run) -> None:
 
     :raises exception.RetryAttempt: always; the next attempt is that of a crashed server
     """
-    crash = evidence.of(evidence.CRASH, run.recovery.server, run.now)
+    crash = evidence.of(evidence.CRASH, run.recovery.server, run.context.clock.wall())
     run.change(why=(*run.recovery.why, crash.told()))
     raise exception.RetryAttempt(f'{run.recovery.host} is back without it')

@@ -30,12 +30,17 @@ def make_server(name: str, /, **values: Any) -> model.Server:
 
 
 class RecoveryTest(testtools.TestCase):
-    """A test with mocks of all services and a store in memory."""
+    """A test with mocks of all services and a store in memory.
+
+    :cvar clock_ahead: seconds by which the clock of the system was set since the engine's start
+    """
+
+    clock_ahead = 0.0
 
     def setUp(self) -> None:
         super().setUp()
-        self.clock = clocks.Clock()
-        self.store = stores.Store(self.clock.now)
+        self.clock = clocks.Clock(ahead=self.clock_ahead)
+        self.store = stores.Store(self.clock.wall)
         self.compute, self.backups, self.volumes = mock.Mock(), mock.Mock(), mock.Mock()
         self.volumes.dirty.return_value = False
         self.volumes.eligibility.return_value = {}

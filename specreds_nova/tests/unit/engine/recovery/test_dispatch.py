@@ -210,9 +210,9 @@ class DispatcherTest(_DispatcherTest):
         self.compute.service.return_value = {'enabled': True, 'forced_down': True}
         self.assertEqual([], self.dispatcher.suspect('h1', _WHY, heard, heard))
         failed = self.store.host('h1')
-        self.assertEqual((model.FENCED, self.clock.now()), (failed.state, failed.since))
+        self.assertEqual((model.FENCED, self.clock.wall()), (failed.state, failed.since))
         self.assertGreater(failed.since, host.since)
-        self.assertEqual([self.clock.now()] * 2,
+        self.assertEqual([self.clock.wall()] * 2,
                          [recovery.suspected for recovery in self.store.active()])
         self.assertEqual([], self.dispatcher.suspect('h1', _WHY, heard, heard))
         self.assertEqual(2, len(self.store.active()))

@@ -28,7 +28,7 @@ class LostServersTest(testtools.TestCase):
         self.hosts = mock.Mock(**{'boot.return_value': {'uptime': 40.0}})
         self.lost = lost_servers.LostServers(
             self.act, self.tell, self.compute, self.suspects, self.hosts,
-            mock.Mock(**{'now.return_value': 1000.0}))
+            mock.Mock(**{'wall.return_value': 1000.0}))
 
     def test_crash_of_one_server_is_passed_on(self) -> None:
         self.act.return_value = 'h1 is suspected'

@@ -4,6 +4,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import ddt
+
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
@@ -183,6 +185,7 @@ class DecideTest(MeanwhileTestCase):
                          self.decide(verdicts.StepVerdict(verdicts.DECIDING)))
 
 
+@ddt.ddt
 class FenceTest(MeanwhileTestCase):
     """It has no backup, and is to be evacuated."""
 
@@ -216,12 +219,25 @@ class FenceTest(MeanwhileTestCase):
         self.clock.sleep(20.0)
         host = self.store.host('h1')
         failed = self.clock.now()
-        self.store.change_host(host, state=model.SUSPECTED, since=failed)
+        self.store.change_host(host, state=model.SUSPECTED, since=self.clock.wall())
         times: list[float] = []
         self.volumes.superpose.side_effect = self.after(
             lambda: times.append(self.clock.now()), exception.Refused('no RBD'))
         self.assertEqual(verdicts.PROMOTED, self.fence())
         self.assertGreaterEqual(times[0], failed + 30.0)
+
+    @ddt.data(3600.0, -3600.0)
+    def test_clock_that_is_set_changes_no_wait(self, jump: float) -> None:
+        self.context = self.make_context(evacuate_after=30.0)
+        times: list[float] = []
+        self.volumes.superpose.side_effect = self.after(
+            lambda: times.append(self.clock.now()), exception.Refused('no RBD'))
+        self.context.leases.note([self.store.host('h1')], self.clock.now())
+        began = self.clock.now()
+        self.clock.sleep(10.0)
+        self.clock.ahead += jump
+        self.assertEqual(verdicts.PROMOTED, self.fence())
+        self.assertEqual(began + 30.0, times[0])
 
 
 class ShutOutTest(MeanwhileTestCase):
