@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generated simulations: the first seeds of ``./run simulate``."""
 
+from collections.abc import Sequence
+import multiprocessing
 import os
-import subprocess
 import sys
+import tempfile
+from unittest import mock
 
 import ddt
 import testtools
 
+from testing.simulation import cli
 from testing.simulation import mutations
 
 # Seeds, and the largest number of them that one test plays.
@@ -19,16 +23,32 @@ _MENDED = (1946, 2790, 3255, 3347, 3523, 3960, 4090, 5014, 5500, 5764, 6387, 673
            103078)
 
 
+# Forks the processes that simulate: to start one takes longer than most seeds.
+_PROCESSES = multiprocessing.get_context('forkserver')
+_PROCESSES.set_forkserver_preload(['testing.simulation.cli'])
+
+
 def _simulate(*arguments: str) -> tuple[int, str]:
     """Return exit status and output of a simulation.
 
     It has a process of its own, as the order of sets is part of what a seed determines.
     """
-    ran = subprocess.run(
-        [sys.executable, '-W', 'ignore', '-m', 'testing.simulation', '--jobs', '1', *arguments],
-        env=os.environ | {'PYTHONHASHSEED': '0'}, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, check=False)
-    return ran.returncode, ran.stdout
+    with tempfile.NamedTemporaryFile() as output, \
+            mock.patch.dict(os.environ, {'PYTHONHASHSEED': '0'}):
+        process = _PROCESSES.Process(target=_run, args=(output.name, arguments))
+        process.start()
+        process.join()
+        assert process.exitcode is not None
+        return process.exitcode, output.read().decode(errors='replace')
+
+
+def _run(output: str, arguments: Sequence[str]) -> None:
+    """Run the command line in this process, and end it."""
+    with open(output, 'wb') as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    sys.argv = ['simulate', '--jobs', '1', *arguments]
+    sys.exit(cli.main())
 
 
 @ddt.ddt
