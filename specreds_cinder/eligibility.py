@@ -7,15 +7,23 @@ from typing import NamedTuple
 from cinder import context
 from cinder import exception as cinder_exception
 from cinder import objects
+from cinder.objects import fields
+from oslo_log import log as logging
 
 from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder import releases
 
+LOG = logging.getLogger(__name__)
+
 _STATUSES = ('available', 'in-use')
+# Statuses in which an attached volume stays if the host of its server dies, although nobody works
+# on it any more. Cinder lets Nova attach such a volume to no other host.
+_LEFT = ('detaching', 'error_extending')
 # In which Cinder lets Nova attach a volume of a server to another host (_attachment_reserve).
 _MOVABLE = (*_STATUSES, 'reserved', 'downloading')
 _MIGRATED = (None, 'success', 'error', 'none', 'deleting')
+_ATTACHED = fields.VolumeAttachStatus.ATTACHED
 # In the last two, nothing is being done.
 _SNAPSHOT_STATUSES = ('available', 'in-use', 'error', 'error_deleting')
 
@@ -63,7 +71,21 @@ def objections(candidates: Sequence[objects.Volume]) -> list[Objection]:
 
 def movable(volume: objects.Volume) -> bool:
     """Return whether Nova can attach a server's volume to another host at the moment."""
-    return volume.status in _MOVABLE
+    return volume.status in _MOVABLE or _left(volume)
+
+
+def restore(candidates: Sequence[objects.Volume]) -> None:
+    """Make volumes ``in-use`` that a dead host has left in another status.
+
+    Their detachment is cancelled, as Nova does when a detachment fails. The caller holds the locks
+    of the volumes.
+    """
+    for volume in candidates:
+        left = volume.status
+        if _left(volume) and volume.conditional_update(
+                {'status': 'in-use'}, {'status': left, 'attach_status': _ATTACHED}):
+            LOG.info('volume %s was %s, and is in-use again: its server is recovered',
+                     volume.id, left)
 
 
 def check(candidates: Sequence[objects.Volume]) -> None:
@@ -88,12 +110,17 @@ def _own(volume: objects.Volume) -> Iterator[tuple[str, exception.SuperpositionC
         reason = f'is in superposition {holder} already'
         yield f'it {reason}', exception.VolumeSuperposed(
             f'volume {volume.id} {reason}: collapse that one first')
-    if volume.status not in _STATUSES or volume.migration_status not in _MIGRATED:
+    at_rest = volume.status in _STATUSES or _left(volume)
+    if not at_rest or volume.migration_status not in _MIGRATED:
         migration = f', migration {volume.migration_status}' if volume.migration_status else ''
         reason = (f'is {volume.status}{migration}: it can be superposed when it is '
                   f'{" or ".join(_STATUSES)}')
         yield f'it {reason}', exception.SuperpositionConflict(
             f'volume {volume.id} {reason}', state=volume.status)
+
+
+def _left(volume: objects.Volume) -> bool:
+    return volume.status in _LEFT and volume.attach_status == _ATTACHED
 
 
 def _under_way(volume_ids: Sequence[str]) -> list[tuple[str, str]]:

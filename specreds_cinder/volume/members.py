@@ -30,6 +30,7 @@ class Members(base.Base):
             # Read under the lock: its last holder may have changed the volumes.
             volumes = eligibility.volumes(volume_ids)
             eligibility.check(volumes)
+            eligibility.restore(volumes)
             hints.put(volume_ids, superposition_id)
             began = time.monotonic()
             try:

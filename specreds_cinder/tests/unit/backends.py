@@ -33,6 +33,7 @@ def volume(number: int, host: str, **changes: Any) -> types.SimpleNamespace:
     return types.SimpleNamespace(**{
         'id': f'vol-{number}', 'name': f'volume-vol-{number}', 'project_id': 'p1',
         'service_topic_queue': f'{host}#pool', 'status': 'in-use', 'migration_status': None,
+        'attach_status': 'attached', 'conditional_update': mock.Mock(),
         'multiattach': False, 'encryption_key_id': None, 'admin_metadata': {}, **changes})
 
 

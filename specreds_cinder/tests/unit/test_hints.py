@@ -177,6 +177,24 @@ class RestTest(DatabaseTestCase):
         self.assertEqual(status, error.state)
         self.assertIn(volume_id, error.msg)
 
+    @ddt.data('detaching', 'error_extending')
+    def test_status_that_a_dead_host_left_is_restored(self, status: str) -> None:
+        volume_id, free = self.make(status=status, attach_status='attached'), self.make()
+        self.assert_at_rest(volume_id)
+        read = eligibility.volumes([volume_id, free])
+        self.assertEqual([True, True], [eligibility.movable(volume) for volume in read])
+        eligibility.restore(read)
+        self.assertEqual(['in-use', 'available'], [
+            volume.status for volume in eligibility.volumes([volume_id, free])])
+
+    def test_status_that_has_changed_meanwhile_stays(self) -> None:
+        volume_id = self.make(status='detaching', attach_status='attached')
+        read = eligibility.volumes([volume_id])
+        objects.Volume.get_by_id(self.admin, volume_id).update_single_status_where(
+            'available', 'detaching')
+        eligibility.restore(read)
+        self.assertEqual('available', eligibility.volumes([volume_id])[0].status)
+
     @ddt.data('migrating', 'starting', 'completing', 'target:x')
     def test_migration_is_a_conflict(self, status: str) -> None:
         error = self.assertRaises(exception.SuperpositionConflict, self.check,

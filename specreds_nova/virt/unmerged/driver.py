@@ -170,11 +170,16 @@ class UnmergedLibvirtDriver(driver.LibvirtDriver):
         """Inform a guest that its volume has grown."""
         self._refuse_until_merged(instance, 'given a larger volume')
 
-    @_before
-    def detach_volume(self, instance: Any, connection_info: Any) -> None:
+    @_around
+    @contextlib.contextmanager
+    def detach_volume(self, instance: Any, connection_info: Any) -> Iterator[None]:
         """Detach a volume."""
-        if self.unmerged is not None:
+        if self.unmerged is None:
+            yield
+            return
+        with dropped_requests.refused_detachment(instance):
             self.unmerged.before_detach(instance, connection_info)
+            yield
 
     @_before
     def check_can_live_migrate_source(self, instance: Any) -> None:

@@ -12,15 +12,17 @@ suspend     puts the server into ERROR, as its domain is missing
 shelve      unbinds the ports of a server that boots from a volume, and removes its allocations
 rescue      starts a rescue guest, or puts the server into ERROR
 password    removes the task that the server has on its new host, if its guest still runs here
+detach      makes a volume available in Cinder that the guest on the new host goes on writing
 reboot      starts a second guest, if a user has asked for another reboot on the new host
 =========== ======================================================================================
 
-So the driver refuses them if the database has the server on another host or, but for a stop and a
-reboot, with another task. A reboot is refused if the server is being evacuated; with any other
-task, its guest would stay shut down here. The host may also have begun a request, and hang until
-the engine has dropped it. The driver therefore looks again at the end of each operation that may
-last: after the shutdown of a guest, after its suspension, and before the guest of a reboot or a
-rescue is started.
+So the driver refuses them if the database has the server on another host or, but for a stop, a
+detachment and a reboot, with another task. A reboot and a detachment are refused if the server is
+being evacuated; with any other task, the guest of a reboot would stay shut down here. The host may
+also have begun a request, and hang until the engine has dropped it. The driver therefore looks
+again at the end of each operation that may last: after the shutdown of a guest, after its
+suspension, after the detachment of a volume, and before the guest of a reboot or a rescue is
+started.
 """
 
 from collections.abc import Iterator
@@ -93,6 +95,29 @@ def refuse(instance: Any) -> None:
     # is the request's own copy of it.
     instance.save = save
     raise error
+
+
+@contextlib.contextmanager
+def refused_detachment(instance: Any) -> Iterator[None]:
+    """Refuse to detach a volume, before and after the work. Raises as refuse_detachment does."""
+    refuse_detachment(instance)
+    yield
+    refuse_detachment(instance)
+
+
+def refuse_detachment(instance: Any) -> None:
+    """Refuse to detach a volume of a server that is on another host, or is being evacuated.
+
+    For any error, Nova cancels the detachment (``DriverVolumeBlockDevice.driver_detach``).
+
+    :raises UnexpectedTaskStateError: the server is
+    """
+    if instance.host != CONF.host:
+        # The destination of a live migration that failed.
+        return
+    current = _read(instance)
+    if current.host != instance.host or tasks.is_rebuild(current.task_state):
+        raise _error(instance, current)
 
 
 def refuse_stop(instance: Any) -> None:

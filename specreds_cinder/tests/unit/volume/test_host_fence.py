@@ -71,6 +71,14 @@ class HostFenceTest(base.ServiceTestCase):
         self.assertEqual([{'image': f'volume-{shared}', 'clients': 2,
                            'addresses': ['192.0.2.1', '198.51.100.7']}], self.targets)
 
+    def test_status_that_the_host_left_is_restored_behind_the_fence(self) -> None:
+        volume_id = self.attached('a')
+        volume = self.back.volumes[volume_id]
+        volume.status = 'detaching'
+        volume.conditional_update.side_effect = lambda *_: self.assertTrue(self.targets)
+        self.fence(volume_id)
+        volume.conditional_update.assert_called_once()
+
     def test_volume_of_another_host_is_refused(self) -> None:
         volume_ids = self.attached('a'), self.attached('b')
         error = self.assertRaises(exception.SuperpositionConflict, self.fence, *volume_ids)

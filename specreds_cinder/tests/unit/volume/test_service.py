@@ -239,7 +239,16 @@ class ReadTest(base.ServiceTestCase):
         self.assertEqual(('vol-2', False, 1),
                          (bad['volume_id'], bad['eligible'], len(bad['reasons'])))
 
-    @ddt.data({'status': 'backing-up'}, {'status': 'detaching'}, {'status': 'error_extending'},
+    @ddt.data('detaching', 'error_extending')
+    def test_status_that_a_dead_host_left_is_restored(self, status: str) -> None:
+        wanted = self.back.add_volume(base.HOST, status=status)
+        [answer] = self.service.eligibility(self.context, ['vol-1'])
+        self.assertEqual((True, True), (answer['eligible'], answer['movable']))
+        self.create(wanted)
+        self.back.volumes['vol-1'].conditional_update.assert_called_once_with(
+            {'status': 'in-use'}, {'status': status, 'attach_status': 'attached'})
+
+    @ddt.data({'status': 'backing-up'}, {'status': 'extending'}, {'status': 'retyping'},
               {'migration_status': 'migrating'}, {'multiattach': True}, 'superposed', 'snapshot')
     def test_every_reason_of_a_refusal_is_known_beforehand(self, obstacle: Any) -> None:
         wanted = self.back.add_volume(base.HOST, **obstacle if isinstance(obstacle, dict) else {})

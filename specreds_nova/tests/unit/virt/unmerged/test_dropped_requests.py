@@ -11,6 +11,8 @@ from nova import objects
 from nova import safe_utils
 from nova.compute import manager
 from nova.compute import power_state
+from nova.tests.unit import fake_block_device
+from nova.virt import block_device
 from nova.virt.libvirt import driver as nova_driver
 import testtools
 
@@ -136,6 +138,50 @@ class ManagerTest(testtools.TestCase):
             raised, _ = self.fulfill(_RESCUE)
         create.assert_not_called()
         self.assert_untouched(raised)
+
+    def detach(self, operation: Any = None) -> tuple[type[Exception] | None, bool, list[str]]:
+        """Return the error of a detachment, whether Nova's own driver was called, and requests.
+
+        :returns: the last are the names of the requests that would change the volume in Cinder
+        """
+        volume = fake_block_device.fake_bdm_object(nova_context.get_admin_context(), {
+            'source_type': 'volume', 'destination_type': 'volume', 'volume_id': 'v1',
+            'device_name': '/dev/vdb', 'attachment_id': 'a1', 'instance_uuid': data.SERVER,
+            'connection_info': '{"driver_volume_type": "rbd", "data": {}, "serial": "v1"}'})
+        cinder = mock.Mock()
+        cinder.get.return_value = {'id': 'v1', 'shared_targets': False}
+        instance = objects.Instance(uuid=data.SERVER, host='h1', task_state=None)
+        self.replace(objects.BlockDeviceMapping, 'save', mock.Mock())
+        self.replace(self.driver, 'instance_exists', lambda _instance: True)
+        self.replace(block_device.encryptors, 'get_encryption_metadata', mock.Mock())
+        with mock.patch.object(nova_driver.LibvirtDriver, 'detach_volume',
+                               side_effect=operation) as theirs:
+            raised = None
+            try:
+                block_device.convert_volume(volume).detach(
+                    mock.Mock(), instance, cinder, self.driver, destroy_bdm=True)
+            except Exception as exc:
+                raised = type(exc)
+        return raised, theirs.called, [call[0] for call in cinder.method_calls
+                                       if call[0] != 'get']
+
+    @ddt.data(('h2', None), ('h2', 'powering-off'), ('h1', 'rebuilding'),
+              ('h1', 'rebuild_spawning'))
+    @ddt.unpack
+    def test_detachment_is_refused_once_the_server_is_elsewhere(
+            self, host: str, task: str | None) -> None:
+        self.current.host, self.current.task_state = host, task
+        self.assertEqual((nova_exception.UnexpectedTaskStateError, False, ['roll_detaching']),
+                         self.detach())
+
+    def test_detachment_whose_server_leaves_meanwhile_keeps_its_volume(self) -> None:
+        def hang(*_: Any, **__: Any) -> None:
+            self.current.host = 'h2'
+        self.assertEqual((nova_exception.UnexpectedTaskStateError, True, ['roll_detaching']),
+                         self.detach(hang))
+
+    def test_detachment_whose_server_is_here_is_done(self) -> None:
+        self.assertEqual((None, True, ['attachment_delete']), self.detach())
 
     @ddt.data('reboot_started', 'reboot_started_hard')
     def test_reboot_is_refused_while_another_host_reboots_the_server(self, task: str) -> None:
