@@ -59,7 +59,7 @@ class SuperpositionsController(wsgi.Controller):
         ctxt = req.environ['cinder.context']
         sizes = strutils.bool_from_string(query.get('sizes', '1'))
         return {'superposition': views.detail(self._visible(ctxt, id, sizes=sizes),
-                                              versions.of(req), admin=ctxt.is_admin)}
+                                              admin=ctxt.is_admin)}
 
     @versions.negotiated
     @schemas.query(schemas.ELIGIBILITY, 'volume_id', 'disk')
@@ -75,8 +75,7 @@ class SuperpositionsController(wsgi.Controller):
         host = query.get('host')
         if host is not None:
             policies.authorize(ctxt, policies.FENCE, None)
-        answers = self._superpositions.eligibility(ctxt, volumes, disks, host)
-        return {'eligibility': views.eligibility(answers, versions.of(req))}
+        return {'eligibility': self._superpositions.eligibility(ctxt, volumes, disks, host)}
 
     @wsgi.response(HTTPStatus.CREATED)
     @versions.negotiated
@@ -98,8 +97,7 @@ class SuperpositionsController(wsgi.Controller):
                 f'of each project separately')
         superposition = self._superpositions.create(ctxt, volumes, server_id,
                                                     attributes.get('reason', ''), disks)
-        return {'superposition': views.detail(superposition, versions.of(req),
-                                              admin=ctxt.is_admin)}
+        return {'superposition': views.detail(superposition, admin=ctxt.is_admin)}
 
     @versions.negotiated
     @schemas.body(schemas.CHECK)
@@ -107,8 +105,7 @@ class SuperpositionsController(wsgi.Controller):
         """Report whether the primary has written."""
         ctxt = req.environ['cinder.context']
         superposition = self._visible(ctxt, id, policies.CHECK)
-        return {'check': views.check(self._superpositions.check(ctxt, superposition),
-                                     versions.of(req))}
+        return {'check': self._superpositions.check(ctxt, superposition)}
 
     @versions.negotiated
     @schemas.body(schemas.COLLAPSE)
@@ -127,8 +124,7 @@ class SuperpositionsController(wsgi.Controller):
             return wsgi.ResponseObject(
                 {'collapse': {'outcome': None, 'state': self._state(ctxt, superposition)}},
                 code=HTTPStatus.ACCEPTED)
-        return {'collapse': {**report, 'outcome': views.outcome(report['outcome'],
-                                                                versions.of(req))}}
+        return {'collapse': report}
 
     @wsgi.response(HTTPStatus.ACCEPTED)
     @versions.negotiated
@@ -243,8 +239,7 @@ class SuperpositionsController(wsgi.Controller):
         if full:
             if strutils.bool_from_string(query.get('sizes', '0')):
                 page = [self._measured(ctxt, superposition) for superposition in page]
-            shown = [views.detail(superposition, versions.of(req), admin=ctxt.is_admin)
-                     for superposition in page]
+            shown = [views.detail(superposition, admin=ctxt.is_admin) for superposition in page]
         else:
             shown = [views.summary(superposition) for superposition in page]
         path = f'{views.COLLECTION}/detail' if full else views.COLLECTION

@@ -3,10 +3,6 @@
 
 The header is ``OpenStack-API-Version: superposition 1.0``. A version of the Block Storage API in
 the same header is ignored here.
-
-Version 1.1 added ``host`` of *Eligibility*, and ``fenceable`` and ``movable`` of the answer.
-Version 1.2 added the outcome ``unproven``, and ``unproven`` of the answer to *Check*: to older
-callers, what is unproven is dirty.
 """
 
 from collections.abc import Callable, Mapping, MutableMapping
@@ -22,15 +18,12 @@ import webob.exc
 
 SERVICE_TYPE = 'superposition'
 # From the oldest to the newest.
-VERSIONS = ['1.0', '1.1', '1.2']
-FENCEABLE = microversion_parse.parse_version_string('1.1')
-UNPROVEN = microversion_parse.parse_version_string('1.2')
+VERSIONS = ['1.0']
 
 # As Cinder and Nova describe versions of theirs; Placement calls the newest one max_version.
 DESCRIPTION = {'id': SERVICE_TYPE, 'status': 'CURRENT', 'min_version': VERSIONS[0],
                'version': VERSIONS[-1], 'max_version': VERSIONS[-1]}
 
-_KEY = 'specreds.version'
 _HEADER = wsgi.API_VERSION_REQUEST_HEADER
 _Action = Callable[..., Any]
 
@@ -72,8 +65,7 @@ def negotiated(action: _Action) -> _Action:
         version = VERSIONS[-1]
         try:
             with wsgi.ResourceExceptionHandler():
-                req.environ[_KEY] = _asked(req)
-                version = str(of(req))
+                version = str(_asked(req))
                 answer = action(self, req, **arguments)
         except _Fault:
             raise
@@ -84,12 +76,6 @@ def negotiated(action: _Action) -> _Action:
         _stamp(answer, version)
         return answer
     return wrapper
-
-
-def of(req: wsgi.Request) -> microversion_parse.Version:
-    """Return the version of a request for which an action was called."""
-    version: microversion_parse.Version = req.environ[_KEY]
-    return version
 
 
 def _asked(req: wsgi.Request) -> microversion_parse.Version:

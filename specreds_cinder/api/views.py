@@ -6,11 +6,8 @@ from typing import Any
 
 from cinder.api import common
 from cinder.api.openstack import wsgi
-import microversion_parse
 
 from specreds_cinder.api import joined
-from specreds_cinder.api import versions
-from specreds_cinder.superposition import states
 
 COLLECTION = 'os-superpositions'
 
@@ -30,49 +27,14 @@ def summary(superposition: joined.Superposition) -> View:
     }
 
 
-def eligibility(answers: Sequence[View], version: microversion_parse.Version) -> list[View]:
-    """Return which volumes and disks can be superposed.
-
-    :param version: the version of the resource
-    """
-    fields = {'volume_id', 'disk', 'eligible', 'reasons'}
-    if version >= versions.FENCEABLE:
-        fields |= {'fenceable', 'movable'}
-    return [{field: value for field, value in answer.items() if field in fields}
-            for answer in answers]
-
-
-def check(report: View, version: microversion_parse.Version) -> View:
-    """Return the report of a sweep.
-
-    :param version: the version of the resource
-    """
-    if version < versions.UNPROVEN:
-        return {**{field: value for field, value in report.items() if field != 'unproven'},
-                'dirty': report['dirty'] or report['unproven']}
-    return report
-
-
-def outcome(decided: str | None, version: microversion_parse.Version) -> str | None:
-    """Return the outcome of a superposition.
-
-    :param version: the version of the resource
-    """
-    if decided == states.UNPROVEN and version < versions.UNPROVEN:
-        return states.DIRTY
-    return decided
-
-
-def detail(superposition: joined.Superposition, version: microversion_parse.Version, *,
-           admin: bool) -> View:
+def detail(superposition: joined.Superposition, *, admin: bool) -> View:
     """Return all fields of a superposition.
 
-    :param version: the version of the resource
     :param admin: include the back ends
     """
     shown = {
         **summary(superposition),
-        'outcome': outcome(superposition.outcome, version),
+        'outcome': superposition.outcome,
         'volumes': [{'id': volume.id, 'size_bytes': volume.size_bytes,
                      'overlay_bytes': volume.overlay_bytes} for volume in superposition.volumes],
         'overlay_bytes': superposition.overlay_bytes,

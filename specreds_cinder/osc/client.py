@@ -14,8 +14,6 @@ from specreds_cinder.osc import pages
 
 _BASE = '/os-superpositions'
 _VERSION = '1.0'
-# To a caller of an older version, Cinder calls dirty what is unproven.
-_LATEST = 'latest'
 # So many ids fit into the URL that any web server accepts.
 _VOLUMES_PER_QUERY = 50
 Superposition = dict[str, Any]
@@ -68,7 +66,7 @@ class Superpositions:
         :param sizes: include the sizes of second versions, for which Cinder sweeps them
         """
         answer = self._call('GET', f'{_BASE}/{superposition_id}',
-                            params={} if sizes else {'sizes': '0'}, version=_LATEST)
+                            params={} if sizes else {'sizes': '0'})
         return dict(answer.json()['superposition'])
 
     def list(self, filters: dict[str, Any], *, limit: int | None = None,
@@ -99,15 +97,14 @@ class Superpositions:
 
     def check(self, superposition_id: str) -> dict[str, Any]:
         """Report whether the primary has written since the superposition began."""
-        answer = self._call('POST', f'{_BASE}/{superposition_id}/check', json={}, version=_LATEST)
-        return {'unproven': False, **answer.json()['check']}
+        answer = self._call('POST', f'{_BASE}/{superposition_id}/check', json={})
+        return dict(answer.json()['check'])
 
     def collapse(self, superposition_id: str, decision: str, *,
                  backup_durable: bool = False) -> dict[str, Any]:
         """Decide; the outcome is None while the decision is under way."""
         body = {'collapse': {'decision': decision, 'backup_durable': backup_durable}}
-        answer = self._call('POST', f'{_BASE}/{superposition_id}/collapse', json=body,
-                            version=_LATEST)
+        answer = self._call('POST', f'{_BASE}/{superposition_id}/collapse', json=body)
         return dict(answer.json()['collapse'])
 
     def merge(self, superposition_id: str) -> None:
@@ -163,9 +160,8 @@ class Superpositions:
         compute: Any = self._cloud.compute
         return str(compute.find_server(text, ignore_missing=False).id)
 
-    def _call(self, method: str, path: str, *, version: str = _VERSION,
-              **request: Any) -> requests.Response:
-        headers = {'OpenStack-API-Version': f'superposition {version}'}
+    def _call(self, method: str, path: str, **request: Any) -> requests.Response:
+        headers = {'OpenStack-API-Version': f'superposition {_VERSION}'}
         answer: requests.Response = self._proxy.request(path, method, headers=headers, **request)
         if answer.status_code == 404 and not _is_item(answer):
             raise ExtensionMissing(

@@ -14,7 +14,7 @@ from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import packing
 from specreds_cinder.superposition import states
 
-FORMAT = 2
+FORMAT = 1
 # The label of a superposition whose backup has made its disks durable.
 DURABLE = 'durable'
 

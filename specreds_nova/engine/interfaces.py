@@ -139,8 +139,8 @@ class Backups(Protocol):
     def check(self, host: str, server_id: str) -> Mapping[str, Any]:
         """Return whether a host could run a server's backup, and why not.
 
-        :returns: ``eligible``, ``reasons`` and, but not from older hosts, ``immovable``: why Nova
-            would refuse to evacuate the server, or None
+        :returns: ``eligible``, ``reasons`` and ``immovable``: why Nova would refuse to evacuate
+            the server, or None
         """
 
     def start(self, host: str, backup_id: str, server_id: str, superposition_id: str,
@@ -174,7 +174,7 @@ class Backups(Protocol):
     def boot(self, host: str) -> Mapping[str, Any]:
         """Return for how long a host and its nova-compute run.
 
-        :returns: ``uptime`` and, but not from older hosts, ``service_uptime``, in seconds
+        :returns: ``uptime`` and ``service_uptime``, in seconds
         """
 
 

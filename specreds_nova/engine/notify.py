@@ -66,7 +66,7 @@ class RecoveryPayload(base.VersionedObject):
 class HostPayload(base.VersionedObject):
     """The payload of notifications of a host."""
 
-    VERSION = '1.1'
+    VERSION = '1.0'
     OBJ_SERIAL_NAMESPACE = 'specreds_object'
     OBJ_PROJECT_NAMESPACE = 'specreds'
 

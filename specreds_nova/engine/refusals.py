@@ -36,8 +36,7 @@ def ask(backups: interfaces.Backups, hosts: Sequence[str], server_id: str
 def reason(answers: Iterable[tuple[str, Answer]]) -> str | None:
     """Return why Nova would refuse to evacuate a server; None if it would not, or no host knows.
 
-    All hosts of a cell that know have the same answer. A host without the plug-in, or with an
-    older one, does not know.
+    All hosts of a cell that know have the same answer. A host without the plug-in does not know.
 
     :raises exception.Unreachable: all hosts are silent
     """
@@ -46,10 +45,9 @@ def reason(answers: Iterable[tuple[str, Answer]]) -> str | None:
     for host, answer in answers:
         hosts += 1
         if isinstance(answer, Mapping):
-            if 'immovable' in answer:
-                immovable: str | None = answer['immovable']
-                return immovable
-        elif not isinstance(answer, backup_errors.ServerNotEligible):
+            immovable: str | None = answer['immovable']
+            return immovable
+        if not isinstance(answer, backup_errors.ServerNotEligible):
             silent.append(f'{host}: {answer}')
     if silent and len(silent) == hosts:
         raise exception.Unreachable(

@@ -62,8 +62,7 @@ class CinderAPI:
             raise exception.SuperpositionUnknown(
                 f'the volume service of superposition {superposition_id} does not answer: try '
                 f'again when it is up')
-        # A Cinder of an older release names no rate.
-        return state, shown.get('merge_bytes_per_second') or 0
+        return state, shown['merge_bytes_per_second'] or 0
 
     def warm_up(self) -> None:
         """Get a token and find Cinder, before the first backup needs them."""

@@ -54,7 +54,8 @@ class Backups:
             self._superpositions.setdefault(backup, str(arguments.get('superposition_id')))
             return self._start(host, backup, str(arguments['instance_uuid']))
         if method in ('check', 'returned'):
-            return took, {'eligible': True, 'reasons': [], 'clean': True, 'left': []}, None
+            return took, {'eligible': True, 'reasons': [], 'immovable': None, 'clean': True,
+                          'left': []}, None
         if backup not in self._runs:
             return took, None, backup_errors.BackupNotFound(backup_id=backup)
         if method == 'promote':

@@ -24,11 +24,6 @@ _SECONDS = 90
 GONE = 404
 
 
-def asking_for(version: str) -> dict[str, str]:
-    """Return the header of a request for a version of the resource."""
-    return {'OpenStack-API-Version': f'superposition {version}'}
-
-
 class CloudTestCase(testtools.TestCase):
     """A test on the cloud that `./run test` starts.
 

@@ -26,7 +26,7 @@ class SamplesTest(base.CloudTestCase):
         self.attach(volume['id'], server)
         query = f'volume_id={volume["id"]}'
         self.assert_like('superposition-eligibility-response', self.request(
-            'GET', f'/os-superpositions/eligibility?{query}', headers=base.asking_for('1.1')))
+            'GET', f'/os-superpositions/eligibility?{query}'))
         body = api_samples.load('superposition-create-request')
         body['superposition'].update(volume_ids=[volume['id']], server_id=server)
         made = self.request('POST', '/os-superpositions', body, expect=201)
@@ -42,7 +42,7 @@ class SamplesTest(base.CloudTestCase):
             self.assertEqual([], api_samples.differences(sample, self.superpositions_at(
                 f'/os-superpositions{where}?all_tenants=1&sizes=1&{query}')))
         self.assert_like('superposition-check-response', self.request(
-            'POST', f'{path}/check', headers=base.asking_for('1.2')))
+            'POST', f'{path}/check'))
         self.assert_like('superposition-connection-response', self.request(
             'POST', f'{path}/connection', api_samples.load('superposition-connection-request')))
         self.assert_like('volume-superposed-response', self.request(

@@ -74,7 +74,7 @@ class UnreadableTest(testtools.TestCase):
     def test_bytes_that_are_no_record_are_an_error(self, raw: bytes) -> None:
         self.assertRaises(errors.ClusterError, records.Record.load, raw, 0)
 
-    @ddt.data(('format', 1), ('format', 3), ('state', 'undecided'), ('outcome', 'won'),
+    @ddt.data(('format', 0), ('format', 2), ('state', 'undecided'), ('outcome', 'won'),
               ('volumes', []), ('cuts', []), ('cuts', {'1': {'pg_num': 1}}), ('fenced', 'all'),
               ('id', 7), ('joint', 1), ('prepared', 'no'), ('labels', []))
     @ddt.unpack

@@ -10,12 +10,8 @@ from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.virt.backup import rpcapi
 
-# Errors of a nova-compute without the plug-in, or with an older one.
+# Errors of a nova-compute without the plug-in.
 _UNKNOWN = ('NoSuchMethod', 'UnsupportedVersion', 'UnsupportedNamespace')
-
-
-class _OlderHost(backup_errors.ServerNotEligible):
-    """The host has no plug-in, or one that does not know the call."""
 
 
 class Backups:
@@ -34,13 +30,7 @@ class Backups:
     def start(self, host: str, backup_id: str, server_id: str, superposition_id: str,
               expected_marker: str | None = None) -> Mapping[str, Any]:
         """Start a backup; it runs when this returns."""
-        what = (backup_id, server_id, superposition_id)
-        try:
-            return self._ask(host, 'start', *what, expected_marker)
-        except _OlderHost:
-            if expected_marker is None:
-                raise
-            return self._ask(host, 'start', *what)
+        return self._ask(host, 'start', backup_id, server_id, superposition_id, expected_marker)
 
     def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str,
               expected_marker: str | None = None) -> None:
@@ -57,18 +47,11 @@ class Backups:
 
     def promote(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Let a backup out; its claim is kept until :meth:`release`."""
-        try:
-            return self._ask(host, 'promote', backup_id, True)
-        except _OlderHost:
-            # An older plug-in, which releases the claim at once.
-            return self._ask(host, 'promote', backup_id)
+        return self._ask(host, 'promote', backup_id, True)
 
     def release(self, host: str, backup_id: str) -> None:
-        """Release the claim of a promoted backup; an older plug-in has done so."""
-        try:
-            self._ask(host, 'release', backup_id)
-        except _OlderHost:
-            return
+        """Release the claim of a promoted backup."""
+        self._ask(host, 'release', backup_id)
 
     def abort(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Remove a backup."""
@@ -81,7 +64,7 @@ class Backups:
     def boot(self, host: str) -> Mapping[str, Any]:
         """Return which boot of a host runs, for how long, and the addresses of the host.
 
-        Also for how long its nova-compute runs, if the host is not an older one.
+        Also for how long its nova-compute runs.
         """
         return self._ask(host, 'boot')
 
@@ -95,10 +78,12 @@ class Backups:
         except messaging.MessagingTimeout as exc:
             raise exception.Unreachable(f'host {host} does not answer: {exc}') from exc
         except messaging.UnsupportedVersion as exc:
-            raise _OlderHost(reason=f'host {host} runs no backups: {exc}') from exc
+            raise backup_errors.ServerNotEligible(
+                reason=f'host {host} runs no backups: {exc}') from exc
         except messaging.RemoteError as exc:
             if exc.exc_type in _UNKNOWN:
-                raise _OlderHost(reason=f'host {host} runs no backups: {exc}') from exc
+                raise backup_errors.ServerNotEligible(
+                    reason=f'host {host} runs no backups: {exc}') from exc
             raise backup_errors.BackupError(reason=f'host {host}: {exc.value}') from exc
         except (messaging.MessagingException, OSError) as exc:
             raise exception.Unreachable(

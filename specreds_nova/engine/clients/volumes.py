@@ -16,9 +16,6 @@ from specreds_nova.engine.clients import rest
 
 _VERSION = '3.70'
 _HEADERS = {'OpenStack-API-Version': f'superposition 1.0, volume {_VERSION}'}
-_FENCEABLE = {'OpenStack-API-Version': f'superposition 1.1, volume {_VERSION}'}
-# To a caller of an older version, Cinder calls dirty what is unproven.
-_LATEST = {'OpenStack-API-Version': f'superposition latest, volume {_VERSION}'}
 _BASE = '/os-superpositions'
 _REASON = re.compile(r'recovery ([0-9a-f-]{36})\b')
 # The id of no superposition: Cinder looks for it neither in its database nor in Ceph.
@@ -110,7 +107,7 @@ class Volumes:
     def dirty(self, superposition_id: str) -> bool:
         """Return whether the primary has written since the cut."""
         try:
-            report = self._cinder.post(f'{_BASE}/{superposition_id}/check', headers=_LATEST)
+            report = self._cinder.post(f'{_BASE}/{superposition_id}/check')
         except exception.NotFound as exc:
             raise exception.Refused(str(exc)) from exc
         return bool(report['check']['dirty'])
@@ -120,12 +117,12 @@ class Volumes:
         request = {'collapse': {'decision': 'promote', 'backup_durable': True}}
         try:
             answer = self._cinder.post(f'{_BASE}/{superposition_id}/collapse', request,
-                                       timeout=self._patience, headers=_LATEST)['collapse']
+                                       timeout=self._patience)['collapse']
         except exception.NotFound:
             return 'gone'
         if answer['outcome'] is not None:
             return str(answer['outcome'])
-        shown = self._show(superposition_id, _LATEST, sizes='0')
+        shown = self._show(superposition_id, sizes='0')
         if shown is None or (shown['state'], shown['outcome']) == (
                 states.ABORTING, states.ABORTED):
             return 'gone'
@@ -209,16 +206,15 @@ class Volumes:
             return {entry.get('volume_id') or entry['disk']: model.Eligibility(
                 tuple(entry['reasons']), entry['fenceable'], entry['movable'])
                 for query in wanted for entry in self._cinder.ask(
-                    'GET', f'{_BASE}/eligibility', headers=_FENCEABLE,
+                    'GET', f'{_BASE}/eligibility',
                     params={**query, 'host': server.host}).json()['eligibility']}
         except exception.NotFound as exc:
             raise exception.Refused(str(exc)) from exc
 
-    def _show(self, superposition_id: str, headers: Mapping[str, str] = _HEADERS,
-              **query: str) -> dict[str, Any] | None:
+    def _show(self, superposition_id: str, **query: str) -> dict[str, Any] | None:
         try:
             shown: dict[str, Any] = self._cinder.ask(
-                'GET', f'{_BASE}/{superposition_id}', headers=headers,
+                'GET', f'{_BASE}/{superposition_id}',
                 params=query or None).json()['superposition']
         except exception.NotFound:
             return None

@@ -76,7 +76,7 @@ class Worker:
             LOG.debug('recovery %s: host %s does not report its uptime: %s',
                       run.id, moving.host, exc)
             return False
-        uptime = float(answer.get('service_uptime', answer['uptime']))
+        uptime = float(answer['service_uptime'])
         return (now - uptime > seen + _WRONG + _DRIFT * (now - seen)
                 or 0.0 < moving.updated < wall - uptime - _APART)
 

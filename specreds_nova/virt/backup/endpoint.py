@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RPC server of nova-compute for backups: namespace ``specreds``, version 1.4.
+"""RPC server of nova-compute for backups: namespace ``specreds``, version 1.0.
 
-Version 1.1 added ``returned``; 1.2 added ``release`` and the argument ``keep_claim`` of
-``promote``; 1.3 added ``boot``; 1.4 added the argument ``expected_marker`` of ``start``.
 Topic ``compute``, exchange ``nova``, server is the host.
 Arguments and results are plain JSON.
 """
@@ -17,7 +15,7 @@ from specreds_nova import markers
 from specreds_nova.virt.liveness import boot
 
 NAMESPACE = 'specreds'
-VERSION = '1.4'
+VERSION = '1.0'
 
 _expected = messaging.expected_exceptions(*exception.EXPECTED)
 

@@ -15,8 +15,6 @@ Status = dict[str, Any]
 
 _EXCHANGE = 'nova'
 _TOPIC = 'compute'
-# The version that every host has; a newer method names its own version.
-_BASE = '1.0'
 
 
 class BackupsAPI:
@@ -34,15 +32,14 @@ class BackupsAPI:
     def __init__(self, transport: messaging.Transport,
                  serializer: messaging.Serializer | None = None, timeout: float = 60.0) -> None:
         target = messaging.Target(exchange=_EXCHANGE, topic=_TOPIC,
-                                  namespace=endpoint.NAMESPACE, version=_BASE)
+                                  namespace=endpoint.NAMESPACE, version=endpoint.VERSION)
         self._client = messaging.get_rpc_client(transport, target, timeout=timeout,
                                                 serializer=serializer)
 
     def check(self, ctxt: Any, host: str, instance_uuid: str) -> Status:
         """Return whether a host can run a server's backup: ``eligible``, and ``reasons``.
 
-        Also ``immovable``: why Nova would refuse to evacuate the server, or None. Older hosts do
-        not report it.
+        Also ``immovable``: why Nova would refuse to evacuate the server, or None.
         """
         return Status(self._call(ctxt, host, 'check', instance_uuid=instance_uuid))
 
@@ -52,17 +49,16 @@ class BackupsAPI:
 
         :param expected_marker: what the server's console showed at the end of earlier boots
         """
-        client, more = self._starting(host, expected_marker)
-        return Status(client.call(
-            ctxt, 'start', backup_id=backup_id, instance_uuid=instance_uuid,
-            superposition_id=superposition_id, **more))
+        return Status(self._call(
+            ctxt, host, 'start', backup_id=backup_id, instance_uuid=instance_uuid,
+            superposition_id=superposition_id, expected_marker=expected_marker))
 
     def begin(self, ctxt: Any, host: str, backup_id: str, instance_uuid: str,
               superposition_id: str, expected_marker: str | None = None) -> None:
         """Have a host start a backup, without waiting for it."""
-        client, more = self._starting(host, expected_marker)
-        client.cast(ctxt, 'start', backup_id=backup_id, instance_uuid=instance_uuid,
-                    superposition_id=superposition_id, **more)
+        self._client.prepare(server=host).cast(
+            ctxt, 'start', backup_id=backup_id, instance_uuid=instance_uuid,
+            superposition_id=superposition_id, expected_marker=expected_marker)
 
     def status(self, ctxt: Any, host: str, backup_id: str) -> Status:
         """Return the status of a backup."""
@@ -82,15 +78,12 @@ class BackupsAPI:
 
         :param keep_claim: leave the claim to :meth:`release`, right before the evacuation
         """
-        if not keep_claim:
-            return Status(self._call(ctxt, host, 'promote', backup_id=backup_id))
-        return Status(self._client.prepare(server=host, version='1.2').call(
-            ctxt, 'promote', backup_id=backup_id, keep_claim=True))
+        return Status(self._call(ctxt, host, 'promote', backup_id=backup_id,
+                                 keep_claim=keep_claim))
 
     def release(self, ctxt: Any, host: str, backup_id: str) -> Status:
         """Release the claim of a promoted backup, right before Nova's evacuation claims."""
-        return Status(self._client.prepare(server=host, version='1.2').call(
-            ctxt, 'release', backup_id=backup_id))
+        return Status(self._call(ctxt, host, 'release', backup_id=backup_id))
 
     def abort(self, ctxt: Any, host: str, backup_id: str) -> Status:
         """Remove a backup without a trace."""
@@ -102,22 +95,11 @@ class BackupsAPI:
 
     def returned(self, ctxt: Any, host: str) -> Status:
         """Remove evacuated servers from a host that is back; return ``clean`` and ``left``."""
-
-        return Status(self._client.prepare(server=host, version='1.1').call(ctxt, 'returned'))
+        return Status(self._call(ctxt, host, 'returned'))
 
     def boot(self, ctxt: Any, host: str) -> Status:
-        """Return ``kernel``, ``uptime``, ``service_uptime`` and ``addresses`` of a host.
-
-        Older hosts do not report ``service_uptime``.
-        """
-        return Status(self._client.prepare(server=host, version='1.3').call(ctxt, 'boot'))
-
-    def _starting(self, host: str, expected_marker: str | None) -> tuple[Any, dict[str, str]]:
-        """Return the client of a start, and the argument that only newer hosts have."""
-        if expected_marker is None:
-            return self._client.prepare(server=host), {}
-        return (self._client.prepare(server=host, version='1.4'),
-                {'expected_marker': expected_marker})
+        """Return ``kernel``, ``uptime``, ``service_uptime`` and ``addresses`` of a host."""
+        return Status(self._call(ctxt, host, 'boot'))
 
     def _call(self, ctxt: Any, host: str, method: str, **arguments: Any) -> Any:
         return self._client.prepare(server=host).call(ctxt, method, **arguments)

@@ -240,8 +240,8 @@ class Plan:
                       'dns': tuple(subnet['dns']),
                       'routes': tuple((to, via) for to, via in subnet['routes'])})
             for subnet in fields.pop('subnets'))
-        hops = tuple(fields.pop('metadata_hops', ()))
-        options = tuple((name, value) for name, value in fields.pop('dhcp_options', ()))
+        hops = tuple(fields.pop('metadata_hops'))
+        options = tuple((name, value) for name, value in fields.pop('dhcp_options'))
         return cls(subnets=subnets, metadata_hops=hops, dhcp_options=options, **fields)
 
 

@@ -101,28 +101,21 @@ class TestDecide(base.APITestCase):
         self.superposed()
 
     def test_check_returns_the_report(self) -> None:
-        report = {'dirty': False, 'first': None, 'objects': 7, 'seconds': 0.1}
-        self.rpc.check.return_value = {**report, 'unproven': False}
         bodies: tuple[Any, ...] = (None, {})
-        for body in bodies:
-            self.assertEqual(report, self.done(200, 'POST', f'{base.MEMBER}/check', body)['check'])
-        self.assertEqual({**report, 'unproven': False}, self.ask(
-            'POST', f'{base.MEMBER}/check', version='superposition 1.2').body['check'])
+        for unproven, first in ((False, None), (True, 'merged')):
+            report = {'dirty': False, 'unproven': unproven, 'first': first, 'objects': 7,
+                      'seconds': 0.1}
+            self.rpc.check.return_value = report
+            for body in bodies:
+                self.assertEqual(report, self.done(
+                    200, 'POST', f'{base.MEMBER}/check', body)['check'])
         self.refused(400, 'POST', f'{base.MEMBER}/check', {'deep': True})
 
-    def test_what_is_unproven_is_dirty_before_1_2(self) -> None:
-        self.rpc.check.return_value = {
-            'dirty': False, 'unproven': True, 'first': 'merged', 'objects': 7, 'seconds': 0.1}
+    def test_promotion_of_what_is_unproven_returns_that(self) -> None:
         self.rpc.collapse.return_value = {'outcome': 'unproven', 'durations': {'total': 0.2}}
         body = {'collapse': {'decision': 'promote', 'backup_durable': True}}
-        for version, checked, outcome in (
-                ('1.1', (True, None), 'dirty'), ('1.2', (False, True), 'unproven')):
-            header = f'superposition {version}'
-            report = self.ask('POST', f'{base.MEMBER}/check', version=header).body['check']
-            self.assertEqual(checked, (report['dirty'], report.get('unproven')))
-            self.assertEqual(outcome, self.ask(
-                'POST', f'{base.MEMBER}/collapse', body, version=header)
-                .body['collapse']['outcome'])
+        self.assertEqual('unproven', self.done(
+            200, 'POST', f'{base.MEMBER}/collapse', body)['collapse']['outcome'])
 
     def test_promote_returns_outcome_and_durations(self) -> None:
         self.rpc.collapse.return_value = {'outcome': 'promoted', 'durations': {'total': 0.2}}
@@ -210,13 +203,14 @@ class TestEligibility(base.APITestCase):
     def test_answers_are_in_the_order_of_the_query(self) -> None:
         path = f'{base.BASE}/eligibility?volume_id={base.SECOND}&volume_id={base.VOLUME}'
         second, first = self.done(200, 'GET', path, ctxt=base.caller('reader'))['eligibility']
-        self.assertEqual({'volume_id': base.VOLUME, 'eligible': True, 'reasons': []}, first)
+        self.assertEqual({'volume_id': base.VOLUME, 'eligible': True, 'reasons': [],
+                          'fenceable': True, 'movable': True}, first)
         self.assertEqual((base.SECOND, False), (second['volume_id'], second['eligible']))
         self.assertIn(f'{base.OTHER_HOST} is down', second['reasons'][0])
 
-    def test_answers_say_from_1_1_on_of_what_a_host_can_be_shut_out(self) -> None:
+    def test_answers_say_of_what_a_host_can_be_shut_out(self) -> None:
         def fenceable(path: str) -> list[bool]:
-            answer = self.ask('GET', path, version='superposition 1.1').body
+            answer = self.done(200, 'GET', path)
             return [entry['fenceable'] for entry in answer['eligibility']]
         query = f'{base.BASE}/eligibility?volume_id={base.VOLUME}'
         # The other back end does not answer, which says nothing.
@@ -231,7 +225,7 @@ class TestEligibility(base.APITestCase):
             {'volume_id': volume_id, 'eligible': True, 'reasons': [], 'fenceable': False,
              'movable': True} for volume_id in volume_ids]}
         path = f'{base.BASE}/eligibility?volume_id={base.VOLUME}&host=h1'
-        [answer] = self.ask('GET', path, version='superposition 1.1').body['eligibility']
+        [answer] = self.done(200, 'GET', path)['eligibility']
         self.assertEqual((False, True), (answer['fenceable'], answer['movable']))
         self.assertEqual('h1', call.call_args.kwargs['fenced_host'])
         self.refused(403, 'GET', path, ctxt=base.caller('member'))

@@ -188,5 +188,5 @@ class ReadTest(ServerDisksTestCase):
             each.get('volume_id', each.get('disk')) for each in answer['eligibility']])
         self.rpc.eligibility.side_effect = exception.SuperpositionUnavailable('no answer')
         answer = self.done(200, 'GET', f'{base.BASE}/eligibility?disk={_ROOT}')
-        self.assertEqual([{'disk': _ROOT, 'eligible': False, 'reasons': ['no answer']}],
-                         answer['eligibility'])
+        self.assertEqual([{'disk': _ROOT, 'eligible': False, 'reasons': ['no answer'],
+                           'fenceable': True, 'movable': True}], answer['eligibility'])

@@ -137,7 +137,7 @@ class ClusterRateTest(base.ServiceTestCase):
 
     def test_back_end_of_an_older_release_does_not_count(self) -> None:
         with mock.patch.object(self.back, 'merging',
-                               side_effect=exception.SuperpositionInvalid('an older release')):
+                               side_effect=exception.SuperpositionInvalid('no extension')):
             self.assertEqual(16 << 20, self.rate())
 
     def test_back_end_of_server_disks_is_asked_without_notes(self) -> None:

@@ -105,8 +105,8 @@ class BootsTest(testtools.TestCase):
         self.answers['h1'] = answer
         self.assertEqual(1, len(self.reported()))
 
-    def test_older_host_is_not_asked_again_before_its_next_boot(self) -> None:
-        self.answers['h1'] = backup_errors.ServerNotEligible(reason='old')
+    def test_host_without_the_plug_in_is_not_asked_again_before_its_next_boot(self) -> None:
+        self.answers['h1'] = backup_errors.ServerNotEligible(reason='no plug-in')
         self.assertEqual([], self.reported())
         self.time += _HOUR
         self.assertEqual([], self.reported())

@@ -153,7 +153,7 @@ class NotificationsTest(testtools.TestCase):
         self.notifications.host('suspect', model.Host(
             'node1', model.SUSPECTED, 3, 1000.0, base.WHY, flaps=1))
         event, priority, payload = self.sent()
-        self.assertEqual(('host.suspect', 'INFO', '1.1'),
+        self.assertEqual(('host.suspect', 'INFO', '1.0'),
                          (event, priority, payload['specreds_object.version']))
         self.assertEqual({
             'name': 'node1', 'state': 'suspected', 'since': '1970-01-01T00:16:40Z',

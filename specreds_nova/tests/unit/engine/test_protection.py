@@ -20,7 +20,8 @@ class ProtectionTest(base.RecoveryTest):
         self.compute.server.return_value = base.make_server('a', volumes=('v1',))
         self.compute.candidates.return_value = ['h2', 'h3']
         self.eligible()
-        self.backups.check.return_value = {'eligible': True, 'reasons': []}
+        self.backups.check.return_value = {
+            'eligible': True, 'reasons': [], 'immovable': None}
         self.service: dict[str, Any] = {'up': True, 'enabled': True, 'forced_down': False}
         self.compute.service.side_effect = lambda host: self.service
         self.host(goodbye=None)
@@ -157,7 +158,8 @@ class ProtectionTest(base.RecoveryTest):
 
     def test_hosts_that_cannot_run_the_backup_are_reasons(self) -> None:
         self.backups.check.side_effect = [
-            {'eligible': False, 'reasons': ['no Open vSwitch']}, exception.Unreachable('late')]
+            {'eligible': False, 'reasons': ['no Open vSwitch'], 'immovable': None},
+            exception.Unreachable('late')]
         self.assertEqual(['h2: no Open vSwitch', 'h3: late'],
                          self.protection.check('a')['reasons'])
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts report why Nova would refuse to evacuate a server."""
 
+from typing import Any
 from unittest import mock
 
 import testtools
@@ -10,7 +11,11 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import refusals
 
 _WHY = 'it has shares'
-_OLDER = {'eligible': False, 'reasons': [_WHY]}
+_NO_PLUG_IN = backup_errors.ServerNotEligible(reason='no plug-in')
+
+
+def _answer(immovable: str | None) -> dict[str, Any]:
+    return {'eligible': False, 'reasons': [_WHY], 'immovable': immovable}
 
 
 class RefusalsTest(testtools.TestCase):
@@ -24,24 +29,20 @@ class RefusalsTest(testtools.TestCase):
         return refusals.reason(refusals.ask(self.backups, hosts or ('h2', 'h3'), 'a'))
 
     def test_first_host_that_knows_is_enough(self) -> None:
-        self.backups.check.side_effect = [_OLDER | {'immovable': _WHY}]
-        self.assertEqual(_WHY, self.reason())
-        self.backups.check.side_effect = [_OLDER | {'immovable': None}]
-        self.assertIsNone(self.reason())
+        for immovable in (_WHY, None):
+            self.backups.check.side_effect = [_answer(immovable)]
+            self.assertEqual(immovable, self.reason())
 
     def test_hosts_that_do_not_know_are_passed_over(self) -> None:
-        self.backups.check.side_effect = [
-            _OLDER, backup_errors.ServerNotEligible(reason='no plug-in'),
-            _OLDER | {'immovable': _WHY}]
+        self.backups.check.side_effect = [_NO_PLUG_IN, _NO_PLUG_IN, _answer(_WHY)]
         self.assertEqual(_WHY, self.reason('h2', 'h3', 'h4'))
 
     def test_server_is_evacuated_as_before_if_no_host_knows(self) -> None:
-        self.backups.check.side_effect = [
-            _OLDER, backup_errors.ServerNotEligible(reason='no plug-in')]
+        self.backups.check.side_effect = _NO_PLUG_IN
         self.assertIsNone(self.reason())
 
-    def test_older_host_counts_beside_a_silent_one(self) -> None:
-        self.backups.check.side_effect = [exception.Unreachable('late'), _OLDER]
+    def test_host_without_the_plug_in_counts_beside_a_silent_one(self) -> None:
+        self.backups.check.side_effect = [exception.Unreachable('late'), _NO_PLUG_IN]
         self.assertIsNone(self.reason())
 
     def test_silence_of_all_hosts_is_no_answer(self) -> None:
@@ -51,7 +52,7 @@ class RefusalsTest(testtools.TestCase):
         self.assertIn('h2: late; h3: no Cinder', str(error))
 
     def test_few_hosts_are_asked(self) -> None:
-        self.backups.check.return_value = _OLDER
+        self.backups.check.side_effect = _NO_PLUG_IN
         self.assertIsNone(self.reason('h2', 'h3', 'h4', 'h5'))
         self.assertEqual(['h2', 'h3', 'h4'],
                          [call.args[0] for call in self.backups.check.call_args_list])

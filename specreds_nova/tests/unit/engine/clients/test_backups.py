@@ -45,27 +45,6 @@ class BackupsTest(testtools.TestCase):
         self.backups.returned('h2')
         self.api.returned.assert_called_once_with({}, 'h2')
 
-    def test_older_host_releases_the_claim_when_it_promotes(self) -> None:
-        unknown = messaging.RemoteError('UnsupportedVersion', '1.2')
-        self.api.promote.side_effect = [unknown, {'phase': 'promoted'}]
-        self.api.release.side_effect = unknown
-        self.assertEqual({'phase': 'promoted'}, self.backups.promote('h2', 'r'))
-        self.assertEqual(({}, 'h2', 'r'), self.api.promote.call_args.args)
-        self.backups.release('h2', 'r')
-
-    def test_older_host_starts_without_a_marker(self) -> None:
-        self.api.start.side_effect = [messaging.RemoteError('UnsupportedVersion', '1.4'),
-                                      {'phase': 'running'}]
-        self.assertEqual({'phase': 'running'},
-                         self.backups.start('h2', 'r', 'a', 's1', 'web server is up'))
-        self.assertEqual(({}, 'h2', 'r', 'a', 's1'), self.api.start.call_args.args)
-
-    def test_refused_start_is_not_repeated_without_a_marker(self) -> None:
-        self.api.start.side_effect = backup_errors.ServerNotEligible(reason='no memory')
-        self.assertRaises(backup_errors.ServerNotEligible, self.backups.start, 'h2', 'r', 'a',
-                          's1', 'web server is up')
-        self.api.start.assert_called_once()
-
     @ddt.data(
         (messaging.MessagingTimeout('late'), exception.Unreachable),
         (messaging.MessageDeliveryFailure('no broker'), exception.Unreachable),

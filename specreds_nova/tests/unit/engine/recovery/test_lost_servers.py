@@ -80,12 +80,12 @@ class LostServersTest(testtools.TestCase):
         self.assertRaises(exception.Unreachable, self.lost.crashed, 'h1', model.ANY_SERVER, _WHY)
         self.tell.assert_not_called()
 
-    def test_older_host_leaves_stopped_servers_alone(self) -> None:
+    def test_host_that_does_not_report_its_boot_leaves_stopped_servers_alone(self) -> None:
         self.compute.servers.return_value = [
             base.make_server('a'), base.make_server('b', status='SHUTOFF')]
         self.runs['a'] = False
         self.compute.stopped_by_itself.return_value = True
-        self.hosts.boot.side_effect = backup_errors.BackupError(reason='it is older')
+        self.hosts.boot.side_effect = backup_errors.BackupError(reason='no plug-in')
         self.assertIsNone(self.lost.crashed('h1', model.ANY_SERVER, _WHY))
         self.assertEqual([('h1', 'a')], [call.args[:2] for call in self.tell.call_args_list])
 

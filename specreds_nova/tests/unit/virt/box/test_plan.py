@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-import json
 
 from nova.network import model as network_model
 import testtools
@@ -47,13 +46,6 @@ class TestPlan(testtools.TestCase):
         self.assertTrue(plan.ovn)
         self.assertFalse(fakes.plan().ovn)
         self.assertEqual(plan, plans.Plan.from_json(plan.to_json()))
-
-    def test_plan_of_an_older_release_is_read(self) -> None:
-        fields = json.loads(fakes.plan().to_json())
-        del fields['ovn'], fields['metadata_hops'], fields['ipv6_served'], fields['router']
-        for subnet in fields['subnets']:
-            del subnet['address_mode']
-        self.assertEqual(fakes.plan(), plans.Plan.from_json(json.dumps(fields)))
 
     def test_metadata_is_routed_by_the_hop_of_the_subnet(self) -> None:
         plan = fakes.plan(fakes.subnet(), metadata_hops=('10.78.0.3', '10.77.0.3'))

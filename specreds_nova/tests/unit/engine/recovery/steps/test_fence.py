@@ -91,8 +91,8 @@ class FenceTest(base.RecoveryTest):
         self.assertIn('late', verdict.why)
         self.volumes.fence.assert_not_called()
 
-    def test_hosts_of_an_older_release_do_not_keep_the_server_from_its_fence(self) -> None:
-        self.backups.check.return_value = {'eligible': False, 'reasons': ['shares']}
+    def test_hosts_without_the_plug_in_do_not_keep_the_server_from_its_fence(self) -> None:
+        self.backups.check.side_effect = backup_errors.ServerNotEligible(reason='no plug-in')
         self.assertEqual(verdicts.PROMOTED,
                          fence.fence(runs.Run(self.context, self.recovery), _DECIDED).kind)
 
@@ -132,7 +132,7 @@ class UnprovenTest(base.RecoveryTest):
         self.run_ = runs.Run(self.context, self.make_recovery())
         self.compute.server.return_value = base.make_server('a')
         self.compute.candidates.return_value = ['h2']
-        self.backups.check.return_value = {'eligible': True, 'reasons': []}
+        self.backups.check.return_value = {'eligible': True, 'reasons': [], 'immovable': None}
         self.volumes.superpose.side_effect = (f'sp-{number}' for number in itertools.count(1))
         self.volumes.state.return_value = None
         self.volumes.collapse.return_value = 'promoted'
@@ -189,7 +189,7 @@ class PredecessorTest(base.RecoveryTest):
         self.compute.server.side_effect = lambda name: base.make_server(
             name, host='h3' if self.compute.evacuate.called else 'h1')
         self.compute.candidates.return_value = ['h2']
-        self.backups.check.return_value = {'eligible': True, 'reasons': []}
+        self.backups.check.return_value = {'eligible': True, 'reasons': [], 'immovable': None}
         self.volumes.superpose.side_effect = exception.Merging('s1 is promoted', self.before.id)
         self.volumes.written.side_effect = exception.NotFound('s1')
         self.suspects.suspected.side_effect = lambda host: host == 'h1'
@@ -233,7 +233,7 @@ class MergingTest(base.RecoveryTest):
         self.context = self.make_context(adopt_timeout=100.0)
         self.compute.server.return_value = base.make_server('a')
         self.compute.candidates.return_value = ['h2']
-        self.backups.check.return_value = {'eligible': True, 'reasons': []}
+        self.backups.check.return_value = {'eligible': True, 'reasons': [], 'immovable': None}
         self.merging = itertools.count()
         self.volumes.superpose.side_effect = self.superpose
         self.volumes.state.return_value = None
