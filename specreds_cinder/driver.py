@@ -304,7 +304,7 @@ class SuperRBDDriver(rbd.RBDDriver):
     def _taken(self) -> dict[str, str]:
         """Return by image name the part that each image has in a superposition."""
         taken = {}
-        for superposition in self.worker.call(None, 'list'):
+        for superposition in self.worker.call(None, 'list', whole=True):
             for volume in superposition['volumes']:
                 taken[volume['image']] = f'it is in superposition {superposition["id"]}'
                 taken[volume['overlay'].rpartition('/')[2]] = (

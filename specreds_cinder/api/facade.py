@@ -85,17 +85,26 @@ class Superpositions:
             if host not in noted and host != server_disks.configured():
                 continue
             try:
-                for view in self._rpc.list(ctxt, host):
-                    views.setdefault(view['id'], []).append(view)
+                listed = self._rpc.list(ctxt, host)
             except exception.SuperpositionError as exc:
                 LOG.warning('superpositions of back end %s are listed without details: %s', host,
                             exc.msg)
-                if with_disks and host == server_disks.configured():
-                    raise exception.SuperpositionUnavailable(
-                        f'back end {host} does not answer, so that superpositions of disks of '
-                        f'servers may be missing: repeat the request when it is up') from exc
-                for volume_id, superposition_id in noted.get(host, {}).items():
-                    silent.setdefault(superposition_id, {}).setdefault(host, []).append(volume_id)
+                unknown, reason = set(noted.get(host, {}).values()), 'does not answer'
+                complete = False
+            else:
+                for view in listed:
+                    if view['state'] != joined.UNKNOWN:
+                        views.setdefault(view['id'], []).append(view)
+                unknown = {view['id'] for view in listed if view['state'] == joined.UNKNOWN}
+                reason, complete = 'cannot read all records', not unknown
+            if not complete and with_disks and host == server_disks.configured():
+                raise exception.SuperpositionUnavailable(
+                    f'back end {host} {reason}, so that superpositions of disks of servers may be '
+                    f'missing: repeat the request when it can')
+            for superposition_id in unknown:
+                silent.setdefault(superposition_id, {})[host] = [
+                    volume_id for volume_id, noted_id in noted.get(host, {}).items()
+                    if noted_id == superposition_id]
         superpositions = [
             joined.join(superposition_id, views.get(superposition_id, []),
                         hosts := silent.get(superposition_id, {}),

@@ -9,7 +9,7 @@ from specreds_cinder import server_disks
 from specreds_cinder.superposition import merge_rate
 from specreds_cinder.superposition import states
 
-UNKNOWN = 'unknown'
+UNKNOWN = states.UNKNOWN
 
 View = Mapping[str, Any]
 

@@ -97,8 +97,12 @@ def find(protocol: sp.Protocol, text: str) -> sp.Record:
     """
     if '/' in text:
         return protocol.find(sp.VolumeRef.parse(text))
+    unreadable: dict[str, sp.ClusterError] = {}
     records = {record.id: record for home in homes(protocol.cluster)
-               for record in protocol.list(home) if record.id.startswith(text)}
+               for record in protocol.list(home, unreadable) if record.id.startswith(text)}
+    for superposition, error in unreadable.items():
+        if superposition.startswith(text):
+            raise error
     if len(records) != 1:
         raise sp.NotSuperposed(
             f'{len(records) or "no"} superpositions have an id that begins with {text}: see '

@@ -32,6 +32,10 @@ class Rebuilding(ClusterTimeout):
     """The object map of a volume is being rebuilt by the volume's client."""
 
 
+class UnreadableObject(ClusterError):
+    """An object in Ceph is damaged, or was written by a newer release."""
+
+
 class NotEligible(SuperError):
     """A volume cannot be superposed.
 

@@ -275,7 +275,7 @@ class Record:
     def load(cls, raw: bytes, version: int) -> 'Record':
         """Return the record that a stored object holds.
 
-        :raises ClusterError: the object is no record, or has a newer format
+        :raises UnreadableObject: the object is no record, or has a newer format
         """
         body = parse(raw, _VALIDATOR, 'superposition record')
         del body['format']
@@ -285,7 +285,7 @@ class Record:
         try:
             body['cuts'] = {int(pool): Cut.load(cut) for pool, cut in body['cuts'].items()}
         except ValueError as exc:
-            raise errors.ClusterError(f'unreadable superposition record: {exc}') from exc
+            raise errors.UnreadableObject(f'unreadable superposition record: {exc}') from exc
         body['fenced'] = tuple(body['fenced'])
         return cls(**body, version=version)
 
@@ -294,14 +294,14 @@ def parse(raw: bytes, validator: jsonschema.Draft202012Validator, what: str) -> 
     """Return the JSON value of a stored object.
 
     :param what: kind of the object, for the error
-    :raises ClusterError: the object is no JSON, or does not meet the schema of the validator
+    :raises UnreadableObject: the object is no JSON, or does not meet the validator's schema
     """
     try:
         body = json.loads(raw)
         validator.validate(body)
     except (ValueError, jsonschema.ValidationError) as exc:
         reason = getattr(exc, 'message', exc)
-        raise errors.ClusterError(
+        raise errors.UnreadableObject(
             f'unreadable {what} (written by a newer release?): {reason}') from exc
     return body
 

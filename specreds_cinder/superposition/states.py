@@ -12,6 +12,9 @@ MERGING = 'merging'
 MERGED = 'merged'
 ABORTING = 'aborting'
 
+# Shown for a superposition whose record cannot be read. No record has this state.
+UNKNOWN = 'unknown'
+
 # Allowed transitions. A record in a state without any can only be deleted.
 MOVES = {
     CREATING: {SUPERPOSED, ABORTING},

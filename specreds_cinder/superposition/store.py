@@ -81,7 +81,7 @@ class Store:
                     rados.WriteOpCtx() as op:
                 op.new(rados.LIBRADOS_CREATE_EXCLUSIVE)
                 op.write_full(record.dump())
-                io.operate_write_op(op, _object(record.id))
+                io.operate_write_op(op, object_name(record.id))
                 return dataclasses.replace(record, version=io.get_last_version())
         except rados.ObjectExists:
             raise errors.Conflict(f'there is a superposition {record.id} already') from None
@@ -90,10 +90,11 @@ class Store:
         """Return a record.
 
         :raises NotSuperposed: no record with that id is in this home
+        :raises UnreadableObject: the object holds no record that this release knows
         """
         with self._ioctx(home, f'read record {superposition}') as io:
             try:
-                raw = io.read(_object(superposition), _LARGEST)
+                raw = io.read(object_name(superposition), _LARGEST)
             except rados.ObjectNotFound:
                 raise errors.NotSuperposed(
                     f'there is no superposition {superposition} in {home} (any more)') from None
@@ -114,7 +115,7 @@ class Store:
                 rados.WriteOpCtx() as op:
             op.assert_version(old.version)
             op.write_full(new.dump())
-            writes.operate(io, op, _object(old.id))
+            writes.operate(io, op, object_name(old.id))
             return dataclasses.replace(new, version=io.get_last_version())
 
     def delete(self, record: records.Record) -> None:
@@ -130,7 +131,7 @@ class Store:
                     rados.WriteOpCtx() as op:
                 op.assert_version(record.version)
                 op.remove()
-                writes.operate(io, op, _object(record.id))
+                writes.operate(io, op, object_name(record.id))
         except errors.RecordChanged:
             # An object that does not exist has another version, too.
             if self._versions(record.home, [record.id])[0]:
@@ -170,7 +171,7 @@ class Store:
             pool_id = io.get_pool_id()
         # Thousands of them, of which the contents do not matter, at once.
         return self._cluster.aio.ioctx(pool_id, home.namespace).stat_versions(
-            [_object(superposition).encode() for superposition in superpositions], _DEPTH)
+            [object_name(superposition).encode() for superposition in superpositions], _DEPTH)
 
     def claim(self, volume: records.Volume, superposition: str, home: records.Home) -> None:
         """Claim a volume for a superposition. A second claim for the same one is no error.
@@ -282,7 +283,8 @@ class Store:
                 f'look at it again') from exc
 
 
-def _object(superposition: str) -> str:
+def object_name(superposition: str) -> str:
+    """Return the name of the object that holds a record."""
     return f'specreds.super.{superposition}'
 
 

@@ -31,7 +31,8 @@ END_S = 1.0
 ADVICE = ('a sweep has no processes with [specreds] sweep_processes = 1 in the cinder.conf of a '
           'volume service, or with --sweep-processes 1 of specreds-super')
 _RESTART = 'restart the service if its package was upgraded'
-_ERRORS = {kind.__name__: kind for kind in (errors.ClusterError, errors.ClusterTimeout)}
+_ERRORS = {kind.__name__: kind for kind in (
+    errors.ClusterError, errors.ClusterTimeout, errors.UnreadableObject)}
 
 
 class ProcessLost(errors.ClusterError):

@@ -34,9 +34,12 @@ class BackendSuperpositions(housekeeping.Housekeeping, disk_fence.DiskFence):
     def list(self, ctxt: Any, brief: bool) -> builtins.list[base.View]:
         """Return all superpositions that have a part on this back end.
 
+        Of one whose record cannot be read, there are only its id and the state ``unknown``.
+
         :param brief: leave out the sizes of overlays, each of which takes a sweep
         """
-        return [self._view(shown) if brief else self.get(ctxt, shown['id'], brief=False)
+        return [{'id': shown['id'], 'state': states.UNKNOWN} if shown['state'] == states.UNKNOWN
+                else self._view(shown) if brief else self.get(ctxt, shown['id'], brief=False)
                 for shown in self._worker(ctxt, 'list')]
 
     def eligibility(self, ctxt: Any, volume_ids: Sequence[str],

@@ -40,6 +40,7 @@ _ERRORS: dict[str, type[exception.SuperpositionError]] = {
     'ClusterError': exception.SuperpositionUnavailable,
     'ClusterTimeout': exception.SuperpositionUnavailable,
     'Rebuilding': exception.SuperpositionUnavailable,
+    'UnreadableObject': exception.SuperpositionUnavailable,
     'MergeFailed': exception.SuperpositionUnavailable,
 }
 

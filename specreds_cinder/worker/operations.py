@@ -93,14 +93,25 @@ class Operations:
                  for volume in record.volumes]
         return self._view(record, sizes)
 
-    def list(self) -> builtins.list[dict[str, Any]]:
-        """Return every superposition of the pools, without the sizes of overlays."""
+    def list(self, whole: bool = False) -> builtins.list[dict[str, Any]]:
+        """Return every superposition of the pools, without the sizes of overlays.
+
+        One whose record cannot be read has the state ``unknown``, and no volumes.
+
+        :param whole: insist on all records
+        """
         watched = self._watches.watched()
-        listed = self._records()
+        unreadable: dict[str, sp.ClusterError] = {}
+        listed = self._records(unreadable)
+        if whole:
+            for error in unreadable.values():
+                raise error
         # Another service of a cluster may have ended a superposition that is watched here.
-        for ended in watched - {record.id for record in listed}:
+        for ended in watched - {record.id for record in listed} - unreadable.keys():
             self._watches.end(ended)
-        return [self._view(record) for record in listed]
+        return [self._view(record) for record in listed] + [
+            {'id': superposition, 'state': states.UNKNOWN, 'labels': {}, 'volumes': []}
+            for superposition in sorted(unreadable)]
 
     def find(self, image: str) -> dict[str, Any] | None:
         """Return the superposition of an image; None if it is in none."""
@@ -327,10 +338,14 @@ class Operations:
 
     # Records and names
 
-    def _records(self) -> builtins.list[sp.Record]:
-        """Return the records of all pools, oldest first."""
+    def _records(self, unreadable: dict[str, sp.ClusterError] | None = None
+                 ) -> builtins.list[sp.Record]:
+        """Return the records of all pools, oldest first.
+
+        :param unreadable: as of :meth:`Protocol.list`
+        """
         by_id = {record.id: record for home in self._homes
-                 for record in self._protocol.list(home)}
+                 for record in self._protocol.list(home, unreadable)}
         return sorted(by_id.values(), key=lambda record: record.created_at)
 
     def _get(self, superposition: str) -> sp.Record:

@@ -166,15 +166,18 @@ MUTATIONS = (
                    f'{_CINDER_TESTS}.test_operations.OperationsTest.'
                    'test_durable_backup_is_recorded_before_a_decision_that_a_crash_may_end_meanwhile'),
     table.Mutation('worker-watch-of-an-ended', f'{_WORKER}/operations.py',
-                   '        for ended in watched - {record.id for record in listed}:\n'
+                   '        for ended in watched - {record.id for record in listed} '
+                   '- unreadable.keys():\n'
                    '            self._watches.end(ended)\n',
                    '',
                    f'{_CINDER_TESTS}.test_operations.OperationsTest.'
                    'test_superposition_that_another_service_has_ended_meanwhile_is_not_watched'),
     table.Mutation('worker-watch-read-after-list', f'{_WORKER}/operations.py',
                    '        watched = self._watches.watched()\n'
-                   '        listed = self._records()\n',
-                   '        listed = self._records()\n'
+                   '        unreadable: dict[str, sp.ClusterError] = {}\n'
+                   '        listed = self._records(unreadable)\n',
+                   '        unreadable: dict[str, sp.ClusterError] = {}\n'
+                   '        listed = self._records(unreadable)\n'
                    '        watched = self._watches.watched()\n',
                    f'{_CINDER_TESTS}.test_operations.OperationsTest.'
                    'test_superposition_that_is_created_while_all_are_listed_meanwhile_is_watched'),

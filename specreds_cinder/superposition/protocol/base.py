@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent import futures
 import contextlib
 import dataclasses
+import logging
 from typing import Any, TypeVar
 
 from specreds_cinder.superposition import cluster as ceph
@@ -21,6 +22,8 @@ from specreds_cinder.superposition import settings as tunables
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import store as stores
 from specreds_cinder.superposition import volume as volumes
+
+LOG = logging.getLogger(__name__)
 
 _T = TypeVar('_T')
 _R = TypeVar('_R')
@@ -39,6 +42,8 @@ class Base:
         self.dropped = drops.Dropped(cluster)
         self.latch = latches.Latch(cluster, self.store)
         self.fence = fence.Fence(cluster, self.settings.fence_expiry_s)
+        # The superpositions whose records are known to be unreadable.
+        self._unreadable: set[str] = set()
 
     def show(self, superposition: str, home: records.Home) -> records.Record:
         """Return a superposition by its id and the home of its record.
@@ -51,28 +56,54 @@ class Base:
         """Return the current record of a superposition."""
         return self.store.read(record.id, record.home)
 
-    def list(self, home: records.Home) -> 'builtins.list[records.Record]':
-        """Return the superpositions that have a volume in a home, oldest first."""
+    def list(self, home: records.Home, unreadable: dict[str, errors.ClusterError] | None = None
+             ) -> 'builtins.list[records.Record]':
+        """Return the superpositions that have a volume in a home, oldest first.
+
+        Those whose records cannot be read are left out, and logged once.
+
+        :param unreadable: receives the errors of those that are left out, by id
+        :raises ClusterTimeout: Ceph did not answer
+        """
         def read(entry: tuple[str, stores.Entry]) -> records.Record | None:
-            with contextlib.suppress(errors.NotSuperposed):
+            try:
                 return self.store.read(entry[0], entry[1].home)
-            return None
+            except errors.NotSuperposed:
+                return None
+            except errors.UnreadableObject as exc:
+                self._leave_out(entry[0], entry[1].home, exc)
+                if unreadable is not None:
+                    unreadable[entry[0]] = exc
+                return None
         listed = self._each(read, tuple(self.store.index(home).items()))
         return sorted((record for record in listed if record is not None),
                       key=lambda record: record.created_at)
+
+    def _leave_out(self, superposition: str, home: records.Home, error: errors.ClusterError
+                   ) -> None:
+        if superposition not in self._unreadable:
+            self._unreadable.add(superposition)
+            LOG.error('object %s in %s: %s. Superposition %s is neither continued nor fenced '
+                      'anew; others are. If a newer release has written the object, upgrade this '
+                      'service. Otherwise the object is damaged: copy it before you repair it',
+                      stores.object_name(superposition), home, error, superposition)
 
     def find(self, ref: records.VolumeRef) -> records.Record:
         """Return the superposition that a volume is in.
 
         :raises NotSuperposed: the volume is in none
+        :raises UnreadableObject: the volume is, or may be, in one whose record cannot be read
         """
         try:
             with volumes.opened(self.cluster, ref) as image:
                 image_id = image.id()
         except errors.VolumeGone:
-            for record in self.list(ref.home):
+            unreadable: dict[str, errors.ClusterError] = {}
+            for record in self.list(ref.home, unreadable):
                 if ref in {volume.ref for volume in record.volumes}:
                     return record
+            for error in unreadable.values():
+                raise error from None
             raise errors.NotSuperposed(f'volume {ref} is in no superposition') from None
         claim, last = self.store.claimed(ref.home, image_id), None
         # The record of a claim is gone if the superposition has ended since the claim was read.

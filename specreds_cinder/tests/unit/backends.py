@@ -56,6 +56,9 @@ class Worker:
         self.dirty: list[tuple[str, str] | None] = []
         self._tell = tell
 
+    # The superpositions whose records cannot be read.
+    unreadable: tuple[str, ...] = ()
+
     def call(self, _ctxt: Any, method: str, **arguments: Any) -> Any:
         """Run a method, as the real worker would."""
         self.calls.append((method, dict(arguments)))
@@ -91,7 +94,9 @@ class Worker:
         return self.records[superposition]
 
     def _list(self) -> list[dict[str, Any]]:
-        return [dict(record) for record in self.records.values()]
+        return [dict(record) for record in self.records.values()] + [
+            {'id': superposition, 'state': 'unknown', 'labels': {}, 'volumes': []}
+            for superposition in self.unreadable]
 
     def _show(self, record: dict[str, Any], brief: bool) -> dict[str, Any]:
         if not brief:

@@ -16,6 +16,7 @@ import testtools
 from specreds_cinder import superposition as sp
 from specreds_cinder.cli import common
 from specreds_cinder.cli import main
+from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import states
 from specreds_cinder.tests.unit import fakes
 
@@ -30,6 +31,7 @@ class FakeProtocol:
 
     def __init__(self, *records: sp.Record) -> None:
         self.records = records
+        self.unreadable: dict[str, sp.ClusterError] = {}
         self.cluster = fakes.Cluster()
         self.check = mock.Mock(return_value=_CLEAN)
         self.collapse = mock.Mock()
@@ -37,8 +39,11 @@ class FakeProtocol:
         self.merge = mock.Mock()
         self.super = mock.Mock(return_value=records[0] if records else None)
 
-    def list(self, home: sp.Home) -> list[sp.Record]:
+    def list(self, home: sp.Home, unreadable: dict[str, sp.ClusterError] | None = None
+             ) -> list[sp.Record]:
         """List the records of a home."""
+        if unreadable is not None:
+            unreadable |= self.unreadable
         return [each for each in self.records if home in each.homes]
 
     @staticmethod
@@ -294,6 +299,13 @@ class CommandTest(testtools.TestCase):
         self.assertIn('error: ', self.stderr.getvalue())
         self.assertEqual(1, self.stderr.getvalue().count('\n'))
         self.protocol.super.assert_not_called()
+
+    def test_superposition_that_cannot_be_read_is_no_missing_one(self) -> None:
+        self.protocol.unreadable = {_OTHER: errors.UnreadableObject('it is torn')}
+        with mock.patch.object(common, 'homes', lambda *_: iter([sp.Home('volumes')])):
+            self.run_super('check', _OTHER, status=1)
+            self.assertIn('it is torn', self.stderr.getvalue())
+            self.run_super('check', _ID)
 
     def test_list_has_each_superposition_once_oldest_first(self) -> None:
         both = fakes.superposition(id=_OTHER, volumes=(fakes.volume(), fakes.volume(pool='fast')))

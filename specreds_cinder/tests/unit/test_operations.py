@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What another service does to a superposition while a worker works on it."""
 
+import builtins
 import datetime
 from typing import Any
 from unittest import mock
@@ -9,6 +10,7 @@ import fixtures
 import testtools
 
 from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.tests.unit import fakes
@@ -29,11 +31,12 @@ class OperationsTest(testtools.TestCase):
         self.protocol: Any = mock.Mock(**{
             'show.side_effect': self.read, 'store.read.side_effect': self.read,
             'reload.side_effect': lambda record: self.read(record.id, record.home),
-            'list.side_effect': lambda _home: [self.record] if self.record else [],
+            'list.side_effect': self.list,
             'counting.side_effect': lambda record: record,
             'label.side_effect': self.label, 'watch.side_effect': self.watch,
             'ledger.read.return_value': {}})
-        self.sweeps: list[mock.Mock] = []
+        self.unreadable: dict[str, sp.ClusterError] = {}
+        self.sweeps: builtins.list[mock.Mock] = []
         self.threads = self.useFixture(fixtures.MockPatch('threading.Thread')).mock
         self.operations = operations.Operations(self.protocol, sp.Home('volumes'), watching=True)
 
@@ -42,6 +45,13 @@ class OperationsTest(testtools.TestCase):
         if self.record is None:
             raise sp.NotSuperposed(f'there is no superposition {superposition}')
         return self.record
+
+    def list(self, _home: sp.Home, unreadable: dict[str, sp.ClusterError] | None = None
+             ) -> builtins.list[sp.Record]:
+        """List the superposition."""
+        if unreadable is not None:
+            unreadable |= self.unreadable
+        return [self.record] if self.record else []
 
     def label(self, record: sp.Record, **labels: Any) -> sp.Record:
         """Set labels."""
@@ -57,7 +67,7 @@ class OperationsTest(testtools.TestCase):
         self.sweeps.append(mock.Mock(spec=['start', 'stop'], on_dirty=on_dirty))
         return self.sweeps[-1]
 
-    def watched(self) -> list[bool]:
+    def watched(self) -> builtins.list[bool]:
         """Return for each background sweep whether it goes on."""
         return [not sweep.stop.called for sweep in self.sweeps]
 
@@ -68,7 +78,7 @@ class OperationsTest(testtools.TestCase):
         self.assertEqual(operations.OK, answer, result)
         return result
 
-    def look_after(self) -> list[bool]:
+    def look_after(self) -> builtins.list[bool]:
         """Look after the superposition once, and return which sweeps go on."""
         self.call('look_after')
         return self.watched()
@@ -84,10 +94,23 @@ class OperationsTest(testtools.TestCase):
         self.operations.call('list', {}, {})
         self.assertEqual([False], self.watched())
 
+    def test_superposition_that_cannot_be_read_is_listed_as_unknown_and_stays_watched(
+            self) -> None:
+        self.look_after()
+        watched = fakes.superposition().id
+        self.record = None
+        self.unreadable = {watched: errors.UnreadableObject('it is torn')}
+        [listed] = self.operations.call('list', {}, {})[1]
+        self.assertEqual((watched, 'unknown', []),
+                         (listed['id'], listed['state'], listed['volumes']))
+        self.assertEqual([True], self.watched())
+        answer, error = self.operations.call('list', {'whole': True}, {})
+        self.assertEqual((operations.ERROR, 'UnreadableObject'), (answer, error['type']))
+
     def test_superposition_that_is_created_while_all_are_listed_meanwhile_is_watched(self) -> None:
         created, self.record = self.record, None
 
-        def listed(_home: sp.Home) -> list[sp.Record]:
+        def listed(_home: sp.Home, *_: Any) -> builtins.list[sp.Record]:
             # The superposition is created after the list was read.
             self.record = created
             self.call('look_after')

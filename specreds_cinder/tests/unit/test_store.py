@@ -20,6 +20,7 @@ from specreds_cinder.superposition import omap
 from specreds_cinder.superposition import record
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import store
+from specreds_cinder.superposition import volume
 from specreds_cinder.superposition.protocol import base
 from specreds_cinder.tests.unit import fakes
 
@@ -214,6 +215,46 @@ class StoreTest(testtools.TestCase):
         self.io.omap = dict.fromkeys(('b', 'a', 'ended', 'c'), b'volumes 0')
         self.patch(listing.store, 'read', read)
         self.assertEqual(['a', 'b', 'c'], [each.id for each in listing.list(record.Home('p'))])
+
+    def test_record_that_cannot_be_read_is_left_out_and_logged_once(self) -> None:
+        cluster: Any = fakes.Cluster(io=self.io)
+        listing = base.Base(cluster)
+        home = record.Home('volumes')
+        self.io.omap = dict.fromkeys((self.record.id, 'torn', 'newer'), b'volumes 0')
+        self.io.objects = {self.oid: self.record.dump(), 'specreds.super.torn': b'{"id": ',
+                           'specreds.super.newer': b'{"format": 99}'}
+        unreadable: dict[str, errors.ClusterError] = {}
+        with mock.patch.object(base.LOG, 'error') as error:
+            for collected in ([unreadable], []):
+                self.assertEqual([self.record.id],
+                                 [each.id for each in listing.list(home, *collected)])
+        self.assertEqual({'torn', 'newer'}, unreadable.keys())
+        logged = [call.args[0] % call.args[1:] for call in error.call_args_list]
+        self.assertEqual(2, len(logged))
+        self.assertTrue(any('specreds.super.torn in volumes' in text for text in logged), logged)
+        self.assertRaises(errors.UnreadableObject, listing.show, 'torn', home)
+
+    def test_silence_of_ceph_is_no_unreadable_record(self) -> None:
+        cluster: Any = fakes.Cluster(io=self.io)
+        listing = base.Base(cluster)
+        self.io.omap = dict.fromkeys(('a', 'b'), b'volumes 0')
+        for error in (errors.ClusterTimeout('no answer'), errors.ClusterError('not permitted')):
+            self.patch(listing.store, 'read', mock.Mock(side_effect=error))
+            self.assertRaises(type(error), listing.list, record.Home('volumes'))
+
+    def test_superposition_of_a_lost_image_is_not_denied_beside_an_unreadable_record(self) -> None:
+        cluster: Any = fakes.Cluster(io=self.io)
+        finding = base.Base(cluster)
+        self.io.omap = dict.fromkeys((self.record.id, 'torn'), b'volumes 0')
+        self.io.objects = {self.oid: self.record.dump(), 'specreds.super.torn': b''}
+        ref = self.record.volumes[0].ref
+        with mock.patch.object(volume, 'opened', side_effect=errors.VolumeGone('gone')):
+            self.assertEqual(self.record.id, finding.find(ref).id)
+            self.assertRaises(errors.UnreadableObject, finding.find,
+                              dataclasses.replace(ref, image='other'))
+            del self.io.omap['torn']
+            self.assertRaises(errors.NotSuperposed, finding.find,
+                              dataclasses.replace(ref, image='other'))
 
     def test_missing_index_is_empty(self) -> None:
         self.assertEqual({}, self.store.index(record.Home('volumes')))

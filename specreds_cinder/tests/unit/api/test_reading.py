@@ -188,6 +188,14 @@ class TestList(base.APITestCase):
         self.refused(403, 'GET', f'{base.BASE}?all_tenants=1', ctxt=ctxt)
         self.refused(404, 'GET', f'{base.BASE}/{base.ID}', ctxt=ctxt)
 
+    def test_state_is_unknown_where_a_record_cannot_be_read(self) -> None:
+        self.views[base.HOST] = [{'id': base.ID, 'state': 'unknown'}]
+        query = f'?volume_id={base.VOLUME}'
+        for superpositions, expected in ((self.done(200, 'GET', base.BASE), 2),
+                                         (self.done(200, 'GET', base.BASE + query), 1)):
+            states = {each['id']: each['state'] for each in superpositions['superpositions']}
+            self.assertEqual((expected, 'unknown'), (len(states), states[base.ID]))
+
     def test_state_is_unknown_where_a_back_end_does_not_answer(self) -> None:
         def listed(_ctxt: Any, host: str) -> Any:
             if host == base.HOST:

@@ -256,6 +256,17 @@ class LookAfterTest(base.ServiceTestCase):
         self.service.look_after()
         self.assertEqual({'vol-1': 's1'}, self.back.notes)
 
+    def test_superposition_that_cannot_be_read_keeps_its_note_and_no_other_from_being_looked_after(
+            self) -> None:
+        self.back.add_volume(base.HOST)
+        self.back.notes['vol-2'] = 's0'
+        self.worker.unreadable = ('s0',)
+        self.service.look_after()
+        self.assertEqual({'vol-1': 's1', 'vol-2': 's0'}, self.back.notes)
+        self.assertEqual(['list', 'look_after', 'tidy'], self.worker.methods())
+        self.assertEqual(['s1', 's0'], [view['id'] for view in
+                                        self.service.list(self.context, False)])
+
     def test_note_on_an_ended_superposition_is_removed(self) -> None:
         del self.worker.records['s1']
         self.service.look_after()
