@@ -19,10 +19,11 @@ the engine, documents, and the mutations that unit tests notice.
 """
 _TEST = """\
 Without arguments: what ./run check runs, and beside it the tests on a Ceph, on a cloud of volumes,
-and on a cloud with compute hosts, which die. About 45 minutes on two processors without KVM.
+and on a cloud with compute hosts, one of which dies. About half an hour on two processors.
 
-"all" adds everything else, which takes hours: crashes at every step, long stories, older releases
-of OpenStack, Debian 13, Tempest's own tests, models and all mutations.
+"all" adds everything else, which takes hours: crashes at every step, long stories, Nova's own
+tests of its driver, older releases of OpenStack, Debian 13, Tempest's own tests, models and all
+mutations.
 
 Other arguments choose tests: the name of a suite, a file or directory of tests, or a regular
 expression that matches the names of tests. Unknown options are passed to "stestr run".

@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Mapping
 import dataclasses
 import pathlib
+import re
 import tomllib
 from typing import Any
 
@@ -37,8 +38,9 @@ class Suite:
     :param path: directory of the tests, from the top of the checkout
     :param needs: what the tests run on: one of NEEDS
     :param tier: the first of TIERS that runs the suite
-    :param tests: least number of tests that a run of the suite has to pass
-    :param later: modules of the suite that only the tier ALL runs
+    :param tests: least number of tests that a run of the suite has to pass in a tier before ALL
+    :param tests_of_all: the same in the tier ALL; the same number if it is 0
+    :param later: what only the tier ALL runs: modules of the suite, their classes, or tests
     :param skips: names of tests that may be skipped: regular expressions
     :param options: options of ``./run cloud up`` for the suite's cloud
     :param engines: number of engines on that cloud
@@ -52,6 +54,7 @@ class Suite:
     needs: str
     tier: str
     tests: int
+    tests_of_all: int = 0
     later: tuple[str, ...] = ()
     skips: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
@@ -64,7 +67,12 @@ class Suite:
         """Return the regular expression of the tests that a tier leaves out; empty for none."""
         if tier == ALL or not self.later:
             return ''
-        return rf'\.({"|".join(self.later)})\.'
+        # ddt adds a number to the name of a test.
+        return rf'\.({"|".join(map(re.escape, self.later))})(\.|_\d|$)'
+
+    def least(self, tier: str) -> int:
+        """Return the least number of tests that a run in a tier has to pass."""
+        return self.tests_of_all or self.tests if tier == ALL else self.tests
 
     def variables(self, tier: str) -> Mapping[str, str]:
         """Return the environment variables of the tests in a tier."""
@@ -102,7 +110,8 @@ def _declared(file: pathlib.Path, path: str) -> list[Suite]:
         if suite.tier not in TIERS or suite.needs not in NEEDS or suite.tests < 1:
             raise ValueError('tier, needs or tests')
         return [suite, *(dataclasses.replace(
-            suite, name=f'{suite.name}-{release}', tier=ALL, release=release, tests=tests)
+            suite, name=f'{suite.name}-{release}', tier=ALL, release=release, tests=tests,
+            tests_of_all=0)
             for release, tests in releases.items())]
     except (ValueError, TypeError) as exc:
         raise Invalid(f'{file}: {exc}') from exc

@@ -73,7 +73,7 @@ class Runner:
                      *self._options, *filter(None, [choice.regex])], log, quiet, variables)
         return outcome.Outcome(
             suite.name, self._results([*stestr, *repository]), time.monotonic() - began, status,
-            0 if choice.regex else suite.tests, suite.skips)
+            0 if choice.regex else suite.least(self._tier), suite.skips)
 
     def _run_modules(self, choice: search.Choice, stestr: list[str], log: IO[str], quiet: bool,
                      variables: Mapping[str, str] | None) -> int:

@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import textwrap
 
@@ -82,11 +83,27 @@ class DeclaredTest(CheckoutTest):
         self.assertEqual(check, test[:len(check)])
         self.assertEqual({declared.PROCESSORS}, {suite.needs for suite in check})
 
-    def test_modules_that_only_the_last_tier_runs_exist(self) -> None:
+    def test_what_only_the_last_tier_runs_exists(self) -> None:
         for suite in declared.load(_TOP):
-            for module in suite.later:
-                self.assertTrue((_TOP / suite.path / f'{module}.py').exists(), module)
+            for name in suite.later:
+                module, *words = name.split('.')
+                source = (_TOP / suite.path / f'{module}.py').read_text()
+                for keyword, word in zip(('class', 'def'), words, strict=False):
+                    self.assertRegex(source, rf'\b{keyword} {word}\(', suite.name)
             self.assertEqual('', suite.excluded(declared.ALL))
+
+    @ddt.data('test_a.One.test_b', 'test_a.Two.test_b', 'test_a.Two.test_c_1_red', 'test_d.X.test')
+    def test_module_class_or_test_is_left_out(self, name: str) -> None:
+        suite = declared.Suite('one', 'bench', declared.PROCESSORS, declared.CHECK, 1,
+                               later=('test_a.One', 'test_a.Two.test_c', 'test_d'))
+        self.assertEqual(name != 'test_a.Two.test_b',
+                         re.search(suite.excluded(declared.CHECK), f'bench.{name}') is not None)
+
+    def test_last_tier_has_a_least_number_of_its_own(self) -> None:
+        suite = declared.Suite('one', 'bench', declared.PROCESSORS, declared.CHECK, 1)
+        more = declared.Suite('one', 'bench', declared.PROCESSORS, declared.CHECK, 1, 2)
+        self.assertEqual([1, 1], [each.least(declared.TEST) for each in (suite, more)])
+        self.assertEqual([1, 2], [each.least(declared.ALL) for each in (suite, more)])
 
     @ddt.data('tier = "never"', 'needs = "luck"', 'color = "red"', 'tests = 0', 'name')
     def test_wrong_declaration_is_an_error_that_names_the_file(self, line: str) -> None:
