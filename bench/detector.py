@@ -272,8 +272,6 @@ def hearing(url: str, seconds: float) -> tuple[float, float]:
     messaging.TransportURL.parse(conf, url)
     messaging.get_rpc_transport(conf, url).cleanup()
     conf.set_override('transport_url', url)
-    # They are played, as time is what it is.
-    conf.set_override('echo_interval', 0.0, 'engine')
     monitor = monitors.Monitor(_Wall(), _Witness(_Wall()))
     heard = listener.of(conf, 'bench', monitor)
     load = multiprocessing.get_context('spawn').Process(
@@ -292,7 +290,6 @@ def hearing(url: str, seconds: float) -> tuple[float, float]:
         load.join()
         heard.stop()
         conf.clear_override('transport_url')
-        conf.clear_override('echo_interval', 'engine')
     if not rate:
         raise RuntimeError('nothing of what was sent through the broker was heard')
     return spent / took * _RATE / rate, rate

@@ -49,6 +49,18 @@ OPTIONS: list[cfg.Opt] = [*_PROCESS, *detection_conf.OPTIONS, *recovery_conf.OPT
                           *power.OPTIONS, *boots.OPTIONS, *clients_conf.RPC]
 
 
+# Options of earlier versions, which an engine names at its start and ignores.
+REMOVED = (
+    'clear_beats', 'correlated_patience', 'dispatch_policy', 'echo_interval', 'evidence_lifetime',
+    'evidence_weights', 'flap_patience', 'flap_period', 'forecast_interval',
+    'goodbye_grace_service', 'libvirt_patience', 'link_outage', 'link_pause', 'link_settle',
+    'masakari_exchange', 'masakari_topics', 'masakari_transport_url', 'power_up_grace',
+    'protect_busy_servers', 'protect_disabled_hosts', 'protect_forced_down_hosts',
+    'protect_locked_servers', 'protect_states', 'storage_patience', 'suspicion_floor',
+    'suspicion_forgive', 'suspicion_longest', 'suspicion_threshold', 'suspicion_window',
+    'too_many_absolute', 'too_many_count')
+
+
 def register(conf: cfg.ConfigOpts) -> None:
     """Register the options of ``[engine]`` and ``[service_auth]``. May be repeated."""
     # A new group for each configuration: configurations would share values otherwise.

@@ -14,6 +14,7 @@ from oslo_log import log as logging
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import late_force_down
@@ -175,7 +176,7 @@ class Janitor:
         # An engine that does not hear the host would record its reasons again and again.
         if host.held and self._context.suspects.well_to_all(host.name):
             outdated['held'] = ()
-        if host.flaps and self._age(host.since) >= self._context.options.flap_period:
+        if host.flaps and self._age(host.since) >= monitoring.Settings.flap_period:
             outdated['flaps'] = 0
         changed = self._context.store.change_host(host, **outdated) if outdated else None
         if changed is not None and 'held' in outdated:

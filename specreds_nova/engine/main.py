@@ -12,6 +12,7 @@ from oslo_db import options as db_options
 from oslo_log import log as logging
 from oslo_messaging import opts as messaging_opts
 
+from specreds_cinder import removed_options
 from specreds_nova import systemd
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
@@ -41,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
          default_config_files=cfg.find_config_files('specreds', 'specreds-engine'),
          default_config_dirs=cfg.find_config_dirs('specreds', 'specreds-engine'))
     logging.setup(conf, 'specreds-engine')
+    removed_options.warn(conf, engine_conf.GROUP, engine_conf.REMOVED)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())

@@ -41,6 +41,7 @@ from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.engine.detection import overload
 from specreds_nova.engine.detection import rejections
 from specreds_nova.engine.detection import sentinels
+from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.engine.detection import suspects
 from specreds_nova.engine.detection import votes
 from specreds_nova.engine.recovery import context as contexts
@@ -82,12 +83,14 @@ class Engine:
     """An engine with all its parts.
 
     :param conf: the global configuration, with the options of :mod:`specreds_nova.engine.conf`
+    :param settings: of the monitor, if they are not those that follow from the configuration
     :ivar failed: set when a thread fails too often; ``on_failure`` is called then
     :raises exception.EngineError: the configuration is incomplete, or a service does not answer
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, settings: monitoring.Settings | None = None) -> None:
         options = conf.engine
+        settings = settings or detection_conf.monitor_settings(options)
         self._stopping = threading.Event()
         self._fibers = fibers.Fibers(CALLERS)
         self._clock = clocks.FiberClock(self._fibers, self._stopping)
@@ -97,10 +100,10 @@ class Engine:
         self._observer = events.Observer(self._metrics, notify.from_conf(conf, options.name))
         self._rejections, echoed = rejections.Rejections(), echo.Echoed()
         self._monitor = monitors.Monitor(
-            self._clock, self._watcher, detection_conf.monitor_settings(options),
-            lambda: self._listener.broker, self._rejections)
+            self._clock, self._watcher, settings, lambda: self._listener.broker,
+            self._rejections)
         self._colleagues = colleagues.Colleagues(
-            self._clock, options.echo_interval, self._monitor.trouble)
+            self._clock, settings.link.echo, self._monitor.trouble)
         self._listener = listener.of(conf, options.name, self._monitor, self._colleagues.heard,
                                      echoed.take, self._rejections)
         self._echo = echo.Echo(conf, options.name, self._clock, self._monitor.due_in, echoed)
@@ -125,7 +128,7 @@ class Engine:
         self._dispatcher = dispatch.Dispatcher(
             context, self._facts, detection_conf.host_gates(options),
             detection_conf.server_gates(options), self._conductor, options.name,
-            detection_conf.crash_gates(options), self._prefetch)
+            detection_conf.crash_gates(), self._prefetch)
         self._events = event_loop.EventLoop(
             self._watcher.news, self._monitor, self._dispatcher, self._store, self._clock)
         lost = lost_servers.LostServers(

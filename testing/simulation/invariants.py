@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 import re
 
 from specreds_nova.engine import model
+from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.engine.recovery.steps import restart
 from testing.simulation import parts
 from testing.simulation import process as processes
@@ -121,10 +122,10 @@ def _excused(cloud: processes.Cloud, server: parts.Server, owners: Collection[st
 
 def _flaps(cloud: processes.Cloud, server: parts.Server, end: worlds.End) -> bool:
     """Return whether a server has crashed too often before to be restarted."""
-    options, count = cloud.options, int(cloud.options.flap_count)
+    count = int(cloud.options.flap_count)
     before = [recovery for recovery in cloud.store.history.values()
               if recovery.server == server.name and restart.by_itself(recovery.why)
-              and recovery.created >= end.at - options.flap_period]
+              and recovery.created >= end.at - monitoring.Settings.flap_period]
     return 0 < count <= len(before)
 
 

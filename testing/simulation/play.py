@@ -7,6 +7,7 @@ import gc
 import logging
 from typing import Any
 
+from specreds_nova.engine.detection import listening
 from testing.simulation import broker as brokers
 from testing.simulation import concurrency
 from testing.simulation import faults as all_faults
@@ -23,10 +24,10 @@ _BEAT, _ECHO = 1.0, 0.5
 # Seconds after the last fault within which everything has to be settled, and for how long.
 BOUND, _SETTLED = 420.0, 4.0
 _OPTIONS: dict[str, Any] = {
-    'echo_interval': _ECHO, 'link_pause': 1.5, 'link_outage': 2.0, 'link_settle': 3.0,
     'job_interval': 1.0, 'adopt_patience': 3.0, 'abort_timeout': 10.0, 'adopt_timeout': 200.0,
     'evacuate_timeout': 120.0, 'goodbye_grace_system': worlds.GRACE, 'metrics_port': 0}
 _MAX_ERRORS = 6
+_LINK = listening.Settings(echo=_ECHO, pause=1.5, outage=2.0, settle=3.0)
 _LOGGER = logging.getLogger('specreds_nova')
 
 
@@ -97,7 +98,7 @@ class Play:
                         for host, zone in schedule.zones.items()}
         broker = brokers.Broker(self._hub, world, schedule.nodes, _BEAT, _ECHO)
         self._cloud = processes.Cloud(self._hub, world, broker, wires.Services(), options,
-                                      schedule.clocks)
+                                      _LINK, schedule.clocks)
         self._log = _Log(self._hub, self._timeline)
         self._engines = self._cloud.engines
         self._count = 0

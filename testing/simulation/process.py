@@ -8,6 +8,7 @@ thread. The store of the simulation takes the place of the database and has the 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 import contextlib
+import dataclasses
 import types
 from typing import Any
 from unittest import mock
@@ -23,8 +24,10 @@ from specreds_nova.engine import service
 from specreds_nova.engine import threads
 from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.detection import answering
+from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import due
 from specreds_nova.engine.detection import evidence
+from specreds_nova.engine.detection import listening
 from specreds_nova.engine.detection import suspects
 from specreds_nova.engine.detection import votes
 from specreds_nova.engine.recovery import crashes
@@ -191,19 +194,21 @@ class Cloud:
     """What all engines share.
 
     :ivar options: of all engines, group ``[engine]`` without the name
+    :ivar link: settings of the link of all engines
     :ivar engines: the latest process of each engine, by name
     :ivar clocks: by engine: rate of its clock, and seconds that its system clock is ahead
     :ivar ahead: by engine: seconds that its system clock is ahead since it was set
     """
 
     def __init__(self, hub: hubs.Hub, world: worlds.World, broker: brokers.Broker,
-                 services: wires.Services, options: Any,
+                 services: wires.Services, options: Any, link: listening.Settings,
                  clocks: Mapping[str, tuple[float, float]]) -> None:
         self.hub = hub
         self.world = world
         self.broker = broker
         self.services = services
         self.options = options
+        self.link = link
         self.clocks = clocks
         self.ahead: dict[str, float] = {}
         self.etcd = wires.Etcd()
@@ -249,6 +254,8 @@ class Process:
                                   cloud.options.job_lease)
         options = types.SimpleNamespace(**{**vars(cloud.options), 'name': name})
         self._conf: Any = types.SimpleNamespace(engine=options, process=self)
+        self._settings = dataclasses.replace(detection_conf.monitor_settings(options),
+                                             link=cloud.link)
         self.hub.strict.add(self.owner)
 
     def set_clock(self) -> None:
@@ -264,7 +271,7 @@ class Process:
     def _start(self) -> None:
         while True:
             try:
-                engine = service.Engine(self._conf)
+                engine = service.Engine(self._conf, self._settings)
                 engine.start()
             except exception.EngineError:
                 self.hub.sleep(2.0)

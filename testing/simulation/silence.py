@@ -12,6 +12,8 @@ from typing import Any
 
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import evidence
+from specreds_nova.engine.detection import gates
+from specreds_nova.engine.detection import settings as monitoring
 from testing.simulation import broker as brokers
 from testing.simulation import hub as hubs
 from testing.simulation import wire as wires
@@ -73,7 +75,7 @@ class Silence:
         for place in places.get(host, ()):
             members = {name for name in places if place in places[name]}
             if members != known and self._many(silent & members, members) and (
-                    now - last < self._options.correlated_patience - _WRONG):
+                    now - last < gates.CORRELATED_S - _WRONG):
                 yield f'most hosts of {place} fell silent together {now - last:.1f} s ago'
         heard_now = {name for name in known - {host} if now - heard[name] < _SILENT}
         booted = [name for name in heard_now if self._booted(owner, name, last)]
@@ -81,13 +83,13 @@ class Silence:
             yield f'{", ".join(sorted(booted))} have booted since {host} was heard'
         flaps = monitor.look(host).flaps
         if 0 < self._options.flap_count <= flaps and (
-                now - last < self._options.flap_patience - _LATE):
+                now - last < gates.FLAPPING_S - _LATE):
             yield (f'{host} was wrongly suspected {flaps} times, and is silent for '
                    f'{now - last:.1f} s')
 
     def _many(self, silent: Collection[str], of: Collection[str]) -> bool:
         """Return whether so many hosts are silent that they hardly have failed all at once."""
-        return bool(len(silent) >= self._options.too_many_count
+        return bool(len(silent) >= gates.SEVERAL
                     and len(silent) > self._options.too_many_share * len(of))
 
     def _booted(self, owner: str, name: str, since: float) -> bool:
@@ -95,4 +97,4 @@ class Silence:
         booted, now = self._world.hosts[name].booted, self._hub.now()
         known = self._broker.told.get((owner, name), float('-inf'))
         return bool(since < booted < known < now - _TOGETHER
-                    and now - booted < self._options.power_up_grace - _LATE)
+                    and now - booted < monitoring.Settings.power_up_grace - _LATE)

@@ -9,6 +9,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from specreds_nova.engine import interfaces
+from specreds_nova.engine.detection import listening
 from specreds_nova.heartbeat import pulse
 from specreds_nova.heartbeat import sender
 
@@ -52,12 +53,13 @@ class Echo(pulse.Pulse):
     :param engine: unique name of this engine
     :param left: returns the seconds until the next late host is to be suspected; infinity for none
     :param echoed: receives the echoes that are sent
+    :param interval: seconds between two echoes
     """
 
     def __init__(self, conf: Any, engine: str, clock: interfaces.Clock,
                  left: Callable[[], float] = lambda: math.inf,
-                 echoed: Echoed | None = None) -> None:
-        super().__init__('specreds-echo', conf.engine.echo_interval)
+                 echoed: Echoed | None = None, interval: float = listening.Settings.echo) -> None:
+        super().__init__('specreds-echo', interval)
         self._left = left
         self._echoed = echoed or Echoed()
         self._early = False
@@ -65,11 +67,6 @@ class Echo(pulse.Pulse):
         self._clock = clock
         self._sender = sender.Sender(conf)
         self._failing = False
-
-    def start(self) -> None:
-        """Start the thread, unless echoes are disabled."""
-        if self._interval:
-            super().start()
 
     def beat(self) -> None:
         """Send one."""

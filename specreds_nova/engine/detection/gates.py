@@ -58,6 +58,17 @@ class Gate(Protocol):
         """Return the reason; None if the gate is open."""
 
 
+# Smallest number of silent hosts to which a share applies: one may always have failed.
+SEVERAL = 2
+# Seconds of silence after which hosts are believed to have failed that fell silent together: they
+# connect to another broker node, and the network finds another way, in less.
+CORRELATED_S = 5.0
+# Seconds of silence after which a host is taken for dead that was wrongly suspected too often.
+# From 30 s on (osd_client_watch_timeout), Ceph has forgotten the clients of guests that have
+# written nothing, and of multi-attach volumes: they cannot be fenced.
+FLAPPING_S = 15.0
+
+
 class Link:
     """The engine itself is deaf. An operator's word does not depend on that."""
 
@@ -70,22 +81,15 @@ class TooMany:
     """So many hosts are silent at once that the network or the broker is a likelier cause.
 
     :param share: of all hosts; more are too many
-    :param count: number of silent hosts from which the share applies
-    :param absolute: number of silent hosts that is always too many; 0 for no such number
     """
 
-    def __init__(self, share: float, count: int, absolute: int = 0) -> None:
+    def __init__(self, share: float) -> None:
         self._share = share
-        self._count = count
-        self._absolute = absolute
 
     def reason(self, facts: Facts) -> str | None:
         """Return how many hosts are silent."""
         silent, known = len(facts.silent), max(facts.known, 1)
-        if self._absolute and silent >= self._absolute:
-            return f'{silent} of {known} hosts are silent: {self._absolute} are too many to ' \
-                   f'have failed at once'
-        if silent >= self._count and silent > self._share * known:
+        if silent >= SEVERAL and silent > self._share * known:
             return f'{silent} of {known} hosts are silent: more than {self._share:.0%} are too ' \
                    f'many to have failed at once'
         return None
@@ -111,23 +115,19 @@ class Correlated:
     An operator's word takes precedence.
 
     :param share: of the hosts that have something in common; more are too many
-    :param count: number of silent hosts from which the share applies
-    :param patience: seconds of silence after which the gate opens
     """
 
-    def __init__(self, share: float, count: int, patience: float) -> None:
+    def __init__(self, share: float) -> None:
         self._share = share
-        self._count = count
-        self._patience = patience
 
     def reason(self, facts: Facts) -> str | None:
         """Return what the silent hosts have in common."""
-        if facts.word or facts.silence >= self._patience:
+        if facts.word or facts.silence >= CORRELATED_S:
             return None
         for group in facts.groups:
-            if group.silent >= self._count and group.silent > self._share * group.known:
+            if group.silent >= SEVERAL and group.silent > self._share * group.known:
                 return f'{group.silent} of {group.known} hosts of {group.name} fell silent ' \
-                       f'together: they have {self._patience:g} s to be heard again'
+                       f'together: they have {CORRELATED_S:g} s to be heard again'
         return None
 
 
@@ -156,23 +156,15 @@ class Maintenance:
 
 
 class Disabled:
-    """The host is disabled or forced down in Nova. An operator's word takes precedence.
-
-    :param disabled: whether to act on hosts whose service is disabled
-    :param forced_down: whether to act on hosts that were forced down
-    """
-
-    def __init__(self, disabled: bool, forced_down: bool) -> None:
-        self._disabled = disabled
-        self._forced_down = forced_down
+    """The host is disabled or forced down in Nova. An operator's word takes precedence."""
 
     def reason(self, facts: Facts) -> str | None:
         """Return the state of the service in Nova."""
         if facts.word:
             return None
-        if not self._disabled and not facts.service.get('enabled', True):
+        if not facts.service.get('enabled', True):
             return f'nova-compute of {facts.host} is disabled: it is taken to be in maintenance'
-        if not self._forced_down and facts.service.get('forced_down', False):
+        if facts.service.get('forced_down', False):
             return f'Nova was told that {facts.host} is down: it is being evacuated already'
         return None
 
@@ -181,18 +173,16 @@ class Flapping:
     """The host was wrongly suspected too often. An operator's word takes precedence.
 
     :param count: number of wrong suspicions that is too many; 0 for no limit
-    :param patience: seconds of silence after which the gate opens
     """
 
-    def __init__(self, count: int, patience: float = float('inf')) -> None:
+    def __init__(self, count: int) -> None:
         self._count = count
-        self._patience = patience
 
     def reason(self, facts: Facts) -> str | None:
         """Return the number of wrong suspicions."""
         if facts.word or not self._count or facts.flaps < self._count:
             return None
-        if facts.silence >= self._patience:
+        if facts.silence >= FLAPPING_S:
             return None
         return f'{facts.host} was wrongly suspected {facts.flaps} times lately: its own link ' \
                f'needs to be looked at'

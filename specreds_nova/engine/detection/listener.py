@@ -46,7 +46,6 @@ _FRESH = 2.0
 _AT_ONCE, _LATE = 32 << 20, 4
 # Seconds without any message, its own included, after which the engine reconnects.
 _SILENCE = 3.0
-_SILENCE_WITHOUT_ECHO = 60.0
 # Seconds without progress after which the thread hangs: all brokers may be away.
 _HANGS = 600.0
 # Seconds until another attempt to connect.
@@ -242,7 +241,6 @@ class _Rabbit:
     def __init__(self, conf: Any, url: messaging.TransportURL, ears: Ears) -> None:
         self._brokers = rabbit.Brokers(conf, url)
         self._ears = ears
-        self._silence = _SILENCE if conf.engine.echo_interval else _SILENCE_WITHOUT_ECHO
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name='specreds-listener', daemon=True)
         self._progress = progress.Progress(self._thread, _HANGS)
@@ -259,7 +257,7 @@ class _Rabbit:
     def stop(self) -> None:
         """End."""
         self._stopped.set()
-        self._thread.join(self._silence)
+        self._thread.join(_SILENCE)
 
     def problems(self) -> list[str]:
         """Return whether the thread has ended or hangs."""
@@ -309,7 +307,7 @@ class _Rabbit:
 
         :raises frames.Closed, OSError: the connection fails
         """
-        socket.settimeout(self._silence)
+        socket.settimeout(_SILENCE)
         pieces = [socket.recv(_CHUNK)]
         size = len(pieces[0])
         with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):

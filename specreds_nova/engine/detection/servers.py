@@ -46,49 +46,23 @@ class Protection:
 
 
 class State:
-    """The server does not run: it is paused, suspended, stopped, being built, in error...
-
-    :param states: states in which a backup may be started, in lower case
-    """
-
-    def __init__(self, states: Iterable[str]) -> None:
-        self._states = frozenset(state.lower() for state in states)
+    """The server does not run: it is paused, suspended, stopped, being built, in error..."""
 
     def reason(self, server: model.Server) -> str | None:
         """Return the state of the server."""
-        if server.status.lower() in self._states:
+        if server.status.lower() == 'active':
             return None
         return f'it is {server.status}'
 
 
 class Busy:
-    """Nova is working on the server, such as migrating or rebooting it.
-
-    :param allowed: whether a backup is started nevertheless
-    """
-
-    def __init__(self, allowed: bool) -> None:
-        self._allowed = allowed
+    """Nova is working on the server, such as migrating or rebooting it."""
 
     def reason(self, server: model.Server) -> str | None:
         """Return the task of the server."""
-        if self._allowed or server.task is None:
+        if server.task is None:
             return None
         return f'Nova is at work on it: {server.task}'
-
-
-class Locked:
-    """The server is locked.
-
-    :param allowed: whether a backup is started nevertheless
-    """
-
-    def __init__(self, allowed: bool) -> None:
-        self._allowed = allowed
-
-    def reason(self, server: model.Server) -> str | None:
-        """Say so."""
-        return 'it is locked' if server.locked and not self._allowed else None
 
 
 class Volumes:

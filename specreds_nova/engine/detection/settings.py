@@ -8,6 +8,10 @@ from specreds_nova.engine.detection import accrual
 from specreds_nova.engine.detection import listening
 from specreds_nova.heartbeat import message
 
+# Seconds to ignore the silence of a host after a clean stop of its nova-compute, as for an
+# upgrade: its servers go on.
+RESTART_S = 3600.0
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
@@ -34,5 +38,5 @@ class Settings:
     doubt: float = 2.2
     together: float = 30.0
     graces: Mapping[str, float] = dataclasses.field(
-        default_factory=lambda: {message.SERVICE: 3600.0, message.SYSTEM: 300.0})
+        default_factory=lambda: {message.SERVICE: RESTART_S, message.SYSTEM: 300.0})
     power_up_grace: float = 300.0

@@ -13,6 +13,7 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import servers
+from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import creation
 from specreds_nova.engine.recovery import kinds
@@ -275,9 +276,10 @@ class Dispatcher:
         :param before: the recoveries after its earlier crashes that count
         """
         options = self._context.options
-        times = sum(stamps.age(self._context.clock, recovery.created) <= options.flap_period
+        period = monitoring.Settings.flap_period
+        times = sum(stamps.age(self._context.clock, recovery.created) <= period
                     for recovery in before)
-        often = [f'it has crashed {times} times before in {options.flap_period:g} s'] \
+        often = [f'it has crashed {times} times before in {period:g} s'] \
             if 0 < options.flap_count <= times else []
         facts = gates.Facts(host.name, service=service, maintenance=host.maintenance)
         if server.status == 'SHUTOFF' and self._context.compute.stopped_by_itself(server.id):

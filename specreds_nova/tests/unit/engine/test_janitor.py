@@ -6,6 +6,7 @@ from unittest import mock
 from specreds_nova.engine import exception
 from specreds_nova.engine import janitor
 from specreds_nova.engine import model
+from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.tests.unit.engine.recovery import base
 
 
@@ -74,7 +75,7 @@ class JanitorTest(base.RecoveryTest):
         self.suspects.flaps.return_value = 2
         self.janitor.look()
         self.assertEqual(2, self.store.host('h1').flaps)
-        self.clock.sleep(self.context.options.flap_period - 1.0)
+        self.clock.sleep(monitoring.Settings.flap_period - 1.0)
         self.janitor.look()
         self.assertEqual(2, self.store.host('h1').flaps)
         self.clock.sleep(2.0)

@@ -135,7 +135,7 @@ class CloudTestCase(testtools.TestCase):
 
     def gate(self, host: str, service: Mapping[str, Any] | None = None) -> list[str]:
         """Return the reasons for which no recovery starts for a host."""
-        return gates.Gates((gates.Link(), gates.TooMany(0.5, 2), gates.Flapping(3))).reasons(
+        return gates.Gates((gates.Link(), gates.TooMany(0.5), gates.Flapping(3))).reasons(
             self.monitor.facts(host, service))
 
     def _due(self, interval: float, offset: float = 0.0) -> bool:

@@ -20,7 +20,7 @@ class GroupsTest(base.CloudTestCase):
         self.monitor.place({f'cn{number}': ('aggregate rack1' if number < 4 else 'aggregate rack2',
                                             'availability zone nova') for number in range(1, 7)})
         self.monitor.place({'cn7': ('availability zone nova',)})
-        self.gates = gates.Gates((gates.Correlated(0.5, 2, 5.0),))
+        self.gates = gates.Gates((gates.Correlated(0.5),))
 
     def held(self, host: str) -> str:
         """Return the reasons that hold back the recoveries of a host."""
@@ -119,7 +119,7 @@ class BrokersTest(base.CloudTestCase):
         for number, node in enumerate(self.nodes.values()):
             node.more = {'uptime': 9999.0, 'broker': f'b{number % 2 + 1}:5672'}
         self.run_for(1.0)
-        self.gates = gates.Gates((gates.Correlated(0.5, 2, 5.0),))
+        self.gates = gates.Gates((gates.Correlated(0.5),))
 
     def test_hosts_of_a_lost_broker_node_get_time_to_reconnect(self) -> None:
         for name in ('cn1', 'cn3', 'cn5'):

@@ -18,7 +18,6 @@ from oslo_config import fixture as config_fixture
 from oslo_messaging import conffixture
 import testtools
 
-from specreds_nova.engine.detection import conf
 from specreds_nova.engine.detection import echo
 from specreds_nova.engine.detection import frames
 from specreds_nova.engine.detection import listener
@@ -172,8 +171,6 @@ class BusTest(testtools.TestCase):
         super().setUp()
         self.conf = self.useFixture(config_fixture.Config(cfg.CONF))
         self.useFixture(conffixture.ConfFixture(cfg.CONF)).transport_url = 'fake://'
-        self.conf.register_opts(conf.OPTIONS, 'engine')
-        self.conf.config(echo_interval=0.01, group='engine')
         self.monitor = Monitor()
         heard = listener.of(cfg.CONF, 'e1', cast(Any, self.monitor))
         heard.start()
@@ -193,24 +190,16 @@ class BusTest(testtools.TestCase):
     def test_echo_is_sent_and_received(self) -> None:
         clock = mock.Mock()
         clock.now.return_value = 99.5
-        own = echo.Echo(cfg.CONF, 'e1', clock)
+        own = echo.Echo(cfg.CONF, 'e1', clock, interval=0.01)
         own.start()
         self.addCleanup(own.stop, 1.0)
         self.monitor.wait(lambda: 99.5 in self.monitor.echoes)
 
     def test_echo_comes_early_for_a_late_host(self) -> None:
-        self.conf.config(echo_interval=0.1, group='engine')
         own = echo.Echo(cfg.CONF, 'e1', mock.Mock(), mock.Mock(
             side_effect=[math.inf, 0.3, 0.04, 0.04, 0.02, -0.05]))
         for expected in (0.1, 0.1, 0.041, 0.1, 0.021, 0.1):
             self.assertAlmostEqual(expected, own.delay())
-
-    def test_echo_can_be_disabled(self) -> None:
-        self.conf.config(echo_interval=0.0, group='engine')
-        own = echo.Echo(cfg.CONF, 'e1', mock.Mock())
-        own.start()
-        own.stop(1.0)
-        self.assertEqual([], self.monitor.echoes)
 
 
 class RabbitTest(testtools.TestCase):
@@ -221,7 +210,6 @@ class RabbitTest(testtools.TestCase):
         self.conf = self.useFixture(config_fixture.Config(cfg.CONF))
         self.useFixture(conffixture.ConfFixture(cfg.CONF)).transport_url = (
             'rabbit://guest:guest@b1:5672/')
-        self.conf.register_opts(conf.OPTIONS, 'engine')
         self.monitor = Monitor()
         self.brokers: list[socket.socket] = []
         self.connections: list[mock.Mock] = []

@@ -67,7 +67,7 @@ class LateTest(testtools.TestCase):
 
     def gate(self, host: str) -> list[str]:
         """Return the reasons that hold a host back."""
-        return gates.Gates((gates.Link(), gates.TooMany(0.5, 2))).reasons(self.monitor.facts(host))
+        return gates.Gates((gates.Link(), gates.TooMany(0.5))).reasons(self.monitor.facts(host))
 
     def kill(self, *names: str) -> None:
         """Let hosts die."""

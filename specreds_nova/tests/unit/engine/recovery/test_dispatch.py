@@ -32,7 +32,7 @@ class _DispatcherTest(base.RecoveryTest):
             self.context, lambda host, service: gates.Facts(
                 host, known=9, silent=self.silent, service=service or {}),
             detection_conf.host_gates(options), detection_conf.server_gates(options), self.work,
-            'e1', detection_conf.crash_gates(options))
+            'e1', detection_conf.crash_gates())
         self.compute.service.return_value = {'up': True, 'enabled': True, 'forced_down': False}
         self.compute.servers.return_value = [base.make_server('a'), base.make_server('b')]
 

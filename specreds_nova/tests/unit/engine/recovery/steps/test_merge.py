@@ -24,7 +24,7 @@ class SecondFailureTest(base.RecoveryTest):
     def setUp(self) -> None:
         super().setUp()
         self.suspect('h2')
-        self.context = self.make_context(evacuate_after=60.0, protect_locked_servers=False)
+        self.context = self.make_context(evacuate_after=60.0)
         self.looks = 0
         # Each request to Cinder and Nova, with the look that came before the request.
         self.asked: list[tuple[str, int]] = []
@@ -62,7 +62,7 @@ class SecondFailureTest(base.RecoveryTest):
         self.assertEqual([], self.asked)
 
     @ddt.data({'status': 'SHUTOFF'}, {'status': 'PAUSED'}, {'status': 'ERROR'},
-              {'metadata': {'specreds:protect': 'false'}}, {'locked': True})
+              {'metadata': {'specreds:protect': 'false'}})
     def test_server_that_may_have_no_recovery_is_shut_out_and_evacuated_after_the_merge(
             self, values: dict[str, Any]) -> None:
         self.server = base.make_server('a', host='h2', **values)
