@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import re
 import typing
 from typing import Any
 
@@ -26,6 +27,7 @@ SHORTEST, LONGEST = 0.001, 3600
 # Limits of what a message may contain: characters of a text, texts of a list, the number of a
 # beat, and seconds, since the epoch as well.
 _TEXT, _LIST, _NUMBER, _SECONDS = 255, 20_000, 10 ** 18, 1e12
+_is_uuid = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}').fullmatch
 # Bytes of a host's name: answers are routed by a key of 255 bytes.
 NAME = 255 - len(ANSWERS)
 # Seconds for which beats repeat an event: several beats may be lost.
@@ -111,13 +113,20 @@ def _is_list(value: object) -> bool:
             and all(is_text(text) for text in value))
 
 
+def _are_servers(value: object) -> bool:
+    # They become parts of requests to Nova.
+    return (isinstance(value, (list, tuple)) and len(value) <= _LIST
+            and all(isinstance(each, str) and _is_uuid(each) for each in value))
+
+
 # By type of a field: returns whether a received value is of that type, and within limits.
 _CHECKS: Mapping[Any, Callable[[object], bool]] = {
     str: is_text, int: _is_number, bool: lambda value: isinstance(value, bool),
     float: is_seconds, float | None: lambda value: value is None or is_seconds(value),
     tuple[str, ...]: _is_list,
-    tuple[str, ...] | None: lambda value: value is None or _is_list(value)}
-_FIELD_CHECKS = {name: _CHECKS[hint] for name, hint in typing.get_type_hints(Beat).items()}
+    tuple[str, ...] | None: lambda value: value is None or _are_servers(value)}
+_FIELD_CHECKS = {name: _CHECKS[hint] for name, hint in typing.get_type_hints(Beat).items()} | {
+    'ended': _are_servers}
 _NO = object()
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Beat)}
 _FIELDS = frozenset(_DEFAULTS)

@@ -14,15 +14,15 @@ from specreds_nova.heartbeat import message
 _OPTIONAL: Any = {'kernel': '0b7f3d1c-5a2e-4c68-9d10-6f4b2a8e7c95', 'running': '00ff00ff00ff00ff'}
 _BEAT = message.Beat('cn1', '0123abcd', 7, 0.2, 0.3, 0.104, **_OPTIONAL)
 _words = st.sampled_from(['cn1', 'cn-1.example.org', 'c n', '"', '\\', 'ü', '\n', '']) | st.text()
+_ids = st.lists(st.text() | st.uuids().map(str), max_size=2).map(tuple)
 _seconds = st.one_of(
     st.floats(0.0, 1e6).map(lambda value: round(value, 3)), st.floats(), st.integers(),
     st.sampled_from([0.2, 1.0, 1e-7, 1e22, -0.0]))
 _beats = st.builds(
     message.Beat, host=_words, boot=_words, number=st.integers(), interval=_seconds,
     libvirt_age=st.none() | _seconds, storage_age=st.none() | _seconds,
-    ended=st.lists(st.text(), max_size=2).map(tuple),
-    ready=st.lists(st.text(), max_size=2).map(tuple), leaving=st.booleans(), kernel=_words,
-    running=_words, domains=st.none() | st.lists(st.text(), max_size=2).map(tuple))
+    ended=_ids, ready=_ids, leaving=st.booleans(), kernel=_words, running=_words,
+    domains=st.none() | _ids)
 
 
 def _on_bus(beat: message.Beat) -> bytes:

@@ -15,11 +15,13 @@ from specreds_nova.heartbeat import message
 _ages = st.none() | st.floats(0.0, 1e6)
 _texts = st.text(st.characters(categories=('L', 'N', 'P', 'S')), max_size=50)
 _names = _texts.filter(bool)
+_ids = st.lists(st.uuids().map(str)).map(tuple)
 _beats = st.builds(
     message.Beat, host=_names, boot=_names, number=st.integers(0, 10 ** 18 - 1),
     interval=st.floats(0.01, 3599), libvirt_age=_ages, storage_age=_ages,
-    ended=st.lists(_texts).map(tuple), leaving=st.booleans(), kernel=_texts,
-    running=_texts, domains=st.none() | st.lists(_texts).map(tuple))
+    ended=_ids, ready=_ids, leaving=st.booleans(), kernel=_texts,
+    running=_texts, domains=st.none() | _ids)
+_ID = '0b7f3d1c-5a2e-4c68-9d10-6f4b2a8e7c95'
 _BEAT = {'host': 'cn1', 'boot': 'b', 'number': 0, 'interval': 0.2}
 
 
@@ -45,9 +47,11 @@ class BeatsTest(testtools.TestCase):
             'interval': (None, True, 0, 1e-9, -1.0, 3600, math.nan, math.inf, 10 ** 400, 'x'),
             'libvirt_age': ('boom', -1.0, math.nan, math.inf, 10 ** 400, True),
             'storage_age': ([1], {}), 'uptime': ('x', math.nan),
-            'ended': (None, 5, 's', [1], [None], ['x' * 300]), 'ready': ({}, [['r']]),
-            'domains': ([1, 2], 's', 7), 'leaving': (1, 'yes', None), 'kernel': (['a'], None),
-            'running': ({}, 5), 'broker': (5, None), 'goodbye': ({}, 'other', None)}
+            'ended': (None, 5, 's', [1], [None], ['x' * 300], ['*'], ['../flavors'], [_ID.upper()],
+                      [f'{_ID}/action'], [f'{_ID}\n'], [_ID.replace('-', '')]),
+            'ready': ({}, [['r']]), 'domains': ([1, 2], 's', 7, ['s']),
+            'leaving': (1, 'yes', None), 'kernel': (['a'], None), 'running': ({}, 5),
+            'broker': (5, None), 'goodbye': ({}, 'other', None)}
         fields = {field.name for field in dataclasses.fields(message.Beat)}
         self.assertEqual(set(), {*wrong} - fields)
         for name, values in wrong.items():

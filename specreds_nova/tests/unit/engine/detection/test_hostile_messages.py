@@ -19,6 +19,7 @@ from specreds_nova.tests.unit.engine import clock as clocks
 from specreds_nova.tests.unit.engine.detection import base
 
 _ENGINE, _HOST = 'e1', 'cn1'
+_SERVERS = ('0b7f3d1c-5a2e-4c68-9d10-6f4b2a8e7c95', '5a2e0b7f-3d1c-4c68-9d10-6f4b2a8e7c95')
 # By 50 messages; 200 examples, which take a quarter of a minute, are 10,000 messages.
 _EXAMPLES, _MESSAGES = 40, 50
 _junk: st.SearchStrategy[Any] = st.recursive(
@@ -32,9 +33,9 @@ _fitting = {
     'interval': st.sampled_from([0.2, 1, 0.001]), 'libvirt_age': st.floats(0.0, 20.0),
     'storage_age': st.floats(0.0, 20.0), 'leaving': st.booleans(), 'kernel': st.just('k2'),
     'goodbye': st.sampled_from(['service', 'system', '']), 'running': st.sampled_from(['d', 'e']),
-    'domains': st.lists(st.sampled_from(['s1', 's2']), max_size=2), 'uptime': st.floats(0.0, 9.0),
-    'ended': st.lists(st.sampled_from(['s1', 's2']), max_size=3),
-    'ready': st.lists(st.just('r1'), max_size=1), 'broker': st.just('b:5672')}
+    'domains': st.lists(st.sampled_from(_SERVERS), max_size=2), 'uptime': st.floats(0.0, 9.0),
+    'ended': st.lists(st.sampled_from(_SERVERS), max_size=3),
+    'ready': st.lists(st.just(_SERVERS[0]), max_size=1), 'broker': st.just('b:5672')}
 _fields = [field.name for field in dataclasses.fields(message.Beat)]
 
 
@@ -103,7 +104,7 @@ class HostileMessagesTest(testtools.TestCase):
                 self.monitor.tick()
             for host in (_HOST, 'cn2', 'cn3'):
                 beat = message.Beat(host, 'b1', self.number, 0.2, 0.1, 0.1, kernel=f'k-{host}',
-                                    running='d', domains=('s1',))
+                                    running='d', domains=_SERVERS[:1])
                 self.ears.hear([message.wrap('beat', {'beat': message.encode(beat)})])
             self.number += 1
             self.monitor.tick()
@@ -112,7 +113,7 @@ class HostileMessagesTest(testtools.TestCase):
         """Return all that the engine knows about the host that nobody forges."""
         vote = self.monitor.vote(_ENGINE, 'ballot', [_HOST])
         return (self.monitor.look(_HOST), self.monitor.boot(_HOST), self.monitor.number(_HOST),
-                self.monitor.runs(_HOST, 's1'), self.monitor.suspected(_HOST),
+                self.monitor.runs(_HOST, _SERVERS[0]), self.monitor.suspected(_HOST),
                 self.monitor.trouble(), vote.deaf, _HOST in vote.silent,
                 vote.heard.get(_HOST),
                 [event for event in self.witness.events if event[2][0] == _HOST])

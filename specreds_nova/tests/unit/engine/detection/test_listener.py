@@ -26,7 +26,8 @@ from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import rabbit
 from specreds_nova.heartbeat import sender as senders
 
-_BEAT = message.Beat('cn1', 'b1', 7, 0.2, libvirt_age=0.1, ended=('s1',))
+_SERVER = '0b7f3d1c-5a2e-4c68-9d10-6f4b2a8e7c95'
+_BEAT = message.Beat('cn1', 'b1', 7, 0.2, libvirt_age=0.1, ended=(_SERVER,))
 _PATIENCE = 30.0
 
 
@@ -124,7 +125,7 @@ class EarsTest(testtools.TestCase):
                                     running='r')
         beats = [dataclasses.replace(usual, number=number) for number in range(250)]
         # One that is not usual is decoded in another way.
-        beats[120] = dataclasses.replace(beats[120], ended=('s1',))
+        beats[120] = dataclasses.replace(beats[120], ended=(_SERVER,))
         bodies = [_on_bus('beat', beat=message.encode(beat)) for beat in beats]
         bodies.insert(205, _on_bus('echo', engine='e1', sent=12.5))
         self.ears.hear(iter(bodies))

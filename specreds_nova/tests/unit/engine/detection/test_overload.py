@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An engine that reads late what it hears, and what it makes of its hosts then and later."""
 
+import uuid
+
 import fixtures
 import testtools
 
@@ -91,7 +93,7 @@ class LateTest(testtools.TestCase):
         node = self.nodes['cn1']
         self.reads = False
         self.run_for(1)
-        self.bus('beat', {'beat': message.encode(node.beat(ended=('s1',)))})
+        self.bus('beat', {'beat': message.encode(node.beat(ended=(str(uuid.uuid4()),)))})
         node = self.nodes['cn2']
         self.bus('beat', {'beat': message.encode(node.beat(leaving=True, goodbye='system'))})
         node.alive = False
