@@ -10,6 +10,7 @@ engine, the servers are read from Nova at the first late beat, before the suspic
 from collections.abc import Callable
 import threading
 import time
+from typing import Any
 
 from oslo_config import cfg
 from oslo_db import options as db_options
@@ -67,8 +68,9 @@ class Simulation:
         self.clock = clocks.FiberClock(self.fibers, self._stopping)
         cloud.sleep = self.clock.sleep
         self.store = stores.from_conf(conf)
+        clients: Any = cloud
         context = contexts.in_fibers(
-            self.fibers, self.clock, cloud, self.store, conf.engine, suspects=cloud,
+            self.fibers, self.clock, clients, self.store, conf.engine, suspects=cloud,
             limits=detection_conf.limits(conf.engine), stopping=self._stopping.is_set,
             observer=observers.Observer())
         self.conductor = conductors.Conductor(

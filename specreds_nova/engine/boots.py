@@ -7,10 +7,9 @@ repeats the report to Cinder, because a superposition may end long after the boo
 age of the boot, not its time: Cinder compares it by the clock by which it has fenced.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 import dataclasses
 import time
-from typing import Any, Protocol
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -18,6 +17,7 @@ from oslo_log import log as logging
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import interfaces
+from specreds_nova.engine.clients import volumes as all_volumes
 
 LOG = logging.getLogger(__name__)
 
@@ -39,20 +39,6 @@ OPTIONS: list[cfg.Opt] = [
                       'The clocks of all services of Cinder have to agree within a minute, those '
                       'of engines and hosts need not.'),
 ]
-
-
-class Hosts(Protocol):
-    """Questions to hosts."""
-
-    def boot(self, host: str) -> Mapping[str, Any]:
-        """Return which boot of a host runs, for how long, and the addresses of the host."""
-
-
-class Volumes(Protocol):
-    """Requests to Cinder."""
-
-    def release(self, boots: Sequence[Mapping[str, Any]]) -> Sequence[str]:
-        """Release the fenced clients that boots of their hosts have ended; return them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +72,8 @@ class Boots:
     :param time_of_day: returns the seconds since the epoch by the clock that may be set
     """
 
-    def __init__(self, kernels: Callable[[], Mapping[str, str]], hosts: Hosts, volumes: Volumes,
+    def __init__(self, kernels: Callable[[], Mapping[str, str]], hosts: interfaces.Backups,
+                 volumes: all_volumes.Volumes,
                  clock: interfaces.Clock, interval: float,
                  time_of_day: Callable[[], float] = time.time) -> None:
         self._kernels = kernels

@@ -9,7 +9,7 @@ hears, may still show them to tenants. It is off by default.
 from collections.abc import Mapping
 from concurrent import futures
 import importlib
-from typing import Any, Protocol
+from typing import Any
 from urllib import parse
 
 from oslo_config import cfg
@@ -51,19 +51,6 @@ OPTIONS: list[cfg.Opt] = [
                       'were promoted elsewhere, and the host to be heard again, before it is '
                       'powered off.'),
 ]
-
-
-class Systems(Protocol):
-    """The hosts that can be powered off."""
-
-    def known(self, host: str) -> bool:
-        """Return whether a host can be powered off."""
-
-    def power_off(self, host: str) -> None:
-        """Power a host off, unless it is off.
-
-        :raises exception.Unreachable: it cannot be done now
-        """
 
 
 class Redfish:
@@ -113,7 +100,7 @@ class PowerOff:
     :param engine: name of this engine
     """
 
-    def __init__(self, context: contexts.Context, systems: Systems, engine: str) -> None:
+    def __init__(self, context: contexts.Context, systems: Redfish, engine: str) -> None:
         self._context = context
         self._systems = systems
         self._engine = engine

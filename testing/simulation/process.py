@@ -150,7 +150,8 @@ class _Clients:
 
 
 def _answers(conf: Any, monitor: Any, store: Any, clock: Any, leases: Any) -> answering.Answers:
-    return answering.Answers(_Bus(conf.process), monitor, store, clock, leases,
+    bus: Any = _Bus(conf.process)
+    return answering.Answers(bus, monitor, store, clock, leases,
                              conf.engine.sentinel_network_lease)
 
 

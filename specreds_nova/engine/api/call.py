@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 import dataclasses
 from http import HTTPStatus
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from urllib import parse
 
 from oslo_context import context
@@ -12,26 +12,13 @@ from oslo_policy import policy
 import webob
 
 from specreds_nova.engine import exception
-from specreds_nova.engine import model
 from specreds_nova.engine.api import errors
 from specreds_nova.engine.api import protection
+from specreds_nova.engine.db import store as stores
 
 T = TypeVar('T')
 
 Body = dict[str, Any]
-
-
-class Store(Protocol):
-    """The methods of :class:`specreds_nova.engine.db.store.Store` that the API uses."""
-
-    def host(self, name: str) -> model.Host: ...
-    def hosts(self) -> list[model.Host]: ...
-    def change_host(self, host: model.Host, **values: Any) -> model.Host | None: ...
-    def get(self, recovery_id: str) -> model.Recovery | None: ...
-    def active(self, host: str | None = None) -> list[model.Recovery]: ...
-    def recoveries(self, filters: dict[str, str], limit: int | None = None,
-                   marker: str | None = None) -> list[model.Recovery]: ...
-    def request_abort(self, recovery_id: str) -> bool: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +28,7 @@ class Services:
     :ivar max_limit: largest number of items in one answer
     """
 
-    store: Store
+    store: stores.Store
     protection: protection.Protection
     enforcer: policy.Enforcer
     max_limit: int

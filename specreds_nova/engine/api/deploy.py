@@ -17,6 +17,7 @@ from specreds_nova.engine.api import call
 from specreds_nova.engine.api import conf as api_conf
 from specreds_nova.engine.api import protection
 from specreds_nova.engine.api import routes
+from specreds_nova.engine.db import store as stores
 
 WSGI = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
@@ -24,7 +25,7 @@ _HEALTH = '/healthcheck'
 _PUBLIC = frozenset(route.path.rstrip('/') for route in routes.ROUTES if route.public)
 
 
-def load(conf: cfg.ConfigOpts, store: call.Store, protector: protection.Protection) -> WSGI:
+def load(conf: cfg.ConfigOpts, store: stores.Store, protector: protection.Protection) -> WSGI:
     """Return the application with its middleware."""
     wsgi: WSGI = application.Application(services(conf, store, protector))
     wsgi = _Authentication(wsgi, conf)
@@ -32,7 +33,7 @@ def load(conf: cfg.ConfigOpts, store: call.Store, protector: protection.Protecti
     return http_proxy_to_wsgi.HTTPProxyToWSGI(wsgi, conf)
 
 
-def services(conf: cfg.ConfigOpts, store: call.Store,
+def services(conf: cfg.ConfigOpts, store: stores.Store,
              protector: protection.Protection) -> call.Services:
     """Return the services that handlers use."""
     api_conf.register(conf)

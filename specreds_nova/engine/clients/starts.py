@@ -7,12 +7,12 @@ backups, and asked for the status until they have.
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import fibers as all_fibers
-from specreds_nova.engine import interfaces
+from specreds_nova.engine.clients import backups
 from specreds_nova.engine.clients import clock as clocks
 
 # Seconds until a host is asked for the first time, and between two requests for the status.
@@ -28,21 +28,13 @@ _STARTING = 'starting'
 _RUNS = ('running', 'hardened')
 
 
-class Hosts(interfaces.Backups, Protocol):
-    """The hosts, which also start backups without being waited for."""
-
-    def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str,
-              expected_marker: str | None = None) -> None:
-        """Have a host start a backup, without waiting for it."""
-
-
 class Backups(all_fibers.Client):
     """The hosts' backups for fibers.
 
     :param calls: starts that may be calls at a time
     """
 
-    def __init__(self, fibers: all_fibers.Fibers, client: Hosts, clock: clocks.Clock,
+    def __init__(self, fibers: all_fibers.Fibers, client: backups.Backups, clock: clocks.Clock,
                  calls: int) -> None:
         super().__init__(fibers, client)
         self._backups = client

@@ -10,14 +10,15 @@ answers a beat that was sent later than ``FRESH`` seconds after any engine has r
 suspicion, and the step ``unseen`` waits from that record on.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 from oslo_log import log as logging
 
 from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import leases as all_leases
+from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import pulse
 from specreds_nova.heartbeat import rabbit
@@ -31,23 +32,6 @@ _AT_ONCE = 50
 _NEVER = None, float('-inf')
 
 
-class Bus(Protocol):
-    """The transport of answers."""
-
-    def send_all(self, answers: Iterable[tuple[str, dict[str, Any]]]) -> None:
-        """Send answers, each to its host, or raise the transport's error."""
-
-    def close(self) -> None:
-        """Disconnect."""
-
-
-class Heard(Protocol):
-    """The part of the monitor that the answers need."""
-
-    def answerable(self) -> Iterable[tuple[str, str, int]]:
-        """Return host, boot and number of the latest beat of each host, suspected or not."""
-
-
 class Answers(pulse.Pulse):
     """The thread that answers heartbeats.
 
@@ -55,8 +39,9 @@ class Answers(pulse.Pulse):
     :param length: of the lease, in seconds; 0 for none
     """
 
-    def __init__(self, bus: Bus | None, heard: Heard, store: interfaces.Store,
-                 clock: interfaces.Clock, leases: all_leases.Leases, length: float) -> None:
+    def __init__(self, bus: rabbit.Answers | None, heard: monitors.Monitor,
+                 store: interfaces.Store, clock: interfaces.Clock, leases: all_leases.Leases,
+                 length: float) -> None:
         super().__init__('specreds-answers', length / _KEPT)
         self._bus = bus
         self._heard = heard
@@ -113,7 +98,7 @@ class Answers(pulse.Pulse):
         self._last.update((name, (answered, now)) for name, answered in answers)
 
 
-def of(conf: Any, heard: Heard, store: interfaces.Store, clock: interfaces.Clock,
+def of(conf: Any, heard: monitors.Monitor, store: interfaces.Store, clock: interfaces.Clock,
        leases: all_leases.Leases) -> Answers:
     """Return the thread that answers heartbeats, for the configured broker.
 

@@ -2,13 +2,12 @@
 """Hosts whose service was deleted in Nova: engines forget them."""
 
 from collections.abc import Collection
-from typing import Protocol
 
 from oslo_log import log as logging
 
 from specreds_nova.engine import interfaces
-from specreds_nova.engine import model
-from specreds_nova.engine.detection import watched
+from specreds_nova.engine.db import store as stores
+from specreds_nova.engine.detection import monitor as monitors
 
 LOG = logging.getLogger(__name__)
 
@@ -18,33 +17,11 @@ _LOOKS = 6
 _SILENT = 60.0
 
 
-class Hosts(Protocol):
-    """The part of the store that this module needs."""
-
-    def hosts(self) -> list[model.Host]:
-        """Return all hosts."""
-
-    def forget(self, name: str) -> bool:
-        """Remove a host, and return whether it is gone."""
-
-
-class Heard(Protocol):
-    """The part of the monitor that this module needs."""
-
-    def names(self) -> list[str]:
-        """Return all hosts that are watched."""
-
-    def look(self, host: str) -> watched.View | None:
-        """Return a host as this engine sees it."""
-
-    def forget(self, host: str) -> None:
-        """Stop watching a host until it is heard again."""
-
-
 class Decommissioned:
     """Forgets hosts that Nova does not list and nobody hears."""
 
-    def __init__(self, store: Hosts, heard: Heard, clock: interfaces.Clock) -> None:
+    def __init__(self, store: stores.Store, heard: monitors.Monitor,
+                 clock: interfaces.Clock) -> None:
         self._store = store
         self._heard = heard
         self._clock = clock

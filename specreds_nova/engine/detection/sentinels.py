@@ -2,24 +2,17 @@
 """The states of the sentinels of all hosts, in the database: for operators, gates and engines."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
 
 from oslo_log import log as logging
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.db import store as stores
 
 LOG = logging.getLogger(__name__)
 
 # Changes that one look records: thousands may be due after an upgrade.
 _AT_ONCE = 100
-
-
-class Database(Protocol):
-    """The part of the store that is needed."""
-
-    def report_sentinel(self, name: str, sentinel: str) -> None:
-        """Record the state of the sentinel of a host."""
 
 
 class Sentinels:
@@ -28,7 +21,7 @@ class Sentinels:
     :param reported: returns the state of each sentinel that was reported to this engine
     """
 
-    def __init__(self, reported: Callable[[], Mapping[str, str]], database: Database) -> None:
+    def __init__(self, reported: Callable[[], Mapping[str, str]], database: stores.Store) -> None:
         self._reported = reported
         self._database = database
         self._recorded: dict[str, str | None] = {}

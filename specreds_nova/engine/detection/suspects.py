@@ -4,11 +4,11 @@
 from collections.abc import Iterator
 import contextlib
 import threading
-from typing import Protocol
 
 from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import monitor as monitors
+from specreds_nova.engine.detection import votes
 
 # Seconds for which libvirt or storage may not answer on a host that is well.
 _STALL = 3.0
@@ -20,26 +20,13 @@ _LOOKS = 2000.0
 _MOMENT = 0.1
 
 
-class Peers(Protocol):
-    """What the other engines hear, for hosts that this one does not hear."""
-
-    def hearing(self, host: str) -> tuple[str, ...]:
-        """Return the other engines that hear a host."""
-
-    def missing(self, host: str) -> tuple[str, ...]:
-        """Return the other engines that do not hear a host."""
-
-    def running(self, host: str, server: str) -> bool | None:
-        """Return whether a server runs on a host that they hear; None if that is unknown."""
-
-
 class Suspects:
     """The monitor, with the state of a host regardless of an operator's word.
 
     :param peers: the other engines
     """
 
-    def __init__(self, monitor: monitors.Monitor, clock: clocks.Clock, peers: Peers) -> None:
+    def __init__(self, monitor: monitors.Monitor, clock: clocks.Clock, peers: votes.Votes) -> None:
         self._monitor = monitor
         self._clock = clock
         self._peers = peers

@@ -3,11 +3,12 @@
 
 from collections.abc import Callable, Sequence
 import dataclasses
-from typing import Any, Protocol
+from typing import Any
 
 from specreds_nova.engine import fibers as all_fibers
 from specreds_nova.engine import interfaces
 from specreds_nova.engine.clients import clock as clocks
+from specreds_nova.engine.clients import connect
 from specreds_nova.engine.clients import starts
 from specreds_nova.engine.detection import leases as all_leases
 from specreds_nova.engine.detection import servers
@@ -60,23 +61,7 @@ class Context:
     observer: observers.Observer = dataclasses.field(default_factory=observers.Observer)
 
 
-class Clients(Protocol):
-    """The services that an engine calls, which may be used by several threads."""
-
-    @property
-    def compute(self) -> interfaces.Compute:
-        """Nova and Placement."""
-
-    @property
-    def backups(self) -> starts.Hosts:
-        """The hosts."""
-
-    @property
-    def volumes(self) -> interfaces.Volumes:
-        """Cinder."""
-
-
-def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: Clients,
+def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: connect.Clients,
               store: interfaces.Store, options: Any, *, suspects: interfaces.Suspects,
               limits: servers.Limits, stopping: Callable[[], bool],
               observer: observers.Observer) -> Context:

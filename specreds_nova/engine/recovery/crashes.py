@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import dataclasses
 import queue
 import threading
-from typing import Any, Protocol
+from typing import Any
 
 from oslo_log import log as logging
 
@@ -17,6 +17,7 @@ from specreds_nova import progress
 from specreds_nova.engine import exception
 from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
+from specreds_nova.engine.db import store as stores
 
 LOG = logging.getLogger(__name__)
 
@@ -30,22 +31,6 @@ _LONGEST = 900.0
 _HANGS = 600.0
 # Share of a crash's age until the next attempt, if it is longer than the interval of attempts.
 _SHARE = 0.1
-
-
-class Memory(Protocol):
-    """The part of the database that crashes need."""
-
-    def crashes(self) -> list[model.Crash]:
-        """Return the crashes that have to wait."""
-
-    def keep_crash(self, crash: model.Crash) -> None:
-        """Record a crash that has to wait."""
-
-    def drop_crash(self, crash: model.Crash) -> None:
-        """Remove a crash, unless the server has crashed again on the host."""
-
-    def booted(self, name: str, kernel: str) -> None:
-        """Record the boot of a host up to which all servers are known that boots have ended."""
 
 
 @dataclasses.dataclass
@@ -83,7 +68,7 @@ class Crashes:
     :param again: seconds between two tries
     """
 
-    def __init__(self, act: Act, clock: interfaces.Clock, memory: Memory,
+    def __init__(self, act: Act, clock: interfaces.Clock, memory: stores.Store,
                  again: float = 1.0) -> None:
         self._act = act
         self._clock = clock

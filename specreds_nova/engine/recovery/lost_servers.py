@@ -9,7 +9,7 @@ One that Nova has stopped before the boot was shut down by its user, from within
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from oslo_log import log as logging
 
@@ -28,30 +28,6 @@ Tell = Callable[[str, str, Told], object]
 _RUNS, _STOPPED = 'ACTIVE', 'SHUTOFF'
 
 
-class Compute(Protocol):
-    """The part of Nova that is needed."""
-
-    def servers(self, host: str) -> list[model.Server]:
-        """Return the servers of a host."""
-
-    def stopped_by_itself(self, server_id: str, since: float | None = None) -> bool:
-        """Return whether Nova itself has stopped a server, and that since some time."""
-
-
-class Hosts(Protocol):
-    """The part of the hosts that is needed."""
-
-    def boot(self, host: str) -> Mapping[str, Any]:
-        """Return for how long a host runs: ``uptime``, in seconds."""
-
-
-class Suspects(Protocol):
-    """The part of the detector that is needed."""
-
-    def running(self, host: str, server: str) -> bool | None:
-        """Return whether a server's domain runs on a host; None without a report of the host."""
-
-
 class LostServers:
     """Names the servers of crashes that concern any server of a host.
 
@@ -59,7 +35,8 @@ class LostServers:
     :param tell: receives the crash of each server that is lost
     """
 
-    def __init__(self, act: Act, tell: Tell, compute: Compute, suspects: Suspects, hosts: Hosts,
+    def __init__(self, act: Act, tell: Tell, compute: interfaces.Compute,
+                 suspects: interfaces.Suspects, hosts: interfaces.Backups,
                  clock: interfaces.Clock) -> None:
         self._act = act
         self._tell = tell

@@ -120,8 +120,10 @@ class Engine:
             self._heed, 1e9)
         # It reads the database as it is: the time that takes is another matter than its order.
         raw: Any = store
-        self._answers = answering.Answers(clients.Answers(cloud), self.suspects, raw, clock,
-                                          context.leases, settings.sentinel_network_lease)
+        bus: Any = clients.Answers(cloud)
+        heard: Any = self.suspects
+        self._answers = answering.Answers(bus, heard, raw, clock, context.leases,
+                                          settings.sentinel_network_lease)
         cloud.lease = settings.sentinel_network_lease
         for act in (self._dispatch, self._crashes, self._conduct, self._look_after, self._keep,
                     self._answer):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 import contextlib
 import contextvars
 import re
-from typing import Any, Protocol
+from typing import Any
 
 from nova.compute import vm_states
 import nova.conf
@@ -20,6 +20,7 @@ from oslo_log import log as logging
 from specreds_cinder.superposition import states
 from specreds_nova import conf
 from specreds_nova import exception
+from specreds_nova.virt import cinder_api
 from specreds_nova.virt import protection
 from specreds_nova.virt.disks import errors
 from specreds_nova.virt.disks import volume_driver
@@ -37,20 +38,6 @@ _NAME = re.compile(r'disk(\.(local|swap|eph\d+))?')
 # The overlays of the domain that is being configured; None outside of this module's care.
 _overlays: contextvars.ContextVar[Connections | None] = contextvars.ContextVar(
     'specreds_overlays', default=None)
-
-
-class Cinder(Protocol):
-    """Cinder's superpositions, as in :class:`specreds_nova.virt.cinder_api.CinderAPI`."""
-
-    def state(self, superposition_id: str) -> str | None:
-        """Return the state of a superposition; None if it does not exist."""
-
-    def with_disks(self, server_id: str) -> dict[str, str]:
-        """Return the states of the superpositions of disks of a server, by id."""
-
-    def disk_connections(self, superposition_id: str, connector: Mapping[str, Any]
-                         ) -> dict[str, dict[str, Any]]:
-        """Return the connections to the overlays of disks, by image."""
 
 
 def in_rbd() -> bool:
@@ -118,7 +105,7 @@ class ServerDisks:
         according to the journal, or None
     """
 
-    def __init__(self, cinder: Cinder, adopted: Callable[[str], str | None]) -> None:
+    def __init__(self, cinder: cinder_api.CinderAPI, adopted: Callable[[str], str | None]) -> None:
         self._cinder = cinder
         self._adopted = adopted
 

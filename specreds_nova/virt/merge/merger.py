@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import threading
 import time
-from typing import Any, Protocol
+from typing import Any
 
 from nova import context as nova_context
 from nova import exception as nova_exception
@@ -24,6 +24,7 @@ from oslo_log import log as logging
 
 from specreds_nova import conf
 from specreds_nova import exception
+from specreds_nova.virt import cinder_api
 from specreds_nova.virt.backup import marks
 from specreds_nova.virt.disks import connections
 from specreds_nova.virt.disks import nodes as disk_nodes
@@ -49,26 +50,10 @@ _DISK_BYTES_PER_S, _HOST_BYTES_PER_S = 8 << 20, 64 << 20
 _NOT_NOW = (nova_exception.InternalError, nova_exception.HypervisorUnavailable)
 
 
-class Cinder(Protocol):
-    """Cinder's superpositions, as in :class:`specreds_nova.virt.cinder_api.CinderAPI`."""
-
-    def state(self, superposition_id: str) -> str | None:
-        """Return the state of a superposition, None if it does not exist."""
-
-    def merging(self, superposition_id: str) -> tuple[str | None, int]:
-        """Return the state of a superposition, None if it does not exist; and its rate."""
-
-    def merge(self, superposition_id: str, step: str) -> None:
-        """Report a step of a merge."""
-
-    def with_volume(self, server_id: str, volume_id: str) -> dict[str, str]:
-        """Return the states of the superpositions of a server's volume, by superposition."""
-
-
 class _Record:
     """The record of one superposition, for :class:`job.MergeJob`."""
 
-    def __init__(self, cinder: Cinder, superposition_id: str) -> None:
+    def __init__(self, cinder: cinder_api.CinderAPI, superposition_id: str) -> None:
         self._cinder = cinder
         self._id = superposition_id
         self._share = 0
@@ -95,7 +80,7 @@ class Merger:
         whenever the state changes
     """
 
-    def __init__(self, driver: Any, cinder: Cinder, report: Report) -> None:
+    def __init__(self, driver: Any, cinder: cinder_api.CinderAPI, report: Report) -> None:
         self._driver = driver
         self._cinder = cinder
         self._report = report

@@ -37,6 +37,7 @@ from oslo_log import log as logging
 
 from specreds_cinder.superposition import states
 from specreds_nova import exception
+from specreds_nova.virt import cinder_api
 from specreds_nova.virt import protection
 from specreds_nova.virt.disks import connections
 from specreds_nova.virt.disks import durable
@@ -68,7 +69,7 @@ class Unmerged:
     :param driver: Nova's libvirt driver
     """
 
-    def __init__(self, driver: Any, cinder: mergers.Cinder, merger: mergers.Merger,
+    def __init__(self, driver: Any, cinder: cinder_api.CinderAPI, merger: mergers.Merger,
                  disks: server_disks.ServerDisks) -> None:
         self._driver = driver
         self._cinder = cinder

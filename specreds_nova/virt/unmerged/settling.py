@@ -12,8 +12,8 @@ import time
 from oslo_log import log as logging
 
 from specreds_nova import exception
+from specreds_nova.virt import cinder_api
 from specreds_nova.virt.disks import errors
-from specreds_nova.virt.merge import merger as mergers
 from specreds_nova.virt.merge import pivot
 
 LOG = logging.getLogger(__name__)
@@ -26,7 +26,8 @@ _POLL_S = 1.0
 _AGAIN_S = 10.0
 
 
-def settle(cinder: mergers.Cinder, instance_uuid: str, superpositions: Iterable[str]) -> None:
+def settle(cinder: cinder_api.CinderAPI, instance_uuid: str,
+           superpositions: Iterable[str]) -> None:
     """Wait until Cinder has merged superpositions whose overlays are not used.
 
     :raises NotHere: one is not merged in time, so its overlay may still be in use
@@ -51,7 +52,7 @@ def settle(cinder: mergers.Cinder, instance_uuid: str, superpositions: Iterable[
             time.sleep(_POLL_S)
 
 
-def merged(cinder: mergers.Cinder, instance_uuid: str, superposition_id: str) -> bool:
+def merged(cinder: cinder_api.CinderAPI, instance_uuid: str, superposition_id: str) -> bool:
     """Return whether a server's volumes, and not its overlays, are the real version.
 
     :raises VersionUnknown: Cinder does not report it
@@ -64,7 +65,7 @@ def merged(cinder: mergers.Cinder, instance_uuid: str, superposition_id: str) ->
             f'{superposition_id} is merged ({exc}); try again when it does') from exc
 
 
-def _request_merge(cinder: mergers.Cinder, superposition_id: str) -> None:
+def _request_merge(cinder: cinder_api.CinderAPI, superposition_id: str) -> None:
     try:
         cinder.merge(superposition_id, 'offline')
     except exception.BackupError as exc:

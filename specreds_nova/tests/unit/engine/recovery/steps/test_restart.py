@@ -120,6 +120,10 @@ class _PassingClock(clocks.Clock):
 class CrashesTest(base.RecoveryTest):
     """A crash that cannot be handled yet is tried again for a while."""
 
+    def setUp(self) -> None:
+        super().setUp()
+        self.memory: Any = self.store
+
     def _attempts(self, answer: Callable[[], str | None],
                   last: Callable[[float], bool] = lambda age: True) -> list[float]:
         """Return the ages of a crash at all attempts to handle it, in seconds.
@@ -144,7 +148,7 @@ class CrashesTest(base.RecoveryTest):
                 enough.set()
             return answer()
 
-        restarts = crashes.Crashes(act, passing, self.store, again=0.001)
+        restarts = crashes.Crashes(act, passing, self.memory, again=0.001)
         reported = passing.now()
         restarts.tell('h1', 'a', _CRASH)
         restarts.start()
@@ -170,7 +174,7 @@ class CrashesTest(base.RecoveryTest):
         def hang(*_arguments: Any) -> None:
             hung.set()
             goes_on.wait(60.0)
-        restarts = crashes.Crashes(hang, self.clock, self.store)
+        restarts = crashes.Crashes(hang, self.clock, self.memory)
         self.assertEqual([], restarts.problems())
         restarts.start()
         self.addCleanup(restarts.stop, 60.0)
@@ -212,6 +216,7 @@ class RecordedCrashesTest(base.RecoveryTest):
 
     def setUp(self) -> None:
         super().setUp()
+        self.memory: Any = self.store
         self.answer: str | None = 'h1 is fenced'
         self.acted: list[tuple[str, str, crashes.Why]] = []
 
@@ -221,7 +226,7 @@ class RecordedCrashesTest(base.RecoveryTest):
 
     def _run(self, *, tell: bool) -> None:
         """Run an engine until it has acted once on each crash that it has or gets."""
-        engine = crashes.Crashes(self._act, self.clock, self.store, again=3600.0)
+        engine = crashes.Crashes(self._act, self.clock, self.memory, again=3600.0)
         engine.start()
         if tell:
             engine.tell('h1', 'a', _CRASH)
@@ -244,7 +249,7 @@ class RecordedCrashesTest(base.RecoveryTest):
 
     def test_crash_that_the_database_refuses_ends_no_thread(self) -> None:
         with mock.patch.object(self.store, 'keep_crash', side_effect=ValueError('too long')):
-            engine = crashes.Crashes(self._act, self.clock, self.store, again=3600.0)
+            engine = crashes.Crashes(self._act, self.clock, self.memory, again=3600.0)
             engine.start()
             engine.tell('h1', 'a' * 40, _CRASH)
             engine.tell('h1', 'b', _CRASH)
@@ -258,7 +263,7 @@ class RecordedCrashesTest(base.RecoveryTest):
             refused.set()
             raise ValueError('too long')
         with mock.patch.object(self.store, 'booted', side_effect=refuse):
-            engine = crashes.Crashes(self._act, self.clock, self.store, again=3600.0)
+            engine = crashes.Crashes(self._act, self.clock, self.memory, again=3600.0)
             engine.start()
             engine.booted('h1', 'k1')
             self.assertTrue(refused.wait(60.0))
@@ -313,7 +318,7 @@ class RecordedCrashesTest(base.RecoveryTest):
             self.assertEqual(('h1', 'k2'), (name, kernel))
             known.extend(self.store.crashes())
             recorded.set()
-        engine = crashes.Crashes(act, self.clock, self.store, again=0.001)
+        engine = crashes.Crashes(act, self.clock, self.memory, again=0.001)
         engine.tell('h1', server, _CRASH)
         engine.booted('h1', 'k2')
         with mock.patch.object(self.store, 'booted', booted):
@@ -345,7 +350,7 @@ class RecordedCrashesTest(base.RecoveryTest):
             drop(crash)
             removed.set()
         with mock.patch.multiple(self.store, drop_crash=dropped, **replaced):
-            engine = crashes.Crashes(self._act, self.clock, self.store, again=0.001)
+            engine = crashes.Crashes(self._act, self.clock, self.memory, again=0.001)
             engine.tell('h1', 'a', _CRASH)
             self._run_until(removed, engine)
         self.assertEqual([], self.store.crashes())
