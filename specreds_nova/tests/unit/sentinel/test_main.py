@@ -95,17 +95,17 @@ class MainTestCase(testtools.TestCase):
         release = threading.Event()
         self.addCleanup(release.set)
         self.look.side_effect = release.wait
-        found = []
+        answers = []
 
         def watch_pools(bearing: witness.Witness, *_: object) -> None:
-            found.append(bearing._running())
-            if found[-1] is not None or len(found) == 50:
+            answers.append(bearing._running())
+            if answers[-1] is not None or len(answers) == 50:
                 self._stop()
         with mock.patch.object(watch.HostWatch, 'places', lambda _: {('cinder', 'volumes')}), \
                 mock.patch.object(pings, 'Pings'), mock.patch.object(os, 'execv'), \
                 mock.patch.object(witness.Witness, 'watch', watch_pools):
             main.main(self.argv)
-        self.assertEqual(frozenset({'s1'}), found[-1])
+        self.assertEqual(frozenset({'s1'}), answers[-1])
 
     def test_hanging_lease_restarts_the_sentinel(self) -> None:
         release = threading.Event()
