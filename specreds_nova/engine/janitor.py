@@ -116,8 +116,9 @@ class Janitor:
 
     def _lift(self, name: str) -> None:
         if late_force_down.lift(self._context, name):
-            LOG.warning('host %s is trusted, and Nova has forced it down by a request of an '
-                        'engine that was late: this is lifted', name)
+            LOG.warning('host %s is trusted, and Nova has forced it down, probably by a late '
+                        'request of an engine: this is lifted; an operator who wants it down '
+                        'forces it down again in a minute, or sets its maintenance', name)
 
     def _heed_all(self, hosts: Sequence[model.Host]) -> None:
         """Heed what operators say of hosts, and what they have taken back."""

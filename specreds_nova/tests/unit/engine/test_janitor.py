@@ -139,6 +139,34 @@ class JanitorTest(base.RecoveryTest):
         self._lift()
         self.compute.force_down.assert_called_once_with('h1', False)
 
+    def test_late_requests_that_are_carried_out_together_are_all_taken_back(self) -> None:
+        self._trust_evacuated_host()
+        for _ in range(5):
+            self._lift()
+            self.clock.sleep(30.0)
+        self.assertEqual(5, self.compute.force_down.call_count)
+
+    def test_operator_who_forces_a_host_down_once_more_has_the_last_word(self) -> None:
+        self._trust_evacuated_host()
+        self._lift()
+        [note] = self.store.host('h1').why
+        self.assertIn('will not be if it is forced down again', note['words'])
+        self.compute.service.return_value = {'forced_down': False}
+        self.clock.sleep(61.0)
+        self.compute.service.return_value = {'forced_down': True}
+        for _ in range(3):
+            self._lift()
+        self.compute.force_down.assert_called_once_with('h1', False)
+
+    def test_next_failure_of_a_lifted_host_counts_anew(self) -> None:
+        self._trust_evacuated_host()
+        self._lift()
+        self.clock.sleep(61.0)
+        self._trust_evacuated_host()
+        self._lift()
+        self.assertEqual((), self.store.host('h1').why[1:])
+        self.assertEqual(2, self.compute.force_down.call_count)
+
     def test_host_of_a_late_request_stays_down_in_maintenance(self) -> None:
         self._trust_evacuated_host()
         self.store.change_host(self.store.host('h1'), maintenance='new disks')
