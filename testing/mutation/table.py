@@ -337,6 +337,10 @@ MUTATIONS = (
              'self._keep_hidden(guest)', 'pass',
              'specreds_nova.tests.unit.sentinel.test_lease.LeaseTest.'
              'test_interface_that_somebody_else_set_up_is_set_down_again'),
+    Mutation('merge-ends-beside-an-evacuation', 'specreds_nova/virt/merge/pivot.py',
+             '        self._stays()\n', '',
+             'specreds_nova.tests.unit.virt.merge.test_job_end.EndTest.'
+             'test_guest_of_a_server_that_is_evacuated_during_the_end_does_not_run_on'),
     Mutation('server-that-was-never-read-is-hidden', 'specreds_nova/sentinel/lease.py',
              '(self._read is None or guest.places <= self._read)', 'True',
              'specreds_nova.tests.unit.sentinel.test_watch.WatchTest.'

@@ -7,7 +7,7 @@ class Refused(Exception):
 
 
 class Unknown(Exception):
-    """Cinder does not answer; it is unknown whether a step was done."""
+    """Cinder or Nova does not answer; it is unknown whether a step was done."""
 
 
 class Gone(Exception):

@@ -71,11 +71,14 @@ class MergeJob:
     :param shared: limits the rate of each disk
     :param tell: called with the progress whenever it has changed
     :param stop: set when this process is about to end
+    :param leaving: returns whether Nova evacuates the server, or has; raises
+        :class:`errors.Unknown`
     """
 
     def __init__(self, find: Callable[[], qmp.Domain], superposition_id: str,
                  record: pivot.Record, owned: Callable[[], bool], shared: bandwidth.Bandwidth,
-                 tell: Callable[[Progress], None], stop: threading.Event) -> None:
+                 tell: Callable[[Progress], None], stop: threading.Event,
+                 leaving: Callable[[], bool]) -> None:
         self._find = find
         self._superposition_id = superposition_id
         self._record = record
@@ -84,6 +87,7 @@ class MergeJob:
         self._bandwidth = shared
         self._tell = tell
         self._stop = stop
+        self._leaving = leaving
         self.progress = Progress()
 
     def run(self) -> None:
@@ -219,6 +223,19 @@ class MergeJob:
             if self._record.state() is None:
                 raise errors.Overtaken(pivot.gone(self._superposition_id))
 
+    def _stays(self) -> None:
+        """Check that Nova does not evacuate the server.
+
+        :raises Interrupted: Nova does, or does not answer
+        """
+        try:
+            leaving = self._leaving()
+        except errors.Unknown as exc:
+            raise errors.Interrupted(str(exc)) from exc
+        if leaving:
+            raise errors.Interrupted(
+                'Nova evacuates the server from this host: its merge ends if the server stays')
+
     def _cancel(self) -> None:
         """End the copies without switching to the volumes."""
         with contextlib.suppress(libvirt.libvirtError, errors.Unavailable):
@@ -249,9 +266,11 @@ class MergeJob:
     def _switch(self, domain: qmp.Domain, noted: pivot.Note | None) -> None:
         switch = pivot.Pivot(domain, self._superposition_id, self._record,
                              self._share(), lambda error: self._report(error=error),
-                             self._wait)
+                             self._wait, self._stays)
         if disk_nodes.chained(domain):
             self._check()
+        if noted is None:
+            self._stays()
         state = switch.prepare(noted)
         began = time.monotonic()
         if noted is None:

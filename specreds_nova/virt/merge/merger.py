@@ -24,6 +24,7 @@ from oslo_log import log as logging
 
 from specreds_nova import conf
 from specreds_nova import exception
+from specreds_nova import tasks
 from specreds_nova.virt import cinder_api
 from specreds_nova.virt.backup import marks
 from specreds_nova.virt.disks import connections
@@ -99,7 +100,7 @@ class Merger:
             functools.partial(self._find, instance_uuid), superposition_id,
             _Record(self._cinder, superposition_id),
             functools.partial(self._owned, instance_uuid),
-            self._bandwidth, tell, self._stop)
+            self._bandwidth, tell, self._stop, functools.partial(self._leaving, instance_uuid))
         with self._lock:
             if self._stop.is_set() or instance_uuid in self._running:
                 return
@@ -206,6 +207,21 @@ class Merger:
                      instance_uuid=instance_uuid)
             return True
         return bool(instance.host == CONF.host)
+
+    def _leaving(self, instance_uuid: str) -> bool:
+        """Return whether Nova evacuates a server from this host, or has.
+
+        :raises Unknown: the database does not answer
+        """
+        try:
+            instance = objects.Instance.get_by_uuid(
+                nova_context.get_admin_context(), instance_uuid)
+        except nova_exception.InstanceNotFound:
+            return True
+        except Exception as exc:
+            raise merge_errors.Unknown(
+                f'Nova does not report whether the server is evacuated ({exc})') from exc
+        return bool(instance.host != CONF.host or tasks.is_rebuild(instance.task_state))
 
     def _domains(self) -> Iterator[tuple[str, Any]]:
         for guest in self._driver._host.list_guests(only_running=True):

@@ -6,8 +6,13 @@
    on overlay and volume are equal, for as long as the guest is suspended.
 3. Cinder's record says merged. **This is the commit point**: disks that are opened from here on
    are opened without overlays.
-4. Every disk is switched over to its volume.
+4. Unless Nova evacuates the server meanwhile, every disk is switched over to its volume.
 5. The guest is resumed.
+
+A host that Nova evacuates the server to waits until the record says merged, and then starts the
+server from its volumes: this guest must not run beside it. An evacuation is in Nova's database
+before that host looks at the record. So Nova is asked after the record says merged, and before the
+guest is resumed. If the evacuation fails, the guest is resumed later.
 
 The record comes before the switch, so that there is a way back: if Cinder refuses, nothing has
 been switched, and the guest goes on with its overlays. If Cinder received the request and does not
@@ -123,16 +128,19 @@ class Pivot:
     :param rate: limit of the jobs in bytes per second after the guest was resumed unmerged
     :param tell: called with each error while the guest is suspended
     :param wait: called with seconds; raises :class:`errors.Stopped`
+    :param stays: raises :class:`errors.Interrupted` unless Nova leaves the server on this host
     """
 
     def __init__(self, domain: qmp.Domain, superposition_id: str, record: Record, rate: int,
-                 tell: Callable[[str], None], wait: Callable[[float], None]) -> None:
+                 tell: Callable[[str], None], wait: Callable[[float], None],
+                 stays: Callable[[], None]) -> None:
         self._domain = domain
         self._superposition_id = superposition_id
         self._record = record
         self._rate = rate
         self._tell = tell
         self._wait = wait
+        self._stays = stays
 
     def prepare(self, noted: Note | None) -> str | None:
         """Return the state of the record, so that the guest is not suspended in vain.
@@ -178,8 +186,8 @@ class Pivot:
         """Record the end, switch the disks over, and resume the guest, which is suspended.
 
         :param state: of the record
-        :raises Interrupted: the merge cannot be ended yet. The guest is resumed, unless the
-            record says merged already
+        :raises Interrupted: the merge cannot be ended yet, or Nova evacuates the server. The guest
+            is resumed, unless the record says merged already
         :raises Overtaken: there is no record. The guest stays suspended
         """
         if state in states.THROUGH_OVERLAY and not (self._settled() and self._recorded()):
@@ -191,6 +199,7 @@ class Pivot:
                 f'domain {self._domain.name()} stays suspended: superposition '
                 f'{self._superposition_id} is merged, but the rest is not copied; reboot the '
                 f'server (hard)')
+        self._stays()
         for disk in disk_nodes.chained(self._domain):
             self._domain.blockJobAbort(disk.target, libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
         durable.harden(self._domain)

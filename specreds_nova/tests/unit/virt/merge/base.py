@@ -31,6 +31,7 @@ class MergingTestCase(testtools.TestCase):
         self.stop = fakes.Stop(self.domain)
         self.bandwidth = bandwidth.Bandwidth(8 * MIB, 64 * MIB)
         self.owned = True
+        self.leaving: bool | Exception = False
         self.told: list[tuple[str, str | None]] = []
         self.patch(qmp, 'run', self.domain.qmp)
         for module in (merge_job, merge_rate, pivot):
@@ -45,9 +46,14 @@ class MergingTestCase(testtools.TestCase):
                                lambda: self.owned, self.bandwidth,
                                lambda progress: self.told.append(
                                    (progress.state, progress.error)),
-                               self.stop)  # type: ignore[arg-type]
+                               self.stop, self._leaving)  # type: ignore[arg-type]
         work.run()
         return work
+
+    def _leaving(self) -> bool:
+        if isinstance(self.leaving, Exception):
+            raise self.leaving
+        return self.leaving
 
     def moments(self) -> dict[str, float]:
         """Return the times of the first occurrence of each operation, filled in later."""

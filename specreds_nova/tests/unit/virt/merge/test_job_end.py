@@ -68,6 +68,34 @@ class EndTest(base.MergingTestCase):
         self.assertEqual(1, self.domain.log.count('suspend'))
         self.assert_merged()
 
+    def test_guest_of_a_server_that_is_evacuated_is_not_suspended(self) -> None:
+        for self.leaving in (True, errors.Unknown('the database is down')):
+            self.assertRaises(errors.Interrupted, self.merge)
+            self.assertNotIn('suspend', self.domain.log)
+            self.assertTrue(self.domain.running)
+            self.assertEqual('merging', self.record.now)
+        self.leaving = False
+        self.merge()
+        self.assert_merged()
+
+    def test_guest_of_a_server_that_is_evacuated_during_the_end_does_not_run_on(self) -> None:
+        # The other host waits for the end of this merge, and starts the server then.
+        record_step = self.record.step
+
+        def ended(step: str) -> None:
+            record_step(step)
+            if step == 'end':
+                self.leaving = True
+        self.record.step = ended  # type: ignore[method-assign]
+        for self.leaving in (False, True, errors.Unknown('the database is down')):
+            self.assertRaises(errors.Interrupted, self.merge)
+            self.assertEqual(('merged', False), (self.record.now, self.domain.running))
+            self.assertTrue(all(disk.overlay for disk in self.domain.disks))
+        # The evacuation has failed.
+        self.leaving = False
+        self.merge()
+        self.assert_merged()
+
     def test_unknown_end_keeps_the_guest_paused(self) -> None:
         calls = [0]
 
@@ -211,7 +239,7 @@ class CutOffTest(base.MergingTestCase):
     def test_merge_fails_without_libvirt(self) -> None:
         work = merge_job.MergeJob(
             mock.Mock(side_effect=errors.Unavailable('libvirt is down')), 'super-1', self.record,
-            lambda: True, 0, lambda _progress: None, self.stop)  # type: ignore[arg-type]
+            lambda: True, 0, lambda _progress: None, self.stop, lambda: False)  # type: ignore[arg-type]
         self.assertRaises(errors.Interrupted, work.run)
 
     def test_guest_resumed_by_others_is_paused_again(self) -> None:

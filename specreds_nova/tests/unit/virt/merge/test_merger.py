@@ -159,6 +159,20 @@ class EnsureTest(MergerTestCase):
         self.found.side_effect = TimeoutError('the database is down')
         self.assertTrue(owned())
 
+    def test_server_that_is_rebuilt_or_gone_leaves(self) -> None:
+        self.merger.ensure(SERVER, SUPER)
+        leaving = self.work.call_args.args[7]
+        for task, left in ((None, False), ('rebooting', False), ('rebuilding', True),
+                           ('rebuild_spawning', True)):
+            self.instance.task_state = task
+            self.assertEqual(left, leaving())
+        self.instance.task_state, self.instance.host = None, 'node7'
+        self.assertTrue(leaving())
+        self.found.side_effect = nova_exception.InstanceNotFound(instance_id=SERVER)
+        self.assertTrue(leaving())
+        self.found.side_effect = TimeoutError('the database is down')
+        self.assertRaises(errors.Unknown, leaving)
+
     def test_failure_is_reported(self) -> None:
         for error in (errors.Interrupted('Ceph is full'), errors.Gone('Ceph is full'),
                       errors.Overtaken('Ceph is full'),
