@@ -3,7 +3,9 @@
 
 import ast
 import pathlib
+import subprocess
 
+import ddt
 import fixtures
 import testtools
 
@@ -64,6 +66,7 @@ class CodeTest(unittest.TestCase):
 """
 
 
+@ddt.ddt
 class RunnerTest(testtools.TestCase):
     """Mutations of a checkout with one function, and one test."""
 
@@ -71,28 +74,41 @@ class RunnerTest(testtools.TestCase):
         super().setUp()
         self.checkout = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         (self.checkout / 'code_of.py').write_text('def double(number):\n    return 2 * number\n')
-        self.tests = self.checkout / 'tests'
-        self.tests.mkdir()
-        (self.tests / '__init__.py').touch()
-        (self.tests / 'test_code.py').write_text(_TESTS)
+        self.package = 'tests.unit'
 
-    def noticed(self, new: str, test: str = 'test_double') -> bool:
-        """Return whether a test notices that a function returns something else."""
+    def noticed(self, new: str, test: str = 'test_double', first: str = '') -> bool:
+        """Return whether a test notices that a function returns something else.
+
+        :param first: the code of the package of the test
+        """
+        place = self.checkout
+        for name in self.package.split('.'):
+            place /= name
+            place.mkdir(exist_ok=True)
+            (place / '__init__.py').write_text(first)
+        (place / 'test_code.py').write_text(_TESTS)
+        for words in (['init', '-q'], ['add', '.']):
+            subprocess.run(['git', '-C', str(self.checkout), *words], check=True)
         [result] = runner.Runner(self.checkout, {}, lambda _text: None).run([table.Mutation(
-            'one', 'code_of.py', '2 * number', new, f'tests.test_code.CodeTest.{test}')])
+            'one', 'code_of.py', '2 * number', new, f'{self.package}.test_code.CodeTest.{test}')])
         return result.noticed
 
-    def test_mutation_is_noticed_by_any_test_of_the_name_that_ddt_has_made(self) -> None:
+    @ddt.data('tests.unit', 'specreds_cinder.tests.functional')
+    def test_mutation_is_noticed_by_any_test_of_the_name_that_ddt_has_made(
+            self, package: str) -> None:
+        self.package = package
         self.assertTrue(self.noticed('number + 1'))
         self.assertFalse(self.noticed('number * 2'))
 
+    @ddt.data('tests.unit', 'specreds_cinder.tests.functional')
+    def test_test_that_does_not_exist_proves_nothing(self, package: str) -> None:
+        self.package = package
+        self.assertRaises(commands.CloudError, self.noticed, '0', 'test_triple')
+
     def test_module_that_is_loaded_before_the_change_is_an_error(self) -> None:
-        (self.tests / '__init__.py').write_text('import code_of\n')
-        self.assertRaisesRegex(commands.CloudError, 'code_of is loaded before', self.noticed, '0')
+        self.assertRaisesRegex(commands.CloudError, 'code_of is loaded before', self.noticed, '0',
+                               first='import code_of\n')
 
     def test_change_that_ends_the_process_is_an_error(self) -> None:
         self.assertRaisesRegex(commands.CloudError, 'one: exit status 7', self.noticed,
                                '__import__("os")._exit(7)')
-
-    def test_test_that_does_not_exist_proves_nothing(self) -> None:
-        self.assertRaises(commands.CloudError, self.noticed, '0', 'test_triple')
