@@ -35,7 +35,7 @@ class Overview:
     :ivar heard: those that are heard
     :ivar troubled: the others
     :ivar labels: what hosts that are heard have in common, with the number of those hosts
-    :ivar booted: boots of hosts that are heard, with their times in seconds since the epoch
+    :ivar booted: boots of hosts that are heard, with their times by the engine's clock
     :ivar own_broker: broker node through which this engine hears itself: it works
     """
 
@@ -100,7 +100,7 @@ class Overview:
 
         That is so if most of the hosts that are heard have booted since this one was heard last.
 
-        :param now: in seconds since the epoch
+        :param now: by the engine's clock
         :param grace: seconds that a host has for that
         :returns: seconds; None if the site was not powered up lately
         """
@@ -120,7 +120,7 @@ def overview(hosts: Iterable[watched.Watched], in_trouble: Callable[[watched.Wat
     """Return all hosts at this moment.
 
     :param in_trouble: returns whether a host does not count as heard
-    :param now: in seconds since the epoch
+    :param now: by the engine's clock
     :param grace: seconds for which the boot of a host matters
     """
     heard: list[watched.Watched] = []

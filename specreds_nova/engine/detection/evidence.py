@@ -56,7 +56,7 @@ class Evidence:
     """A piece of evidence for a failure.
 
     :ivar share: its share of its kind's weight, from 0 to 1
-    :ivar at: seconds since the epoch
+    :ivar at: time by the engine's clock
     """
 
     kind: str

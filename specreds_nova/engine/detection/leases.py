@@ -22,7 +22,7 @@ class Leases:
     def note(self, hosts: Iterable[model.Host], at: float) -> None:
         """Take hosts as they were read from the database.
 
-        :param at: a time after the reading, in seconds since the epoch
+        :param at: a time after the reading, by the engine's clock
         """
         with self._lock:
             for host in hosts:
@@ -34,7 +34,7 @@ class Leases:
     def note_all(self, refused: Sequence[model.Host], at: float) -> None:
         """Take all hosts that are not trusted, as they were read from the database.
 
-        :param at: a time after the reading, in seconds since the epoch
+        :param at: a time after the reading, by the engine's clock
         """
         names = {host.name for host in refused}
         with self._lock:

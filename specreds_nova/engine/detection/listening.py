@@ -71,7 +71,7 @@ class Listening:
         return now - self._horizon <= self._settings.pause and self._horizon >= self._settled
 
     def echoed(self) -> float:
-        """Return when the newest echo was sent, in seconds since the epoch.
+        """Return when the newest echo was sent, by the engine's clock.
 
         Whatever is read from now on has reached the broker after that. Without echoes, this is the
         time of the latest look.

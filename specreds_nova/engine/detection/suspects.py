@@ -63,7 +63,7 @@ class Suspects:
 
         One that was sent before, and waited for an engine that did not read, does not count.
 
-        :param at: seconds since the epoch
+        :param at: time by the engine's clock
         """
         view = self._monitor.look(host)
         return view is not None and view.sent_after is not None and view.sent_after >= at

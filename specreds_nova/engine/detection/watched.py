@@ -23,13 +23,13 @@ _HEARD = message.REPEATED + 2.0
 class View:
     """A snapshot of a host as this engine sees it.
 
-    :ivar heard: when its latest beat was heard, in seconds since the epoch; None for never
+    :ivar heard: when its latest beat was heard, by the engine's clock; None for never
     :ivar well: the same for the latest beat before a suspicion
     :ivar sent_after: a time after which the latest beat has reached the broker; None for never
     :ivar silence: seconds of listening since then
     :ivar phi: how suspicious that silence is
     :ivar patience: seconds of silence after which it is suspected
-    :ivar suspected: whether it is suspected, ``since`` when in seconds since the epoch
+    :ivar suspected: whether it is suspected, ``since`` when by the engine's clock
     :ivar why: the evidence: kind, words, at
     :ivar leaving: it said goodbye, and its silence is still expected
     :ivar word: an operator's word: ``suspect``, ``clear`` or None
@@ -97,7 +97,7 @@ class Watched:
         self.crashed: frozenset[str] = frozenset()
         # By crashed server: how often its latest beat reports its crash.
         self.times: Mapping[str, int] = {}
-        # Likewise: when that was heard first, in seconds since the epoch.
+        # Likewise: when that was heard first, by the engine's clock.
         self.reported: Mapping[str, float] = {}
         # Those of the crashed servers whose domains do not run, and those whose domains run again.
         self.gone: frozenset[str] = frozenset()
@@ -113,13 +113,13 @@ class Watched:
         self.goodbye: str | None = None
         self.goodbye_at: float | None = None
         self.leaving = False
-        # Time of the first beat of this nova-compute, in seconds since the epoch.
+        # Time of the first beat of this nova-compute, by the engine's clock.
         self.started = 0.0
         # The kernel that ran when the host was suspected last, and at its latest list of domains.
         self.suspected_kernel = self.listing_kernel = ''
         # The boot up to which all servers are known that boots have ended.
         self.kernel: str | None = None
-        # Time of its boot by its own report, in seconds since the epoch.
+        # Time of its boot by its own report, by the engine's clock.
         self.booted: float | None = None
         # The broker node that it is connected to, and its availability zone and aggregates.
         self.broker = ''
@@ -258,7 +258,7 @@ class Watched:
     def view(self, at: float, recent: float) -> View:
         """Return a snapshot of the host.
 
-        :param recent: time in seconds since the epoch from which wrong suspicions count
+        :param recent: time by the engine's clock from which wrong suspicions count
         """
         beat = self.beat
         return View(

@@ -28,7 +28,7 @@ class Weighing:
         """Return the evidence against a host, and forget what is too old.
 
         :param horizon: time of the listening clock, by which silence counts
-        :param now: seconds since the epoch
+        :param now: time by the engine's clock
         """
         pieces = []
         if host.word == model.SUSPECT:

@@ -31,7 +31,7 @@ class HostQueries(Protocol):
     def begin(self, host: str, since: float) -> None:
         """Send the requests, and return before the answers come.
 
-        :param since: answers to requests after this time are valid, in seconds since the epoch
+        :param since: answers to requests after this time are valid, by the engine's clock
         """
 
     def service(self, host: str, since: float) -> Mapping[str, Any]:

@@ -254,7 +254,7 @@ class RecordedRun:
     def lost(self, host: str, since: float) -> bool:
         """Return whether a backup's host has to be given up.
 
-        :param since: time since which it has not answered, in seconds since the epoch
+        :param since: time since which it has not answered, by the engine's clock
         """
         return self.now - since >= self.options.destination_timeout and self.silent(host)
 
@@ -287,7 +287,7 @@ class RecordedRun:
                until: float | None = None) -> _T:
         """Call a service again until it answers, and return the answer.
 
-        :param until: time after which to give up, in seconds since the epoch
+        :param until: time after which to give up, by the engine's clock
         :raises exception.Unreachable: the service has not answered in time
         :raises exception.Interrupted: the engine is being stopped
         """

@@ -44,7 +44,7 @@ class Run(recorded.RecordedRun):
         self._written = False
         # Whether a host for the backup is being chosen, while other steps are taken.
         self.choosing = False
-        # When the backup was started by this run, in seconds since the epoch.
+        # When the backup was started by this run, by the engine's clock.
         self.started: float | None = None
         # Whether the backup's host asks the sentinel of the primary's host.
         self.asks_sentinel = False
@@ -249,7 +249,7 @@ class Run(recorded.RecordedRun):
     def _handled(self, until: float) -> verdicts.StepVerdict | None:
         """Return a verdict if Nova or a user handles a server that does not run on its host.
 
-        :param until: time in seconds since the epoch until which Nova's task may end
+        :param until: time by the engine's clock until which Nova's task may end
         :returns: ``AGAIN`` to ask again
         """
         host, compute = self._recovery.host, self.context.compute
