@@ -160,7 +160,7 @@ class Monitor:
             self._seen = {}
 
     def listed(self, hosts: Collection[str]) -> None:
-        """Take the hosts that Nova lists: gates count no others, whose beats anybody may send.
+        """Take the hosts that Nova lists: no others count, whose beats anybody may send.
 
         :param hosts: if there are none, Nova is probably being restored, and nothing changes
         """
@@ -274,7 +274,7 @@ class Monitor:
         """Return the hosts that are heard and report that all is well."""
         with self._lock:
             doubtful = self._doubtful(self._listening.horizon())
-            return [host.name for host in self._hosts.values()
+            return [host.name for host in self._counted_hosts()
                     if host.beat is not None and not host.suspected and not host.leaving
                     and host not in doubtful]
 
@@ -445,13 +445,17 @@ class Monitor:
             return known[1]
         doubtful = self._doubtful(horizon)
         seen = correlation.overview(
-            (host for host in self._hosts.values()
-             if self._listed is None or host.name in self._listed),
+            self._counted_hosts(),
             lambda host: (host.suspected or host in doubtful) and (
                 stalls or not self._beats(host, horizon)),
             self._own_broker(), now, self._settings.power_up_grace)
         self._seen[stalls] = horizon, seen
         return seen
+
+    def _counted_hosts(self) -> Iterable[watched.Watched]:
+        listed = self._listed
+        return self._hosts.values() if listed is None else (
+            host for host in self._hosts.values() if host.name in listed)
 
     def _beats(self, host: watched.Watched, horizon: float) -> bool:
         """Return whether the beats of a host arrive, whatever they report."""

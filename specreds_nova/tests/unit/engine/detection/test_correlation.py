@@ -101,6 +101,10 @@ class ForgedHostsTest(base.CloudTestCase):
         self.end('cn1', 'cn2', 'cn3')
         self.assertIn('3 of 5 hosts are silent', self.held('cn1'))
 
+    def test_hosts_that_nova_does_not_list_are_not_healthy(self) -> None:
+        self.monitor.listed(self.real)
+        self.assertEqual(self.real, {*self.monitor.healthy()})
+
     def test_all_hosts_count_before_the_first_answer_of_nova(self) -> None:
         self.monitor.listed(())
         self.end('cn1', *(name for name in self.nodes if name not in self.real))
