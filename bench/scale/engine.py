@@ -71,8 +71,7 @@ class Simulation:
         clients: Any = cloud
         context = contexts.in_fibers(
             self.fibers, self.clock, clients, self.store, conf.engine, suspects=cloud,
-            limits=detection_conf.limits(conf.engine), stopping=self._stopping.is_set,
-            observer=observers.Observer())
+            stopping=self._stopping.is_set, observer=observers.Observer())
         self.conductor = conductors.Conductor(
             context, jobs.from_conf(conf), self.fibers, name, conf.engine.slots,
             conf.engine.job_lease, conf.engine.job_interval, silent=silent)

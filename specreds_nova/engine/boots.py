@@ -29,9 +29,10 @@ _AGAIN = 60.0
 
 OPTIONS: list[cfg.Opt] = [
     cfg.FloatOpt('release_interval', default=0.0, min=0.0,
-                 help="Seconds between two requests to Cinder to remove the entries of Ceph's "
-                      'blocklist that were made before the latest boot of their host, for '
-                      'example 600; the first one follows within seconds of the boot. 0 disables '
+                 help="Set this when the blocklist of Ceph grows too long, for example to 600. "
+                      "Seconds between two requests to Cinder to remove the entries of Ceph's "
+                      'blocklist that were made before the latest boot of their host; '
+                      'the first one follows within seconds of the boot. 0 disables '
                       'it. Enable it only if no host gets the address of another one that may '
                       'still run, and no compute host translates the addresses of other hosts '
                       'that use Ceph: a fenced client that lives could write again, because the '

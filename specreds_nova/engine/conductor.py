@@ -58,7 +58,7 @@ class Conductor:
         self._name = name
         self._worker = workers.RecoveryWorker(context, attempt, name)
         self._slots = slots
-        self._order = orders.Order(slots, context.options.tenant_priority_max)
+        self._order = orders.Order(slots, context.settings.tenant_priority_max)
         self._lease = lease
         self._interval = interval
         self._dead = silent

@@ -15,11 +15,8 @@ GROUP = 'engine'
 
 _PROCESS: list[cfg.Opt] = [
     cfg.StrOpt('name', default=socket.gethostname(), sample_default='its host name',
-               help='Name of this engine. Each engine needs a name of its own.'),
-    cfg.IntOpt('slots', default=100, min=1,
-               help='Recoveries that race in this engine at a time, for each 100 healthy hosts. '
-                    'Any smaller number of hosts counts as 100. Recoveries whose server serves '
-                    'again, or can have no backup, do not count.'),
+               help='Set this when several engines run on one host. Name of this engine. Each '
+                    'engine needs a name of its own.'),
     cfg.StrOpt('jobboard_host', default='localhost',
                help='Host of etcd, in which engines share their work.'),
     cfg.PortOpt('jobboard_port', default=2379, help='Port of etcd for clients.'),
@@ -35,14 +32,15 @@ _PROCESS: list[cfg.Opt] = [
                     'within a second.'),
     cfg.FloatOpt('job_interval', default=0.5, min=0.05,
                  help='Seconds between two looks for recoveries that other engines have left.'),
-    cfg.FloatOpt('janitor_interval', default=2.0, min=0.1,
-                 help='Seconds between two looks at returned hosts, at recoveries that no engine '
-                      'works on, and at what operators say of hosts.'),
     cfg.IntOpt('keep_recoveries', default=2592000, min=0,
-               help='Seconds for which the database keeps recoveries that have ended.'),
+               help='Set this when recoveries are needed for longer, or less long, after their '
+                    'end. Seconds for which the database keeps recoveries that have ended.'),
     cfg.StrOpt('metrics_host', default='0.0.0.0',
-               help='Address at which this engine serves metrics to Prometheus.'),
-    cfg.PortOpt('metrics_port', default=9180, min=0, help='Port for metrics; 0 for none.'),
+               help='Set this when metrics shall not be served on all networks of the host. '
+                    'Address at which this engine serves metrics to Prometheus.'),
+    cfg.PortOpt('metrics_port', default=9180, min=0,
+                help='Set this when several engines run on one host. Port for metrics; 0 for '
+                     'none.'),
 ]
 
 OPTIONS: list[cfg.Opt] = [*_PROCESS, *detection_conf.OPTIONS, *recovery_conf.OPTIONS,
@@ -51,14 +49,18 @@ OPTIONS: list[cfg.Opt] = [*_PROCESS, *detection_conf.OPTIONS, *recovery_conf.OPT
 
 # Options of earlier versions, which an engine names at its start and ignores.
 REMOVED = (
-    'clear_beats', 'correlated_patience', 'dispatch_policy', 'echo_interval', 'evidence_lifetime',
-    'evidence_weights', 'flap_patience', 'flap_period', 'forecast_interval',
-    'goodbye_grace_service', 'libvirt_patience', 'link_outage', 'link_pause', 'link_settle',
-    'masakari_exchange', 'masakari_topics', 'masakari_transport_url', 'power_up_grace',
-    'protect_busy_servers', 'protect_disabled_hosts', 'protect_forced_down_hosts',
-    'protect_locked_servers', 'protect_states', 'storage_patience', 'suspicion_floor',
-    'suspicion_forgive', 'suspicion_longest', 'suspicion_threshold', 'suspicion_window',
-    'too_many_absolute', 'too_many_count')
+    'abort_timeout', 'adopt_patience', 'adopt_timeout', 'again_after', 'clear_beats',
+    'correlated_patience', 'destination_timeout', 'dirty_interval', 'dispatch_policy',
+    'echo_interval', 'evacuate_timeout', 'evidence_lifetime', 'evidence_weights',
+    'flap_patience', 'flap_period', 'forecast_interval', 'goodbye_grace_service',
+    'janitor_interval', 'libvirt_patience', 'link_outage', 'link_pause', 'link_settle',
+    'masakari_exchange', 'masakari_topics', 'masakari_transport_url', 'max_attempts',
+    'max_backups', 'max_backups_per_host', 'max_errors', 'network_lease_margin',
+    'power_off_after', 'power_up_grace', 'protect_busy_servers', 'protect_disabled_hosts',
+    'protect_forced_down_hosts', 'protect_locked_servers', 'protect_states', 'ready_timeout',
+    'ready_timeout_max', 'sentinel_network_lease', 'status_interval', 'storage_patience',
+    'suspicion_floor', 'suspicion_forgive', 'suspicion_longest', 'suspicion_threshold',
+    'suspicion_window', 'tenant_priority_max', 'too_many_absolute', 'too_many_count')
 
 
 def register(conf: cfg.ConfigOpts) -> None:

@@ -36,20 +36,19 @@ _ELSEWHERE = frozenset({model.RECOVERED, model.RESTARTED, model.EVACUATED})
 
 OPTIONS: list[cfg.Opt] = [
     cfg.DictOpt('redfish_systems', default={},
-                help='Hosts that are powered off by Redfish after one of their servers was '
-                     'promoted elsewhere, unless the host is heard: HOST:URL, separated by '
-                     'commas, with the URL of the system, as '
+                help='Set this when hosts have a BMC with Redfish. Hosts that are powered off '
+                     'after one of their servers was promoted elsewhere, unless the host is '
+                     'heard: HOST:URL, separated by commas, with the URL of the system, as '
                      'node7:https://bmc7.example.org/redfish/v1/Systems/1. Without any, no host '
                      'is powered off.'),
-    cfg.StrOpt('redfish_username', help='User of the Redfish services.'),
-    cfg.StrOpt('redfish_password', secret=True, help='Password of redfish_username.'),
+    cfg.StrOpt('redfish_username',
+               help='Set this when redfish_systems is: the user of the Redfish services.'),
+    cfg.StrOpt('redfish_password', secret=True,
+               help='Set this when redfish_username is: its password.'),
     cfg.StrOpt('redfish_ca_cert',
-               help='File with the certificates of trusted authorities, for Redfish; by default '
+               help='Set this when an authority of your own has signed the certificates of the '
+                    'Redfish services: file with the certificates of trusted ones; by default '
                     "those of Python's requests."),
-    cfg.FloatOpt('power_off_after', default=30.0, min=0.0,
-                 help='Seconds that the sentinel of a fenced host has to end the servers that '
-                      'were promoted elsewhere, and the host to be heard again, before it is '
-                      'powered off.'),
 ]
 
 
@@ -128,7 +127,7 @@ class PowerOff:
         now = self._context.clock.now()
         if self._fenced.get(host.name, (None,))[0] != host.since:
             self._fenced[host.name] = host.since, now
-        if now - self._fenced[host.name][1] < self._context.options.power_off_after:
+        if now - self._fenced[host.name][1] < self._context.settings.power_off_after:
             return False
         noted = _noted(host)
         if noted and (noted['state'] == 'done'

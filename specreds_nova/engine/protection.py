@@ -33,18 +33,16 @@ class Hosts:
 
     :param gates: the gates of hosts
     :param graces: seconds for which silence means nothing after a goodbye, by its kind
-    :param leases: whether sentinels hide servers by a lease
     :param now: returns the seconds since the epoch
     """
 
     def __init__(self, store: Store, compute: interfaces.Compute, gates: host_gates.Gates,
-                 graces: Mapping[str, float], *, leases: bool,
+                 graces: Mapping[str, float], *,
                  now: Callable[[], float] = time.time) -> None:
         self._store = store
         self._compute = compute
         self._gates = gates
         self._graces = graces
-        self._leases = leases
         self._now = now
 
     def look(self, name: str) -> tuple[list[str], list[str]]:
@@ -70,7 +68,7 @@ class Hosts:
             service = {**service, 'forced_down': False}
         facts = host_gates.Facts(
             host.name, service=service, maintenance=host.maintenance, flaps=host.flaps,
-            word=host.word == model.SUSPECT, sentinel=host.sentinel if self._leases else None)
+            word=host.word == model.SUSPECT, sentinel=host.sentinel)
         return [*self._gates.reasons(facts),
                 *(host.held if host.shown == model.HELD else ())]
 
@@ -200,8 +198,7 @@ def from_conf(conf: cfg.ConfigOpts, store: Store) -> Protection:
 
     clients = connect.Clients(conf, scheduled=False)
     hosts = Hosts(store, clients.compute, detection_conf.host_gates(conf.engine),
-                  detection_conf.monitor_settings(conf.engine).graces,
-                  leases=bool(conf.engine.sentinel_network_lease))
+                  detection_conf.monitor_settings(conf.engine).graces)
     return Protection(clients.compute, clients.volumes, clients.backups,
                       detection_conf.server_gates(conf.engine), hosts,
                       unfenced=conf.engine.evacuate_unfenced)

@@ -49,6 +49,7 @@ from specreds_nova.engine.recovery import crashes
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import lost_servers
 from specreds_nova.engine.recovery import nova_prefetch
+from specreds_nova.engine.recovery import settings as recovery_settings
 
 LOG = logging.getLogger(__name__)
 
@@ -84,11 +85,13 @@ class Engine:
 
     :param conf: the global configuration, with the options of :mod:`specreds_nova.engine.conf`
     :param settings: of the monitor, if they are not those that follow from the configuration
+    :param recovering: settings of recoveries, if they are not the defaults
     :ivar failed: set when a thread fails too often; ``on_failure`` is called then
     :raises exception.EngineError: the configuration is incomplete, or a service does not answer
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, settings: monitoring.Settings | None = None) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, settings: monitoring.Settings | None = None,
+                 recovering: recovery_settings.Settings | None = None) -> None:
         options = conf.engine
         settings = settings or detection_conf.monitor_settings(options)
         self._stopping = threading.Event()
@@ -115,8 +118,7 @@ class Engine:
         context = contexts.in_fibers(
             self._fibers, self._clock, self._clients, self._store, options,
             suspects=suspects.Suspects(self._monitor, self._clock, self._votes),
-            limits=detection_conf.limits(options), stopping=self._stopping.is_set,
-            observer=self._observer)
+            stopping=self._stopping.is_set, observer=self._observer, settings=recovering)
         self._decommissioned = decommissioned.Decommissioned(
             self._store, self._monitor, self._clock)
         self._answers = answering.of(conf, self._monitor, self._store, self._clock, context.leases)
@@ -145,7 +147,7 @@ class Engine:
                            if options.redfish_systems else None)
         self._boots = boots.Boots(self._monitor.kernels, self._clients.backups,
                                   self._clients.volumes, self._clock, options.release_interval)
-        self._options = options
+        self._options, self._settings = options, context.settings
         self.failed = threading.Event()
         self.on_failure: Callable[[], None] = lambda: None
         self._threads = threads.Threads(self._stopping, self._fail)
@@ -275,7 +277,7 @@ class Engine:
 
     def _look_after(self) -> None:
         last_query = float('-inf')
-        while not self._stopping.wait(self._options.janitor_interval):
+        while not self._stopping.wait(self._settings.janitor_interval):
             self._threads.progress('janitor')
             self._janitor.look()
             self._sentinels.look()
@@ -286,7 +288,7 @@ class Engine:
 
     def _heed(self) -> None:
         """Heed operators, however long hosts take to answer the janitor."""
-        while not self._stopping.wait(self._options.janitor_interval):
+        while not self._stopping.wait(self._settings.janitor_interval):
             self._threads.progress('words')
             self._janitor.heed()
 

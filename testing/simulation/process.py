@@ -272,7 +272,7 @@ class Process:
     def _start(self) -> None:
         while True:
             try:
-                engine = service.Engine(self._conf, self._settings)
+                engine = service.Engine(self._conf, self._settings, self._conf.engine)
                 engine.start()
             except exception.EngineError:
                 self.hub.sleep(2.0)

@@ -22,6 +22,7 @@ from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import pulse
 from specreds_nova.heartbeat import rabbit
+from specreds_nova.heartbeat import renewals
 
 LOG = logging.getLogger(__name__)
 
@@ -106,4 +107,4 @@ def of(conf: Any, heard: monitors.Monitor, store: interfaces.Store, clock: inter
     """
     url = message.rabbit_url(conf)
     bus = None if url is None else rabbit.Answers(rabbit.Brokers(conf, url))
-    return Answers(bus, heard, store, clock, leases, conf.engine.sentinel_network_lease)
+    return Answers(bus, heard, store, clock, leases, renewals.LEASE_S)

@@ -29,12 +29,6 @@ OPTIONS: list[cfg.Opt] = [
                      'those have one whose metadata say so (HA_Enabled=true or '
                      'specreds:protect=true). Otherwise all have one, except those whose metadata '
                      'say otherwise. The same as in nova.conf.'),
-    # Limits.
-    cfg.IntOpt('max_backups', default=100, min=0,
-               help='Backups that race at once for each 100 healthy hosts; 0 for no limit. Any '
-                    'smaller number of hosts counts as 100. Servers that are over it wait.'),
-    cfg.IntOpt('max_backups_per_host', default=20, min=0,
-               help='Backups that race at once on one host; 0 for no limit.'),
 ]
 
 
@@ -82,11 +76,3 @@ def server_gates(group: Any) -> servers.Gates:
         servers.State(),
         servers.Busy(),
         servers.Volumes()))
-
-
-def limits(group: Any) -> servers.Limits:
-    """Return the limits of concurrent backups.
-
-    :param group: the options of ``[engine]``, registered and read
-    """
-    return servers.Limits(group.max_backups, group.max_backups_per_host)

@@ -57,16 +57,16 @@ class Leases:
             _, noted = self._refused.get(host.name, (host.since, now))
         return max(0.0, now - noted)
 
-    def left(self, host: model.Host, now: float, options: Any) -> float:
+    def left(self, host: model.Host, now: float, settings: Any) -> float:
         """Return the seconds until a host's lease is over, 0 for a host that is trusted.
 
         A host that is trusted is heard, so that its sentinel hears what is decided.
 
         :param host: as it was read just before
-        :param options: group ``[engine]``
+        :param settings: of recoveries
         """
         known = self.known(host, now)
-        if known is None or not options.sentinel_network_lease:
+        if known is None or not settings.sentinel_network_lease:
             return 0.0
-        lease = FRESH + options.sentinel_network_lease + options.network_lease_margin
+        lease = FRESH + settings.sentinel_network_lease + settings.network_lease_margin
         return max(0.0, float(lease) - known)

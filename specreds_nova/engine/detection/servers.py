@@ -4,7 +4,7 @@
 ::
 
     reasons = conf.server_gates(CONF.engine).reasons(server)
-    limits = conf.limits(CONF.engine)
+    limits = Limits(settings.max_backups, settings.max_backups_per_host)
     full = limits.full(count, healthy) or limits.host_full(destination, count_there)
 """
 

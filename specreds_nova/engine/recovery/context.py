@@ -17,6 +17,7 @@ from specreds_nova.engine.recovery import crowds as all_crowds
 from specreds_nova.engine.recovery import observer as observers
 from specreds_nova.engine.recovery import preparation_limit
 from specreds_nova.engine.recovery import revocations as all_revocations
+from specreds_nova.engine.recovery import settings as all_settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Context:
     """The services and the shared state with which the steps of recoveries work.
 
     :ivar options: group ``[engine]``
+    :ivar settings: those that no operator needs to change
     :ivar capacity: limits how many recoveries race at once, and where their backups run
     :ivar preparations: limits how many backups are prepared at once
     :ivar group_turns: lets the members of a server group choose hosts one after the other
@@ -47,6 +49,7 @@ class Context:
     options: Any
     capacity: capacities.Capacity
     revocations: all_revocations.Revocations
+    settings: all_settings.Settings = dataclasses.field(default_factory=all_settings.Settings)
     preparations: preparation_limit.PreparationLimit = dataclasses.field(
         default_factory=preparation_limit.PreparationLimit)
     group_turns: preparation_limit.Turns = dataclasses.field(
@@ -63,15 +66,17 @@ class Context:
 
 def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: connect.Clients,
               store: interfaces.Store, options: Any, *, suspects: interfaces.Suspects,
-              limits: servers.Limits, stopping: Callable[[], bool],
-              observer: observers.Observer) -> Context:
+              stopping: Callable[[], bool], observer: observers.Observer,
+              settings: all_settings.Settings | None = None) -> Context:
     """Return the context of recoveries that are fibers: their sleeps and calls block no other."""
     database: Any = all_fibers.Kept(fibers, store)
+    settings = settings or all_settings.Settings()
+    limits = servers.Limits(settings.max_backups, settings.max_backups_per_host)
     return Context(
         clock=clock, compute=_client(fibers, clients.compute),
         backups=starts.Backups(fibers, clients.backups, clock, fibers.callers // 2),
         volumes=_client(fibers, clients.volumes),
-        suspects=suspects, store=database, options=options,
+        suspects=suspects, store=database, options=options, settings=settings,
         capacity=capacities.Capacity(clock, database, limits, suspects.healthy),
         revocations=all_revocations.Revocations(clock, database),
         preparations=preparation_limit.PreparationLimit(fibers.callers, fibers=fibers),

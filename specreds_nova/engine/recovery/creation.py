@@ -63,7 +63,7 @@ class Creation:
         return model.Recovery(
             id=str(uuid.uuid4()), server=server.id, server_name=server.name,
             project=server.project, host=host.name, suspected=host.since, why=host.why,
-            priority=fairness.priority(server, self._context.options.tenant_priority_max),
+            priority=fairness.priority(server, self._context.settings.tenant_priority_max),
             expected=seconds, expected_marker=marker, created=now)
 
     def begin_all(self, wanted: Sequence[Wanted]) -> int:
@@ -71,7 +71,7 @@ class Creation:
         servers = {recovery.id: server for recovery, server in wanted}
         by_id = {recovery.id: recovery for recovery, _ in wanted}
         ordered = [by_id[turn.id] for turn in policies.ordered(
-            map(policies.of, by_id.values()), self._context.options.tenant_priority_max,
+            map(policies.of, by_id.values()), self._context.settings.tenant_priority_max,
             self._context.clock.wall())]
         self._work.expect(ordered)
         return sum(self.begin(ordered[place:place + _AT_ONCE], servers)

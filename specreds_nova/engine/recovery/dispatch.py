@@ -335,7 +335,7 @@ class Dispatcher:
     def _shut(self, host: model.Host, service: Mapping[str, Any] | None) -> list[str]:
         """Return the reasons of the gates that are closed."""
         # Without a lease no sentinel hides servers, and nobody expects it.
-        sentinel = host.sentinel if self._context.options.sentinel_network_lease else None
+        sentinel = host.sentinel if self._context.settings.sentinel_network_lease else None
         return self._host_gates.reasons(dataclasses.replace(
             self._facts(host.name, service), maintenance=host.maintenance,
             sentinel=sentinel))
@@ -354,7 +354,7 @@ class Dispatcher:
                   if recovery.host == host.name and recovery.created >= host.since]
         if not before:
             return True
-        wait = min(float(self._context.options.again_after) * 2 ** (len(before) - 1), _SELDOM)
+        wait = min(float(self._context.settings.again_after) * 2 ** (len(before) - 1), _SELDOM)
         return all(stamps.age(self._context.clock, recovery.ended or 0.0) >= wait
                    for recovery in before)
 

@@ -84,7 +84,7 @@ class _Evacuation:
 
     def _wait(self, crowd: crowds.Crowd) -> verdicts.StepVerdict | None:
         run = self._run
-        until = run.now - run.away + run.options.adopt_timeout
+        until = run.now - run.away + run.settings.adopt_timeout
         while True:
             server = self._server()
             if server is None:
@@ -146,7 +146,7 @@ class _Evacuation:
 
     def _unfinished(self, server: model.Server) -> str:
         """Say what Nova has not done in time."""
-        why = (f'Nova has not evacuated it in {self._run.options.adopt_timeout:g} s: it is '
+        why = (f'Nova has not evacuated it in {self._run.settings.adopt_timeout:g} s: it is '
                f'{server.status}, {server.task or "and nothing is being done to it"}')
         if server.task is None and self._unnoted is not None:
             why += (f'; its guest may run on {self._unnoted}, although Nova has it on '

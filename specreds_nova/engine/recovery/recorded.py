@@ -53,7 +53,7 @@ class RecordedRun:
 
     def __init__(self, context: contexts.Context, recovery: model.Recovery) -> None:
         self.context = context
-        self.options = context.options
+        self.options, self.settings = context.options, context.settings
         # As it is stored, but with the steps as they are known here.
         self._recovery = recovery
         self._lock = threading.Lock()
@@ -256,7 +256,7 @@ class RecordedRun:
 
         :param since: time since which it has not answered, by the engine's clock
         """
-        return self.now - since >= self.options.destination_timeout and self.silent(host)
+        return self.now - since >= self.settings.destination_timeout and self.silent(host)
 
     def pause(self, seconds: float) -> None:
         """Write what is not written yet, and sleep.

@@ -114,7 +114,7 @@ class _Errors:
         if run.recovery.state != self._state:
             self._state, self._count = run.recovery.state, 0
         self._count += 1
-        if self._count >= self._context.options.max_errors:
+        if self._count >= self._context.settings.max_errors:
             why = f'{self._count} unexpected errors: {error}'[:_LONGEST]
             run.free()
             if runs.before_commit(run.recovery) and not run.deciding():

@@ -10,6 +10,7 @@ from specreds_nova.engine import model
 from specreds_nova.engine.detection import answering
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import gates
+from specreds_nova.engine.detection import servers
 from specreds_nova.engine.recovery import capacity
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import dispatch
@@ -104,9 +105,10 @@ class Engine:
             clock=clock, compute=clients.Compute(self.line, cloud),
             backups=backups.Backups(self.line, hub, cloud),
             volumes=clients.Volumes(self.line, hub, cloud, watch(self)), suspects=self.suspects,
-            store=database, options=settings,
+            store=database, options=settings, settings=settings,
             capacity=capacity.Capacity(
-                clock, database, detection_conf.limits(settings)),
+                clock, database, servers.Limits(
+                    settings.max_backups, settings.max_backups_per_host)),
             revocations=revocations.Revocations(clock, database),
             in_background=lambda act: hub.spawn(name, act))
         self._context = context
@@ -221,11 +223,11 @@ class Engine:
 
     def _look_after(self) -> None:
         while True:
-            self._hub.sleep(self._context.options.janitor_interval)
+            self._hub.sleep(self._context.settings.janitor_interval)
             self._janitor.look()
 
     def _answer(self) -> None:
-        while self._context.options.sentinel_network_lease:
+        while self._context.settings.sentinel_network_lease:
             self._answers.beat()
             self._hub.sleep(_ANSWER)
 

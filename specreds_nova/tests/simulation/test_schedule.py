@@ -5,7 +5,7 @@ import argparse
 
 import testtools
 
-from specreds_nova.engine.recovery import conf
+from specreds_nova.engine.recovery import settings
 from testing.simulation import cli
 from testing.simulation import hub as hubs
 from testing.simulation import play
@@ -18,8 +18,7 @@ class ScheduleTest(testtools.TestCase):
     """Schedules of seeds."""
 
     def test_margin_allows_for_the_clocks_of_hosts(self) -> None:
-        margin = next(option.default for option in conf.OPTIONS
-                      if option.name == 'network_lease_margin')
+        margin = settings.Settings.network_lease_margin
         generated = [schedules.generate(seed) for seed in range(_SEEDS)]
         drifts = [schedule for schedule in generated if schedule.rates]
         self.assertNotEqual([], drifts)

@@ -54,7 +54,7 @@ def _give_way(run: runs.Run, host: str) -> None:
     This server serves already, and the other ones would have to wait for the services that take
     part in its evacuation. It does not serve any more if its backup's host fails as well.
     """
-    until = run.now + run.options.adopt_patience
+    until = run.now + run.settings.adopt_patience
     with run.context.crowds.waiting('give-way') as crowd:
         while run.now < until:
             if run.silent(host) or not run.insist(
@@ -66,7 +66,7 @@ def _give_way(run: runs.Run, host: str) -> None:
 def _reboot(run: runs.Run, detail: dict[str, Any]) -> verdicts.StepVerdict | None:
     """Reboot a server whose host is well: the server was fenced, but not promoted elsewhere."""
     compute = run.context.compute
-    until = run.now - run.away + run.options.adopt_timeout
+    until = run.now - run.away + run.settings.adopt_timeout
     requested = False
     while run.now - run.away < until:
         server = run.insist(compute.server, run.recovery.server)

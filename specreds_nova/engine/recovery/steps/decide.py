@@ -158,7 +158,7 @@ def remove(run: runs.Run) -> None:
     if host is None:
         return
     backup = run.backup_id
-    until = run.now + run.options.abort_timeout
+    until = run.now + run.settings.abort_timeout
     while True:
         if run.silent(host):
             # The host removes the backup when it is back; Cinder keeps the backup from the disks.

@@ -43,7 +43,7 @@ def choose(run: runs.Run) -> verdicts.StepVerdict:
     if host is not None and not suits(run, host):
         host = None
     if host is None:
-        if len(run.chosen()) >= run.options.max_attempts:
+        if len(run.chosen()) >= run.settings.max_attempts:
             return verdicts.StepVerdict(
                 verdicts.EVACUATE, f'{len(run.chosen())} backups of it have failed')
         with run.step(timeline.DESTINATION, reads=True) as detail:

@@ -69,7 +69,7 @@ def _room(run: runs.Run) -> verdicts.StepVerdict | None:
 
     A server that a user has deleted needs no other host.
     """
-    until = run.now + run.options.evacuate_timeout
+    until = run.now + run.settings.evacuate_timeout
     while True:
         server = run.server(anew=True)
         if server is None:
@@ -91,7 +91,7 @@ def _obstacle(run: runs.Run, server: model.Server) -> str | None:
         return why
     hosts = run.insist(run.context.compute.candidates, server)
     if not hosts:
-        return f'no host had room for it in {run.options.evacuate_timeout:g} s'
+        return f'no host had room for it in {run.settings.evacuate_timeout:g} s'
     # A host that is not heard may take as long as a call may last.
     heard = frozenset(run.context.suspects.healthy())
     try:
@@ -110,7 +110,7 @@ def _obstacle(run: runs.Run, server: model.Server) -> str | None:
 
 def _fence(run: runs.Run) -> verdicts.StepVerdict:
     watched = not run.unproven()
-    until = run.now + run.options.adopt_timeout
+    until = run.now + run.settings.adopt_timeout
     while True:
         superposed = super_step.superpose(run)
         if superposed.kind == verdicts.MERGING:
@@ -152,7 +152,7 @@ def _watch(run: runs.Run) -> verdicts.StepVerdict:
     """Look for writes of the primary, of which its races have not proven that there are none."""
     until = run.now + _WATCH
     while run.now < until:
-        run.pause(run.options.dirty_interval)
+        run.pause(run.settings.dirty_interval)
         run.fresh()
         if verdict := run.spared():
             return verdict

@@ -96,4 +96,4 @@ def _is_due(run: runs.Run, host: str) -> bool:
     recorded = run.insist(run.context.store.host, host)
     return (run.suspected_for(recorded) >= run.options.evacuate_after
             and bool(run.context.suspects.healthy())
-            and not run.context.leases.left(recorded, run.now, run.options))
+            and not run.context.leases.left(recorded, run.now, run.settings))

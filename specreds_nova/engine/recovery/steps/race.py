@@ -59,8 +59,8 @@ class _Race:
         self._began = _began(run)
         self._read = run.now
         share = _SHARE * run.context.capacity.count()
-        self._status_interval = run.options.status_interval + share
-        self._dirty_interval = run.options.dirty_interval + share
+        self._status_interval = run.settings.status_interval + share
+        self._dirty_interval = run.settings.dirty_interval + share
         self._sweep = run.now + self._dirty_interval
         self._asked = run.now
         self._unanswered = unanswered.UnansweredSince(run, self._host)
@@ -70,8 +70,8 @@ class _Race:
         server = run.server()
         self._timeout = _metadata_seconds(
             server.metadata if server else {}, 'specreds:ready_timeout',
-            run.options.ready_timeout)
-        self._longest = float(run.options.ready_timeout_max)
+            run.settings.ready_timeout)
+        self._longest = float(run.settings.ready_timeout_max)
 
     def wait(self) -> verdicts.StepVerdict:
         """Repeat the checks until one of them has a verdict."""

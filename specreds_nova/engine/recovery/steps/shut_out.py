@@ -45,7 +45,7 @@ def _note(run: runs.Run) -> None:
     Cinder does not know on which host a server is, and fences only clients of disks that it has
     noted. An earlier request may have failed.
     """
-    until = run.now + run.options.adopt_timeout
+    until = run.now + run.settings.adopt_timeout
     server = run.server()
     while server is not None and server.disks and not observe(run) and run.now < until:
         run.pause(_PAUSE)
@@ -84,7 +84,7 @@ def _fence(run: runs.Run, why: str, *, again: bool) -> verdicts.StepVerdict | No
         return elsewhere
     if not server.volumes and not server.disks:
         return _unfenced(run, why, safe=True)
-    until = run.now + run.options.adopt_timeout
+    until = run.now + run.settings.adopt_timeout
     with run.step(timeline.SHUT_OUT) as detail:
         while True:
             try:

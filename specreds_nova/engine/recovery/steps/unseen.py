@@ -6,7 +6,7 @@ over (``specreds_nova/sentinel/lease.py``). Engines renew the lease of trusted h
 (``specreds_nova/engine/detection/answering.py``), so it is over this long after the database has
 shown the host as suspected::
 
-    FRESH + sentinel_network_lease + network_lease_margin
+    FRESH + LEASE_S + network_lease_margin
 
 Mostly the boot of the backup takes longer.
 """
@@ -38,4 +38,4 @@ def _left(run: runs.Run) -> float:
         # The host reports that the server does not run.
         return 0.0
     recorded_host = run.insist(run.context.store.host, host)
-    return run.context.leases.left(recorded_host, run.now, run.options)
+    return run.context.leases.left(recorded_host, run.now, run.settings)

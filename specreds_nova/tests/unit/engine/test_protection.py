@@ -32,7 +32,7 @@ class ProtectionTest(base.RecoveryTest):
         options = self.context.options
         hosts = protection.Hosts(
             self.store, self.compute, detection_conf.host_gates(options),
-            detection_conf.monitor_settings(options).graces, leases=True, now=self.clock.now)
+            detection_conf.monitor_settings(options).graces, now=self.clock.now)
         self.protection = protection.Protection(
             self.compute, self.volumes, self.backups, detection_conf.server_gates(options), hosts,
             unfenced=unfenced)

@@ -15,6 +15,7 @@ from specreds_nova.engine import timing
 from specreds_nova.engine.detection import accrual
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import settings as monitoring
+from specreds_nova.engine.recovery import settings as recovery
 from specreds_nova.heartbeat import renewals
 from specreds_nova.sentinel import conf as sentinel_conf
 from specreds_nova.sentinel import watch
@@ -39,7 +40,7 @@ def _names() -> dict[str, Any]:
     constants = {name: float(value)
                  for name, value in re.findall(r'^``([A-Z_]+)`` +([\d.]+) ', _PAGE, re.MULTILINE)}
     return {**constants, 'engine': _defaults(*engine_conf.OPTIONS),
-            'nova': _defaults(*nova_conf.OPTIONS), 'min': min}
+            'nova': _defaults(*nova_conf.OPTIONS), 'recovery': recovery.Settings}
 
 
 def _constant(path: str, name: str) -> float:
@@ -102,16 +103,16 @@ class TimingTest(testtools.TestCase):
 
     def test_race_is_patient_with_hosts(self) -> None:
         names = _names()
-        engine = names['engine']
-        self.assertGreater(engine.destination_timeout,
+        settings = names['recovery']
+        self.assertGreater(settings.destination_timeout,
                            accrual.Accrual(accrual.Settings(), 0.0,
                                            names['nova'].heartbeat_interval).deadline)
-        self.assertGreaterEqual(engine.abort_timeout, engine.rpc_timeout)
-        self.assertGreaterEqual(engine.ready_timeout_max, engine.ready_timeout)
+        self.assertGreaterEqual(settings.abort_timeout, names['engine'].rpc_timeout)
+        self.assertGreaterEqual(settings.ready_timeout_max, settings.ready_timeout)
 
     def test_lease_is_renewed_in_time_and_outwaited(self) -> None:
         names = _names()
-        margin = names['engine'].network_lease_margin
+        margin = names['recovery'].network_lease_margin
         self.assertGreater(margin, 2 * names['LEASE_STEP_S'])
         # Each answer finds a heartbeat that was not answered before.
         self.assertGreater(names['LEASE_S'] / 4, 2 * names['nova'].heartbeat_interval)
@@ -150,17 +151,16 @@ class TimingTest(testtools.TestCase):
 
     def test_hosts_answer_often_enough_and_wait_long_enough(self) -> None:
         probe = _constant('specreds_nova/virt/liveness/probes', '_INTERVAL_S')
-        engine = _names()['engine']
         self.assertGreater(_constant('specreds_nova/engine/detection/suspects', '_STALL'), probe)
         self.assertGreater(min(monitoring.Settings.libvirt_patience,
                                monitoring.Settings.storage_patience) / 2, probe)
-        self.assertEqual(engine.ready_timeout,
+        self.assertEqual(recovery.Settings.ready_timeout,
                          _constant('specreds_nova/virt/ready/conditions', 'READY_TIMEOUT_S'))
         # Cinder can merge what a dead host had open.
         settle = 'specreds_nova/virt/unmerged/settling'
         self.assertGreater(_constant(settle, 'PATIENCE_S'),
                            _WATCH_TIMEOUT + _constant(settle, '_AGAIN_S'))
-        self.assertGreater(engine.adopt_timeout, _constant(settle, 'PATIENCE_S'))
+        self.assertGreater(recovery.Settings.adopt_timeout, _constant(settle, 'PATIENCE_S'))
 
     def test_bounds_are_what_the_page_says(self) -> None:
         bounds = _BOUND.findall(_PAGE)

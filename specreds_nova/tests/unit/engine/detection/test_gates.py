@@ -11,6 +11,7 @@ from specreds_nova import protected
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import conf
 from specreds_nova.engine.detection import gates
+from specreds_nova.engine.detection import servers
 from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.virt import protection
 
@@ -153,23 +154,23 @@ class LimitsTest(testtools.TestCase):
     """The limits on the number of backups."""
 
     def test_total_is_limited(self) -> None:
-        limits = conf.limits(_options(max_backups=2))
+        limits = servers.Limits(2, 0)
         self.assertIsNone(limits.full(1, 9))
         self.assertIn('2 backups', limits.full(2, 9) or '')
 
     def test_total_grows_with_the_healthy_hosts(self) -> None:
-        limits = conf.limits(_options(max_backups=50))
+        limits = servers.Limits(50, 0)
         self.assertIsNotNone(limits.full(50, 100))
         self.assertIsNone(limits.full(4999, 10_000))
         self.assertIn('5000', limits.full(5000, 10_000) or '')
 
     def test_number_per_host_is_limited(self) -> None:
-        limits = conf.limits(_options(max_backups_per_host=1))
+        limits = servers.Limits(0, 1)
         self.assertIn('cn2', limits.host_full('cn2', 1) or '')
         self.assertIsNone(limits.host_full('cn3', 0))
 
     def test_zero_is_no_limit(self) -> None:
-        limits = conf.limits(_options(max_backups=0, max_backups_per_host=0))
+        limits = servers.Limits(0, 0)
         self.assertIsNone(limits.full(1000, 9))
         self.assertIsNone(limits.host_full('cn2', 1000))
 

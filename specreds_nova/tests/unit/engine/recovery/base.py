@@ -67,9 +67,10 @@ class RecoveryTest(testtools.TestCase):
                      **options: Any) -> contexts.Context:
         """Return the context of recoveries."""
         store: Any = self.store
+        values = settings.options(**options)
         return contexts.Context(
             clock=self.clock, compute=self.compute, backups=self.backups, volumes=self.volumes,
-            suspects=self.suspects, store=store, options=settings.options(**options),
+            suspects=self.suspects, store=store, options=values, settings=values,
             capacity=capacity.Capacity(
                 self.clock, store, limits or self.limits, self.suspects.healthy),
             revocations=revocations.Revocations(self.clock, store), observer=self.observer)
