@@ -158,7 +158,8 @@ class Superpositions:
         superpositions. A back end that does not answer has not said that it cannot.
 
         :param disks: ids of disks of servers, which follow
-        :param host: the host to be shut out; None for any host
+        :param host: the host to be shut out; None for any host. With a host the fsid of the Ceph
+            cluster is reported as well, None for a back end that does not answer
         """
         answers_by_id: dict[str, dict[str, Any]] = {}
         more = {'fenced_host': host} if host else {}
@@ -166,9 +167,11 @@ class Superpositions:
             answers = _answers('volume_id', ids, functools.partial(
                 self._rpc.eligibility, ctxt, backend, ids, **more))
             answers_by_id |= {answer['volume_id']: answer for answer in answers}
-        return [answers_by_id[volume.id] for volume in volumes] + _answers(
+        answers = [answers_by_id[volume.id] for volume in volumes] + _answers(
             'disk', disks, lambda: self._rpc.eligibility(ctxt, server_disks.backend(), [], disks)
             if disks else [])
+        return [{field: value for field, value in answer.items() if host or field != 'cluster'}
+                for answer in answers]
 
     def observe(self, ctxt: Any, volumes: Sequence[objects.Volume], fence_id: str,
                 disks: Sequence[str] = ()) -> None:
@@ -274,11 +277,12 @@ def _answers(key: str, ids: Sequence[str],
              ask: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Return a back end's answers about some ids, or those for one that refuses or is silent."""
     try:
-        return [{'fenceable': True, 'movable': True, **answer} for answer in ask()]
+        return [{'fenceable': True, 'movable': True, 'cluster': None, **answer}
+                for answer in ask()]
     except exception.SuperpositionError as exc:
         fenceable = not isinstance(exc, exception.SuperpositionInvalid)
         return [{key: each, 'eligible': False, 'reasons': [exc.msg], 'fenceable': fenceable,
-                 'movable': True} for each in ids]
+                 'movable': True, 'cluster': None} for each in ids]
 
 
 def _by_host(volumes: Iterable[objects.Volume]) -> dict[str, list[str]]:

@@ -5,8 +5,8 @@ The protocol is in ``specreds_cinder.superposition``, and its records in Ceph ar
 This package adds what Cinder needs to know, and sets.
 
 A *set* is what is superposed together. On one back end it is one record, and the protocol decides
-it at once. On several back ends, which may be on several clusters, each has a record under the
-same id, and the back end of the first volume *leads*:
+it at once. On several back ends of one Ceph cluster, each has a record under the same id, and the
+back end of the first volume *leads*:
 
 * no back end decides alone: a record that is one of several can only be prepared and committed;
 * all are prepared (fenced, and clean behind the fence) before the leader commits its own record,

@@ -52,7 +52,8 @@ class BackendSuperpositions(housekeeping.Housekeeping, disk_fence.DiskFence):
         """
         if disks:
             stored = self._worker(ctxt, 'eligibility', images=self._disk_images(disks))
-            return [{'disk': disk, 'eligible': not against, 'reasons': against}
+            return [{'disk': disk, 'eligible': not against, 'reasons': against,
+                     'cluster': self._driver.location[0]}
                     for disk, against in zip(disks, stored, strict=True)]
         volumes = eligibility.volumes(volume_ids)
         stored = self._worker(ctxt, 'eligibility', images=[volume.name for volume in volumes],
@@ -64,7 +65,8 @@ class BackendSuperpositions(housekeeping.Housekeeping, disk_fence.DiskFence):
         return [{'volume_id': volume.id, 'eligible': not reasons[volume.id],
                  'reasons': builtins.list(dict.fromkeys(reasons[volume.id])),
                  'fenceable': fenced_host is None or self._fenceable(ctxt, volume, fenced_host),
-                 'movable': eligibility.movable(volume)} for volume in volumes]
+                 'movable': eligibility.movable(volume), 'cluster': self._driver.location[0]}
+                for volume in volumes]
 
     def connection(self, ctxt: Any, superposition_id: str, connector: Mapping[str, Any],
                    disks: bool = False) -> builtins.list[dict[str, Any]]:
@@ -119,6 +121,7 @@ class BackendSuperpositions(housekeeping.Housekeeping, disk_fence.DiskFence):
         :param volumes: each with its id and its back end's host; the first one is here
         :param expires_at: seconds since the epoch after which no caller waits for the answer
         :param disks: the same of disks of servers; without volumes, the first one is here
+        :raises VolumesNotEligible: a back end is in another Ceph cluster, and nothing is changed
         """
         if time.time() > expires_at:
             raise exception.SuperpositionUnavailable(
@@ -132,6 +135,7 @@ class BackendSuperpositions(housekeeping.Housekeeping, disk_fence.DiskFence):
                      'volumes': [{'id': each['id']} for each in (*volumes, *disks)],
                      'user_id': ctxt.user_id, 'project_id': ctxt.project_id}
         with self._notified(ctxt, 'create', requested) as end:
+            self._check_cluster(ctxt, hosts[1:])
             try:
                 views = self._on_each(ctxt, hosts, 'create', lambda host: {
                     **request, 'volume_ids': volume_ids.get(host, []),
@@ -148,6 +152,18 @@ class BackendSuperpositions(housekeeping.Housekeeping, disk_fence.DiskFence):
                  ', '.join(each['id'] for each in (*volumes, *disks)), server_id,
                  view['durations']['total'] * 1e3)
         return view
+
+    def _check_cluster(self, ctxt: Any, hosts: Sequence[str]) -> None:
+        """Make sure that other back ends are in the Ceph cluster of this one.
+
+        :raises VolumesNotEligible: one is not
+        """
+        for host in hosts:
+            if self._peers.merging(ctxt, host)['fsid'] != self._driver.location[0]:
+                reason = (f'back end {host} is in another Ceph cluster than {self._host}: a '
+                          f'superposition is in one cluster')
+                raise exception.VolumesNotEligible(
+                    f'these volumes cannot be superposed together: {reason}', reasons=(reason,))
 
     def check(self, ctxt: Any, superposition_id: str) -> base.View:
         """Sweep the volumes of this back end."""

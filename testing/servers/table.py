@@ -59,6 +59,10 @@ ROWS = (
     Row('mirrored', _DISKS, 'a mirrored or journaled volume', EVACUATED,
         'its writes are replayed elsewhere; the failed host is shut out of it',
         _EVACUATED),
+    Row('clusters', _DISKS, 'volumes in several Ceph clusters', EVACUATED,
+        'a superposition is in one cluster; the failed host is shut out of each volume',
+        f'{_ENGINE}.clients.test_volumes.VolumesTest.'
+        'test_volume_in_another_ceph_cluster_than_the_first_one_has_no_backup'),
     Row('foreign', _DISKS, 'a volume of another driver than RBD', FAILED,
         'Cinder cannot shut a host out of it; evacuated with evacuate_unfenced',
         f'{_KINDS}.test_server_with_a_volume_of_another_driver_is_not_fenced'),

@@ -23,6 +23,7 @@ _NONE = 'none'
 # Volumes in one query, so that the URL is not too long for any web server.
 _VOLUMES_PER_QUERY = 50
 _LONGEST_REASON = 255
+_APART = 'it is in another Ceph cluster than the first one: a superposition is in one cluster'
 
 
 class Volumes:
@@ -195,6 +196,8 @@ class Volumes:
     def eligibility(self, server: model.Server) -> dict[str, model.Eligibility]:
         """Return what a recovery can do with a server's volumes, and its disks, if it has backups.
 
+        A superposition is in one Ceph cluster, that of the first volume.
+
         :returns: by the id of a volume, or the name of the image of a disk
         """
         wanted: list[dict[str, Sequence[str]]] = [
@@ -203,13 +206,18 @@ class Volumes:
         if disks := server.superposed_disks():
             wanted.append({'disk': disks})
         try:
-            return {entry.get('volume_id') or entry['disk']: model.Eligibility(
-                tuple(entry['reasons']), entry['fenceable'], entry['movable'])
-                for query in wanted for entry in self._cinder.ask(
-                    'GET', f'{_BASE}/eligibility',
-                    params={**query, 'host': server.host}).json()['eligibility']}
+            entries = [entry for query in wanted for entry in self._cinder.ask(
+                'GET', f'{_BASE}/eligibility',
+                params={**query, 'host': server.host}).json()['eligibility']]
         except exception.NotFound as exc:
             raise exception.Refused(str(exc)) from exc
+        # A back end that does not answer names no cluster.
+        clusters = [entry.get('cluster') for entry in entries]
+        first = next(filter(None, clusters), None)
+        return {entry.get('volume_id') or entry['disk']: model.Eligibility(
+            (*entry['reasons'], *([_APART] if cluster not in (None, first) else [])),
+            entry['fenceable'], entry['movable'])
+            for entry, cluster in zip(entries, clusters, strict=True)}
 
     def _show(self, superposition_id: str, **query: str) -> dict[str, Any] | None:
         try:

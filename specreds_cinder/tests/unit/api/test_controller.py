@@ -197,7 +197,7 @@ class TestEligibility(base.APITestCase):
         self.volume(base.SECOND, host=base.OTHER_HOST)
         self.messages('eligibility').prepare.return_value.call.side_effect = (
             lambda _ctxt, _method, volume_ids: {'result': [
-                {'volume_id': volume_id, 'eligible': True, 'reasons': []}
+                {'volume_id': volume_id, 'eligible': True, 'reasons': [], 'cluster': 'fsid'}
                 for volume_id in volume_ids]})
 
     def test_answers_are_in_the_order_of_the_query(self) -> None:
@@ -223,10 +223,11 @@ class TestEligibility(base.APITestCase):
         call = self.messages('eligibility').prepare.return_value.call
         call.side_effect = lambda _ctxt, _method, volume_ids, fenced_host: {'result': [
             {'volume_id': volume_id, 'eligible': True, 'reasons': [], 'fenceable': False,
-             'movable': True} for volume_id in volume_ids]}
+             'movable': True, 'cluster': 'fsid'} for volume_id in volume_ids]}
         path = f'{base.BASE}/eligibility?volume_id={base.VOLUME}&host=h1'
         [answer] = self.done(200, 'GET', path)['eligibility']
-        self.assertEqual((False, True), (answer['fenceable'], answer['movable']))
+        self.assertEqual((False, True, 'fsid'), (
+            answer['fenceable'], answer['movable'], answer['cluster']))
         self.assertEqual('h1', call.call_args.kwargs['fenced_host'])
         self.refused(403, 'GET', path, ctxt=base.caller('member'))
 

@@ -84,8 +84,9 @@ class OneBackEndTest(ServerDisksTestCase):
                           self.context, 's1', {}, disks=True)
 
     def test_eligibility_of_disks_is_reported(self) -> None:
-        self.assertEqual([{'disk': _ROOT, 'eligible': True, 'reasons': []}],
-                         self.service.eligibility(self.context, [], [_ROOT]))
+        self.assertEqual(
+            [{'disk': _ROOT, 'eligible': True, 'reasons': [], 'cluster': 'fsid'}],
+            self.service.eligibility(self.context, [], [_ROOT]))
 
 
 class SeveralBackEndsTest(ServerDisksTestCase):

@@ -235,7 +235,7 @@ class ReadTest(base.ServiceTestCase):
             self.back.add_volume(base.HOST, **changes)
         good, bad = self.service.eligibility(self.context, ['vol-1', 'vol-2'])
         self.assertEqual({'volume_id': 'vol-1', 'eligible': True, 'reasons': [],
-                          'fenceable': True, 'movable': True}, good)
+                          'fenceable': True, 'movable': True, 'cluster': 'fsid'}, good)
         self.assertEqual(('vol-2', False, 1),
                          (bad['volume_id'], bad['eligible'], len(bad['reasons'])))
 

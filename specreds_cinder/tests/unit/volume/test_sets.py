@@ -61,6 +61,16 @@ class CreateSetTest(SetTestCase):
         self.assertEqual({'volume-vol-1': 'vol-1', 'volume-vol-3': 'vol-3'},
                          self.worker.records['s1']['labels']['volumes'])
 
+    def test_set_over_several_ceph_clusters_is_refused_and_changes_nothing(self) -> None:
+        self.back.drivers[SECOND].location = ('far', SECOND)
+        error = self.assertRaises(exception.VolumesNotEligible, self.create)
+        self.assertIn(f'back end {SECOND} is in another Ceph cluster than {LEAD}', error.msg)
+        self.assertEqual(1, len(error.reasons))
+        self.assertEqual([None] * 3, self.states())
+        self.assertEqual([[], [], []], [self.back.workers[host].calls for host in self.hosts])
+        self.assertEqual({}, self.back.notes)
+        self.assertEqual(['create.start', 'create.error'], self.back.events())
+
     @ddt.data(LEAD, FIRST, SECOND)
     def test_refusal_of_one_back_end_removes_all(self, host: str) -> None:
         self.back.workers[host].fail['super'] = exception.VolumesNotEligible(

@@ -246,8 +246,10 @@ class VolumesTest(base.ServiceTest):
     def test_eligibility_of_volumes_and_disks_of_a_server(self) -> None:
         server = recovery_base.make_server('a', host='h1', volumes=('v1', 'v2'))
         self.session.answer('GET', f'{_BASE}/eligibility', {'eligibility': [
-            {'volume_id': 'v1', 'reasons': [], 'fenceable': True, 'movable': True},
-            {'volume_id': 'v2', 'reasons': ['LVM'], 'fenceable': False, 'movable': False}]})
+            {'volume_id': 'v1', 'reasons': [], 'fenceable': True, 'movable': True,
+             'cluster': 'fsid'},
+            {'volume_id': 'v2', 'reasons': ['LVM'], 'fenceable': False, 'movable': False,
+             'cluster': None}]})
         self.assertEqual({'v1': model.Eligibility(),
                           'v2': model.Eligibility(('LVM',), fenceable=False, movable=False)},
                          self.volumes.eligibility(server))
@@ -256,10 +258,23 @@ class VolumesTest(base.ServiceTest):
         self.assertIn('superposition 1.0', request['headers']['OpenStack-API-Version'])
         self.session.answer('GET', f'{_BASE}/eligibility', {'eligibility': [
             {'disk': 'a_disk', 'reasons': ['it is mirrored'], 'fenceable': True,
-             'movable': True}]})
+             'movable': True, 'cluster': 'fsid'}]})
         server = recovery_base.make_server(
             'a', volumes=(), disks=('disk',), superposes_disks=True)
         self.assertEqual({'a_disk': model.Eligibility(('it is mirrored',))},
                          self.volumes.eligibility(server))
         self.session.fail('GET', f'{_BASE}/eligibility', 404)
         self.raised(exception.Refused, self.volumes.eligibility, server)
+
+    def test_volume_in_another_ceph_cluster_than_the_first_one_has_no_backup(self) -> None:
+        server = recovery_base.make_server('a', host='h1', volumes=('v1', 'v2', 'v3', 'v4'))
+        self.session.answer('GET', f'{_BASE}/eligibility', {'eligibility': [
+            {'volume_id': volume, 'reasons': [], 'fenceable': True, 'movable': True,
+             'cluster': cluster}
+            for volume, cluster in (('v1', 'near'), ('v2', 'far'), ('v3', None), ('v4', 'near'))]})
+        eligible = self.volumes.eligibility(server)
+        self.assertEqual([0, 1, 0, 0], [len(each.reasons) for each in eligible.values()])
+        self.assertIn('another Ceph cluster', eligible['v2'].reasons[0])
+        # The server is evacuated instead.
+        self.assertEqual({(True, True)}, {
+            (each.fenceable, each.movable) for each in eligible.values()})
