@@ -7,7 +7,7 @@ from typing import Any
 from unittest import mock
 
 from bench import orders
-from specreds_nova.engine import main as engine
+from bench.scale import placed
 from specreds_nova.engine.recovery import order
 from specreds_nova.engine.recovery import policies
 
@@ -16,7 +16,7 @@ def main() -> Any:
     """Run the engine in the place of its own program."""
     with mock.patch.object(order, 'Order', orders.ByHost), \
             mock.patch.object(policies, 'ordered', _ordered):
-        return engine.main()
+        return placed.main()
 
 
 def _ordered(waiting: Iterable[policies.Waiting], tenant_max: int, now: float

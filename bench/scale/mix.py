@@ -19,7 +19,7 @@ from specreds_nova.engine import model
 from specreds_nova.engine.recovery import kinds
 
 _NAME = 'scale'
-_PROGRAMS = {orders.FIFO: 'bench.scale.first_come', orders.DARC: 'specreds_nova.engine.main'}
+_PROGRAMS = {orders.FIFO: 'bench.scale.first_come', orders.DARC: 'bench.scale.placed'}
 _INTERVAL, _WARM_UP, _PAUSE = 0.2, 10.0, 0.5
 
 

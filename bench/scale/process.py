@@ -124,7 +124,7 @@ class Stage:
 @contextlib.contextmanager
 def stage(inventory: inventories.Inventory, interval: float, port: int,
           options: Mapping[str, str] | None = None,
-          program: str = 'specreds_nova.engine.main') -> Iterator[Stage]:
+          program: str = 'bench.scale.placed') -> Iterator[Stage]:
     """Run an engine that hears all hosts.
 
     :param interval: seconds between two beats of a host
@@ -182,9 +182,7 @@ def _configuration(broker: str, database: str, etcd: int, web: int, metrics: int
         'DEFAULT': {'transport_url': broker, 'debug': 'false'},
         'database': {'connection': database},
         'engine': {'name': _NAME, 'jobboard_host': '127.0.0.1', 'jobboard_port': str(etcd),
-                   'metrics_host': '127.0.0.1', 'metrics_port': str(metrics),
-                   # Nova's scheduler is not simulated: Placement chooses.
-                   'scheduler_timeout': '0'},
+                   'metrics_host': '127.0.0.1', 'metrics_port': str(metrics)},
         'oslo_concurrency': {'lock_path': str(place)},
         'service_auth': {'auth_type': 'v3password', 'username': 'specreds', 'password': 'secret',
                          'auth_url': f'http://127.0.0.1:{web}/identity/v3',

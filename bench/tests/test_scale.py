@@ -151,7 +151,7 @@ class MixTest(testtools.TestCase):
                 mock.patch.object(mix, '_WARM_UP', 0.0):
             stage.return_value.__enter__.return_value = engine
             waits = mix.waits_of(mix.MIX, 'darc', 1)
-        self.assertEqual(({'slots': '10'}, 'specreds_nova.engine.main'), stage.call_args.args[3:])
+        self.assertEqual(({'slots': '10'}, 'bench.scale.placed'), stage.call_args.args[3:])
         self.assertEqual([2.0] * 80, waits)
 
     def test_waits_are_compared(self) -> None:

@@ -32,9 +32,6 @@ _PROCESS: list[cfg.Opt] = [
                     'within a second.'),
     cfg.FloatOpt('job_interval', default=0.5, min=0.05,
                  help='Seconds between two looks for recoveries that other engines have left.'),
-    cfg.IntOpt('keep_recoveries', default=2592000, min=0,
-               help='Set this when recoveries are needed for longer, or less long, after their '
-                    'end. Seconds for which the database keeps recoveries that have ended.'),
     cfg.StrOpt('metrics_host', default='0.0.0.0',
                help='Set this when metrics shall not be served on all networks of the host. '
                     'Address at which this engine serves metrics to Prometheus.'),
@@ -50,17 +47,19 @@ OPTIONS: list[cfg.Opt] = [*_PROCESS, *detection_conf.OPTIONS, *recovery_conf.OPT
 # Options of earlier versions, which an engine names at its start and ignores.
 REMOVED = (
     'abort_timeout', 'adopt_patience', 'adopt_timeout', 'again_after', 'clear_beats',
-    'correlated_patience', 'destination_timeout', 'dirty_interval', 'dispatch_policy',
-    'echo_interval', 'evacuate_timeout', 'evidence_lifetime', 'evidence_weights',
-    'flap_patience', 'flap_period', 'forecast_interval', 'goodbye_grace_service',
-    'janitor_interval', 'libvirt_patience', 'link_outage', 'link_pause', 'link_settle',
-    'masakari_exchange', 'masakari_topics', 'masakari_transport_url', 'max_attempts',
-    'max_backups', 'max_backups_per_host', 'max_errors', 'network_lease_margin',
-    'power_off_after', 'power_up_grace', 'protect_busy_servers', 'protect_disabled_hosts',
-    'protect_forced_down_hosts', 'protect_locked_servers', 'protect_states', 'ready_timeout',
-    'ready_timeout_max', 'sentinel_network_lease', 'status_interval', 'storage_patience',
-    'suspicion_floor', 'suspicion_forgive', 'suspicion_longest', 'suspicion_threshold',
-    'suspicion_window', 'tenant_priority_max', 'too_many_absolute', 'too_many_count')
+    'collapse_timeout', 'correlated_patience', 'destination_timeout', 'dirty_interval',
+    'dispatch_policy', 'echo_interval', 'evacuate_timeout', 'evidence_lifetime',
+    'evidence_weights', 'flap_patience', 'flap_period', 'forecast_interval',
+    'goodbye_grace_service', 'janitor_interval', 'keep_recoveries', 'libvirt_patience',
+    'link_outage', 'link_pause', 'link_settle', 'masakari_exchange', 'masakari_topics',
+    'masakari_transport_url', 'max_attempts', 'max_backups', 'max_backups_per_host',
+    'max_errors', 'network_lease_margin', 'power_off_after', 'power_up_grace',
+    'protect_busy_servers', 'protect_disabled_hosts', 'protect_forced_down_hosts',
+    'protect_locked_servers', 'protect_states', 'ready_timeout', 'ready_timeout_max',
+    'redfish_ca_cert', 'rest_timeout', 'rpc_timeout', 'scheduler_timeout',
+    'sentinel_network_lease', 'status_interval', 'storage_patience', 'suspicion_floor',
+    'suspicion_forgive', 'suspicion_longest', 'suspicion_threshold', 'suspicion_window',
+    'tenant_priority_max', 'too_many_absolute', 'too_many_count')
 
 
 def register(conf: cfg.ConfigOpts) -> None:

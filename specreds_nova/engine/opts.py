@@ -8,14 +8,12 @@ from oslo_db import options as db_options
 
 from specreds_nova.engine import conf
 from specreds_nova.engine import policies
-from specreds_nova.engine.api import conf as api_conf
 from specreds_nova.engine.clients import conf as clients_conf
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:
     """Return the options by group, for the entry point ``oslo.config.opts``."""
     return [(conf.GROUP, conf.OPTIONS),
-            (api_conf.GROUP.name, api_conf.OPTIONS),
             (clients_conf.GROUP, clients_conf.list_opts()),
             ('database', list(itertools.chain(db_options.database_opts)))]
 

@@ -45,10 +45,6 @@ OPTIONS: list[cfg.Opt] = [
                help='Set this when redfish_systems is: the user of the Redfish services.'),
     cfg.StrOpt('redfish_password', secret=True,
                help='Set this when redfish_username is: its password.'),
-    cfg.StrOpt('redfish_ca_cert',
-               help='Set this when an authority of your own has signed the certificates of the '
-                    'Redfish services: file with the certificates of trusted ones; by default '
-                    "those of Python's requests."),
 ]
 
 
@@ -84,7 +80,7 @@ class Redfish:
         try:
             service = sushy.Sushy(
                 f'{url.scheme}://{url.netloc}', options.redfish_username, options.redfish_password,
-                verify=options.redfish_ca_cert or True, server_side_retries=0,
+                verify=True, server_side_retries=0,
                 connect_timeout=_CONNECT, read_timeout=_ANSWER)
             system = service.get_system(url.path)
             if system.power_state != sushy.PowerState.OFF:

@@ -64,6 +64,8 @@ _BOOTS = 5.0
 _WARM = 120.0
 # Hosts that the janitor looks at together.
 _ASKERS = 2
+# Seconds for which the database keeps recoveries that have ended: a month.
+_KEPT = 30 * 86400.0
 # Seconds that each part has to stop.
 _PATIENCE = 5.0
 
@@ -141,7 +143,7 @@ class Engine:
         self._watcher.boot = self._crashes.booted
         self._janitor = janitors.Janitor(
             context, self._dispatcher, self._board.known, self._conductor.post,
-            self._monitor.word, options.keep_recoveries, self._together)
+            self._monitor.word, _KEPT, self._together)
         self._askers = futures.ThreadPoolExecutor(_ASKERS, 'janitor')
         self._power_off = (power.PowerOff(context, power.Redfish(options), options.name)
                            if options.redfish_systems else None)

@@ -13,7 +13,6 @@ import requests
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
 from specreds_nova.engine import policies
-from specreds_nova.engine.api import conf as api_conf
 from specreds_nova.engine.db import connection
 from specreds_nova.engine.db import migration
 from specreds_nova.status import files
@@ -37,7 +36,6 @@ def settings(config: files.Files) -> Iterator[findings.Finding]:
         yield findings.warning(f'{config}: [keystone_authtoken] auth_type is not set, so the API '
                                'cannot authenticate requests')
     yield from options.judge(config, engine_conf.GROUP, engine_conf.OPTIONS)
-    yield from options.judge(config, api_conf.GROUP.name, api_conf.OPTIONS)
 
 
 def database(conf: cfg.ConfigOpts) -> Iterator[findings.Finding]:

@@ -20,6 +20,9 @@ T = TypeVar('T')
 
 Body = dict[str, Any]
 
+# Largest number of recoveries or hosts in one answer, which has a link to the next ones.
+LIMIT = 1000
+
 
 @dataclasses.dataclass(frozen=True)
 class Services:

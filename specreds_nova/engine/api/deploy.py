@@ -14,7 +14,6 @@ from oslo_policy import policy
 from specreds_nova.engine import policies
 from specreds_nova.engine.api import application
 from specreds_nova.engine.api import call
-from specreds_nova.engine.api import conf as api_conf
 from specreds_nova.engine.api import protection
 from specreds_nova.engine.api import routes
 from specreds_nova.engine.db import store as stores
@@ -36,10 +35,9 @@ def load(conf: cfg.ConfigOpts, store: stores.Store, protector: protection.Protec
 def services(conf: cfg.ConfigOpts, store: stores.Store,
              protector: protection.Protection) -> call.Services:
     """Return the services that handlers use."""
-    api_conf.register(conf)
     enforcer = policy.Enforcer(conf)
     enforcer.register_defaults(policies.list_rules())
-    return call.Services(store, protector, enforcer, conf.api.max_limit)
+    return call.Services(store, protector, enforcer, call.LIMIT)
 
 
 class _Authentication:

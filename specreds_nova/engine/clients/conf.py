@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Credentials and timeouts of the engine for other services: ``[service_auth]``."""
+"""Credentials of the engine for other services: ``[service_auth]``."""
 
 from typing import Any
 
@@ -8,34 +8,19 @@ from oslo_config import cfg
 
 GROUP = 'service_auth'
 
+# Those of keystoneauth for each client of a service, of which the engine has two.
 OPTIONS: list[cfg.Opt] = [
-    cfg.StrOpt('region_name', help='Region of Nova, Placement and Cinder.'),
-    cfg.ListOpt('valid_interfaces', default=['internal', 'public'],
-                help='Interfaces of endpoints, in order of preference.'),
-]
+    option for option in loading.get_adapter_conf_options(include_deprecated=False)
+    if option.dest in ('region_name', 'valid_interfaces')]
+cfg.set_defaults(OPTIONS, valid_interfaces=['internal', 'public'])
 
 # Of [engine].
 RPC: list[cfg.Opt] = [
-    cfg.FloatOpt('rpc_timeout', default=10.0, min=1.0,
-                 help='Seconds that nova-compute may take to answer before a call is repeated. '
-                      'The start of a backup may take longer.'),
-    cfg.FloatOpt('rest_timeout', default=10.0, min=1.0,
-                 help='Seconds that Nova, Placement and Cinder may take to answer unless '
-                      '[service_auth] timeout is set.'),
-    cfg.FloatOpt('collapse_timeout', default=60.0, min=1.0,
-                 help='Seconds that Cinder may take to superpose volumes or to collapse a '
-                      'superposition.'),
     cfg.StrOpt('scheduler_transport_url', secret=True,
-               help="Broker of Nova's scheduler, and of conductors with access to Nova's API "
-                    'database. Unless it is set, [DEFAULT] transport_url. The two differ where '
-                    'cells have brokers of their own: [DEFAULT] transport_url is then the broker '
-                    'of the heartbeats, and conductors name those of the cells.'),
-    cfg.FloatOpt('scheduler_timeout', default=2.0, min=0.0,
-                 help="Seconds that Nova's scheduler and its conductor may take to select a "
-                      'destination before Placement is asked instead, for this recovery and for '
-                      'those of the next 30 s. 0 uses Placement alone, which does not know of all '
-                      "filters of Nova's scheduler, and calls all hosts through [DEFAULT] "
-                      'transport_url, whatever their cells.'),
+               help="Set this when Nova's cells have brokers of their own: broker of Nova's "
+                    "scheduler, and of conductors with access to Nova's API database. Unless it "
+                    'is set, [DEFAULT] transport_url, which is the broker of the heartbeats; '
+                    'conductors name those of the cells.'),
 ]
 
 

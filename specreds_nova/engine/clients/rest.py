@@ -22,6 +22,10 @@ _UNKNOWN = 401
 _GATEWAY_TIMED_OUT = 504
 
 
+# Seconds that Nova, Placement and Cinder may take to answer unless [service_auth] timeout is set.
+_TIMEOUT_S = 10.0
+
+
 def session(conf: cfg.ConfigOpts) -> sessions.Session:
     """Return the session that all services share.
 
@@ -36,7 +40,7 @@ def session(conf: cfg.ConfigOpts) -> sessions.Session:
         raise exception.Invalid(f'[{clients_conf.GROUP}] has no credentials: set auth_type')
     shared: sessions.Session = loading.load_session_from_conf_options(
         conf, clients_conf.GROUP, auth=auth, session=connections.Session(_CONNECTIONS),
-        timeout=conf.service_auth.timeout or conf.engine.rest_timeout)
+        timeout=conf.service_auth.timeout or _TIMEOUT_S)
     return shared
 
 

@@ -24,6 +24,9 @@ _NONE = 'none'
 _VOLUMES_PER_QUERY = 50
 _LONGEST_REASON = 255
 _APART = 'it is in another Ceph cluster than the first one: a superposition is in one cluster'
+# Seconds that Cinder may take to superpose volumes or to collapse a superposition: a sweep takes
+# about a second for every 100 GiB. A request that takes longer is repeated.
+PATIENCE_S = 60.0
 
 
 class Volumes:
@@ -31,7 +34,6 @@ class Volumes:
 
     def __init__(self, session: sessions.Session, conf: cfg.ConfigOpts) -> None:
         self._cinder = rest.Service(session, conf, 'Cinder', 'block-storage', headers=_HEADERS)
-        self._patience = conf.engine.collapse_timeout
 
     def warm_up(self) -> None:
         """Get a token and find Cinder, before a recovery needs them."""
@@ -59,7 +61,7 @@ class Volumes:
         if server.disks:
             request['disks'] = list(server.disks)
         try:
-            made = self._cinder.post(_BASE, {'superposition': request}, timeout=self._patience)
+            made = self._cinder.post(_BASE, {'superposition': request}, timeout=PATIENCE_S)
         except (exception.Refused, exception.Unreachable) as exc:
             # The superposition may exist already, or may have been created all the same.
             return self._found(server, recovery_id, exc)
@@ -118,7 +120,7 @@ class Volumes:
         request = {'collapse': {'decision': 'promote', 'backup_durable': True}}
         try:
             answer = self._cinder.post(f'{_BASE}/{superposition_id}/collapse', request,
-                                       timeout=self._patience)['collapse']
+                                       timeout=PATIENCE_S)['collapse']
         except exception.NotFound:
             return 'gone'
         if answer['outcome'] is not None:
@@ -136,7 +138,7 @@ class Volumes:
     def drop(self, superposition_id: str) -> None:
         """Drop the backup's version, if it exists."""
         try:
-            self._cinder.ask('DELETE', f'{_BASE}/{superposition_id}', timeout=self._patience)
+            self._cinder.ask('DELETE', f'{_BASE}/{superposition_id}', timeout=PATIENCE_S)
         except exception.NotFound:
             return
 
@@ -175,7 +177,7 @@ class Volumes:
             request.update(server_id=server.id, disks=list(server.disks))
         try:
             answer: dict[str, Any] = self._cinder.post(f'{_BASE}/fence', {'fence': request},
-                                                       timeout=self._patience)['fence']
+                                                       timeout=PATIENCE_S)['fence']
         except exception.NotFound as exc:
             raise exception.Refused(str(exc)) from exc
         return answer
@@ -187,10 +189,10 @@ class Volumes:
         """
         # Cinder counts back from the moment at which it receives the request.
         latest = [{'addresses': boot['addresses'],
-                   'age_seconds': math.ceil(boot['age_seconds'] + self._patience)}
+                   'age_seconds': math.ceil(boot['age_seconds'] + PATIENCE_S)}
                   for boot in boots]
         answer = self._cinder.post(f'{_BASE}/release', {'release': {'boots': latest}},
-                                   timeout=self._patience)
+                                   timeout=PATIENCE_S)
         return [str(client) for client in answer['release']['clients']]
 
     def eligibility(self, server: model.Server) -> dict[str, model.Eligibility]:

@@ -170,7 +170,7 @@ class PipelineTest(base.APITest):
             [sys.executable, '-c', 'import sys; from oslo_config import cfg; '
              'import specreds_nova.engine.api.wsgi; import specreds_nova.engine.clients.connect; '
              'assert "nova.conf" not in sys.modules; '
-             'print(cfg.CONF.engine.rpc_timeout, '
+             'print(cfg.CONF.engine.evacuate_after, '
              # Until 2026.1, oslo.messaging has no tracing.
              'getattr(cfg.CONF, "oslo_messaging_tracing", None))'],
             env={**os.environ, 'OS_SPECREDS_CONFIG_FILE': str(self.file)}, capture_output=True,

@@ -119,7 +119,7 @@ class VolumesTest(base.ServiceTest):
         boots = [{'addresses': ['192.0.2.1'], 'age_seconds': 3600.1}]
         self.assertEqual(['c:0/1'], self.volumes.release(boots))
         # By so much later may Cinder receive the request.
-        age = 3601 + self.conf.engine.collapse_timeout
+        age = 3601 + volumes.PATIENCE_S
         self.assertEqual({'boots': [{'addresses': ['192.0.2.1'], 'age_seconds': age}]},
                          self.session.calls[-1][2]['release'])
 
