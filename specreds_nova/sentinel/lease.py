@@ -62,7 +62,7 @@ class Guest:
 class Lease:
     """Sets taps down and up.
 
-    :param length_s: of the lease; 0 for none: then taps that were left down are set up
+    :param length_s: of the lease
     :param path: file with the taps that are down, with whether an engine was ever heard, and with
         the places whose records could be read; it outlives the sentinel
     """
@@ -126,16 +126,13 @@ class Lease:
         """Hide guests whose lease is over, and show those whose records were read since."""
         now = renewals.now()
         for guest in guests:
-            if (self._length and self._counted_on(guest)
-                    and now - self._heard(guest) >= self._length):
+            if self._counted_on(guest) and now - self._heard(guest) >= self._length:
                 self._hide(guest, now)
             elif self._down:
                 self._show([tap for tap in guest.taps if tap in self._down
                             and guest.judged is not None and guest.judged >= self._down[tap][1]],
                            f'the records of {guest.name} were read')
             self._keep_hidden(guest)
-        if not self._length:
-            self._show(self.down, 'there is no lease any more')
         self._forget()
         if self._unsaved:
             self._save_down()

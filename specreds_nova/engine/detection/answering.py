@@ -37,7 +37,7 @@ class Answers(pulse.Pulse):
     """The thread that answers heartbeats.
 
     :param bus: the transport; without one, hosts rely on Ceph alone
-    :param length: of the lease, in seconds; 0 for none
+    :param length: of the lease, in seconds
     """
 
     def __init__(self, bus: rabbit.Answers | None, heard: monitors.Monitor,
@@ -52,11 +52,6 @@ class Answers(pulse.Pulse):
         # By host: boot and number of the beat that was answered last, and when.
         self._last: dict[str, tuple[tuple[str, int], float]] = {}
         self._failing = False
-
-    def start(self) -> None:
-        """Start the thread if there is a lease."""
-        if self._interval:
-            super().start()
 
     def beat(self) -> None:
         """Answer every host once."""

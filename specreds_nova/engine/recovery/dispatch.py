@@ -334,11 +334,9 @@ class Dispatcher:
 
     def _shut(self, host: model.Host, service: Mapping[str, Any] | None) -> list[str]:
         """Return the reasons of the gates that are closed."""
-        # Without a lease no sentinel hides servers, and nobody expects it.
-        sentinel = host.sentinel if self._context.settings.sentinel_network_lease else None
         return self._host_gates.reasons(dataclasses.replace(
             self._facts(host.name, service), maintenance=host.maintenance,
-            sentinel=sentinel))
+            sentinel=host.sentinel))
 
     def _protected(self, server: model.Server) -> bool:
         reasons = self._server_gates.reasons(_without_request(server))

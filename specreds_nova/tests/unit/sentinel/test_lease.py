@@ -214,12 +214,6 @@ class LeaseTest(testtools.TestCase):
         self.assertFalse(self.look(0.1, heard=self.now, judged=self.now))
         self.assertEqual([], self.lease.down)
 
-    def test_without_a_lease_everything_is_shown(self) -> None:
-        self.look(_L)
-        self.lease = lease.Lease(0.0, self.path, self.links)
-        self.assertTrue(self.look(100.0))
-        self.assertEqual([], self.lease.down)
-
 
 class LinksTest(testtools.TestCase):
     """The kernel of this machine, as far as it can be read without privileges."""

@@ -56,9 +56,6 @@ class DispatcherTest(_DispatcherTest):
         [reason] = self.dispatcher.suspect('h1', _WHY)
         self.assertIn('has never heard an engine', reason)
         self.assertEqual((model.TRUSTED, []), (self.store.host('h1').state, self._created()))
-        self.context.options.sentinel_network_lease = 0.0
-        self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
-        self.assertEqual(['a', 'b'], self._created())
 
     @ddt.data('ACTIVE', 'SHUTOFF', 'ERROR', 'PAUSED', 'SUSPENDED', 'RESCUE', 'SHELVED')
     def test_deletion_that_a_dead_host_leaves_gets_a_recovery(self, status: str) -> None:
