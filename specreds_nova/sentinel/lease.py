@@ -185,9 +185,8 @@ class Lease:
             contents = json.loads(self._path.read_text())
             # After a boot of the host there are other taps.
             taps = dict(contents['taps']) if contents['boot'] == self._boot else {}
-            # Without an entry, an older sentinel has written the file.
-            read = frozenset((user, pool) for user, pool in contents.get('read', ()))
-            return bool(contents.get('leased', True)), read, taps
+            read = frozenset((user, pool) for user, pool in contents['read'])
+            return bool(contents['leased']), read, taps
         except FileNotFoundError:
             return False, frozenset(), {}
         except (OSError, ValueError, KeyError, TypeError) as exc:

@@ -81,7 +81,7 @@ class LeaseTest(testtools.TestCase):
         self.assertTrue(self.lease.covers(set()))
         self.assertFalse(self.look(_L))
 
-    def test_file_of_an_older_sentinel_or_an_unreadable_one_counts_as_heard(self) -> None:
+    def test_incomplete_or_unreadable_file_counts_as_heard(self) -> None:
         for text in ('{"boot": "another", "taps": {}}', '{'):
             self.path.write_text(text)
             self.assertTrue(lease.Lease(_L, self.path, self.links).covers(set()))
