@@ -132,7 +132,7 @@ class Engine:
         self._dispatcher = dispatch.Dispatcher(
             context, self._facts, detection_conf.host_gates(options),
             detection_conf.server_gates(options), self._conductor, options.name,
-            detection_conf.crash_gates(), self._prefetch)
+            detection_conf.crash_gates(), nova=self._prefetch)
         self._events = event_loop.EventLoop(
             self._watcher.news, self._monitor, self._dispatcher, self._store, self._clock)
         lost = lost_servers.LostServers(

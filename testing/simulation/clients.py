@@ -381,3 +381,28 @@ class Store:
             return self._line.call('store', name, lambda: method(*arguments, **values),
                                    0.001, 0.004)
         return call
+
+
+class _DirectQueries:
+    """Questions to Nova about a host that are asked when an answer is needed."""
+
+    def __init__(self, compute: Any) -> None:
+        self._compute = compute
+
+    def begin(self, host: str, since: float) -> None:
+        """Do nothing: the answers are requested later."""
+
+    def service(self, host: str, since: float) -> Any:
+        """Return Nova's current description of a host's nova-compute."""
+        del since
+        return self._compute.service(host)
+
+    def servers(self, host: str, since: float) -> Any:
+        """Return the current servers of a host."""
+        del since
+        return self._compute.servers(host)
+
+
+def direct_queries(compute: Any) -> Any:
+    """Return a :class:`nova_prefetch.NovaPrefetch` without threads."""
+    return _DirectQueries(compute)

@@ -65,16 +65,15 @@ class Dispatcher:
 
     def __init__(self, context: contexts.Context, facts: FactsOf, host_gates: gates.Gates,
                  server_gates: servers.Gates, work: creation.Work, engine: str,
-                 crash_gates: gates.Gates | None = None,
-                 nova: nova_prefetch.HostQueries | None = None) -> None:
+                 crash_gates: gates.Gates | None = None, *,
+                 nova: nova_prefetch.NovaPrefetch) -> None:
         self._context = context
         self._facts = facts
         self._host_gates = host_gates
         self._server_gates = server_gates
         self._creation = creation.Creation(context, work, engine)
         self._crash_gates = crash_gates or gates.Gates(())
-        self._nova: nova_prefetch.HostQueries = (
-            nova or nova_prefetch.DirectQueries(context.compute))
+        self._nova = nova
         # By host: the time until which Nova is not asked again, and its reasons.
         self._held: dict[str, tuple[float, list[str]]] = {}
 

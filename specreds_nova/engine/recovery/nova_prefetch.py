@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from concurrent import futures
 import dataclasses
 import threading
-from typing import Any, Protocol
+from typing import Any
 
 from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
@@ -20,45 +20,6 @@ _GOOD = 2.0
 # Hosts for which requests are sent ahead at once; if more are late, the network is the cause.
 _MOST = 4
 _THREADS = 6
-
-
-class HostQueries(Protocol):
-    """Questions to Nova about a host.
-
-    :raises exception.Unreachable: every method but the first, when Nova does not answer
-    """
-
-    def begin(self, host: str, since: float) -> None:
-        """Send the requests, and return before the answers come.
-
-        :param since: answers to requests after this time are valid, by the engine's clock
-        """
-
-    def service(self, host: str, since: float) -> Mapping[str, Any]:
-        """Return Nova's description of a host's nova-compute."""
-
-    def servers(self, host: str, since: float) -> list[model.Server]:
-        """Return the servers of a host."""
-
-
-class DirectQueries:
-    """Asks Nova when an answer is needed."""
-
-    def __init__(self, compute: interfaces.Compute) -> None:
-        self._compute = compute
-
-    def begin(self, host: str, since: float) -> None:
-        """Do nothing: the answers are requested later."""
-
-    def service(self, host: str, since: float) -> Mapping[str, Any]:
-        """Return Nova's current description of a host's nova-compute."""
-        del since
-        return self._compute.service(host)
-
-    def servers(self, host: str, since: float) -> list[model.Server]:
-        """Return the current servers of a host."""
-        del since
-        return self._compute.servers(host)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +34,10 @@ class _Request:
 
 
 class NovaPrefetch:
-    """Sends both requests as soon as a host is in doubt. May be used by several threads."""
+    """Sends both requests as soon as a host is in doubt. May be used by several threads.
+
+    :raises exception.Unreachable: :meth:`service` and :meth:`servers`, when Nova does not answer
+    """
 
     def __init__(self, compute: interfaces.Compute, clock: interfaces.Clock) -> None:
         self._compute = compute
@@ -90,7 +54,10 @@ class NovaPrefetch:
                 self._ask(host)
 
     def begin(self, host: str, since: float) -> None:
-        """Send the requests, unless valid answers exist."""
+        """Send the requests, unless valid answers exist; return before answers come.
+
+        :param since: answers to requests after this time are valid, in seconds since the epoch
+        """
         self._known(host, since)
 
     def service(self, host: str, since: float) -> Mapping[str, Any]:

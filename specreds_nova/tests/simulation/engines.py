@@ -116,7 +116,7 @@ class Engine:
         self._dispatcher = dispatch.Dispatcher(
             context, lambda host, service: gates.Facts(host, known=9, service=service or {}),
             detection_conf.host_gates(settings), detection_conf.server_gates(settings),
-            self, name, detection_conf.crash_gates())
+            self, name, detection_conf.crash_gates(), nova=clients.direct_queries(context.compute))
         self._janitor = janitor.Janitor(
             context, self._dispatcher, board.known, board.post,
             self._heed, 1e9)

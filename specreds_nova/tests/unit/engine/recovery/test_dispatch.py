@@ -15,6 +15,7 @@ from specreds_nova.engine.detection import gates
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery.steps import restart
 from specreds_nova.tests.unit.engine.recovery import base
+from testing.simulation import clients
 
 _WHY = ({'kind': 'silence', 'words': 'no beat for 0.8 s', 'at': 1000.0},)
 
@@ -32,7 +33,7 @@ class _DispatcherTest(base.RecoveryTest):
             self.context, lambda host, service: gates.Facts(
                 host, known=9, silent=self.silent, service=service or {}),
             detection_conf.host_gates(options), detection_conf.server_gates(options), self.work,
-            'e1', detection_conf.crash_gates())
+            'e1', detection_conf.crash_gates(), nova=clients.direct_queries(self.compute))
         self.compute.service.return_value = {'up': True, 'enabled': True, 'forced_down': False}
         self.compute.servers.return_value = [base.make_server('a'), base.make_server('b')]
 

@@ -2,7 +2,6 @@
 """Nova's answers about a doubted host are prefetched, and never older than its silence."""
 
 import threading
-from unittest import mock
 
 from specreds_nova.engine import exception
 from specreds_nova.engine.recovery import nova_prefetch
@@ -81,11 +80,3 @@ class AheadTest(base.RecoveryTest):
         for number in range(4):
             self.assertEqual([], self.ahead.servers(f'h{number}', 0.0))
         self.assertEqual([f'h{number}' for number in range(4)], sorted(hosts))
-
-    def test_answer_can_be_forced_to_be_new(self) -> None:
-        now = nova_prefetch.DirectQueries(
-            mock.Mock(service=self.compute.service, servers=self.compute.servers))
-        now.begin('h1', 0.0)
-        self.assertEqual(0, self._calls())
-        self.assertEqual('h1', now.service('h1', 0.0)['of'])
-        self.assertEqual(['h1'], [server.host for server in now.servers('h1', 0.0)])
