@@ -43,7 +43,6 @@ _PROCESS: list[cfg.Opt] = [
 OPTIONS: list[cfg.Opt] = [*_PROCESS, *detection_conf.OPTIONS, *recovery_conf.OPTIONS,
                           *power.OPTIONS, *boots.OPTIONS, *clients_conf.RPC]
 
-
 # Options of earlier versions, which an engine names at its start and ignores.
 REMOVED = (
     'abort_timeout', 'adopt_patience', 'adopt_timeout', 'again_after', 'clear_beats',

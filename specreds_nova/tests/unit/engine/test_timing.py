@@ -42,6 +42,16 @@ class CheckTest(testtools.TestCase):
     def test_early_evacuation_with_a_fence_is_a_warning(self) -> None:
         self.assertIn('has to exceed 1.36 s', self.check(evacuate_after=0.5))
 
+    def test_removed_options_are_named_at_the_start(self) -> None:
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path) / 'engine.conf'
+        path.write_text('[DEFAULT]\nuse_stderr = true\n'
+                        '[engine]\nlink_pause = 9\nevacuate_after = 0.5\n'
+                        'evacuate_unfenced = true\n')
+        ended = subprocess.run(
+            [sys.executable, '-W', 'ignore', '-m', 'specreds_nova.engine.main', '--config-file',
+             str(path)], capture_output=True, text=True)
+        self.assertIn('ignoring link_pause in group [engine]', ended.stderr)
+
     def test_engine_exits_with_the_sentence(self) -> None:
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path) / 'engine.conf'
         path.write_text('[engine]\nevacuate_after = 0.5\nevacuate_unfenced = true\n')

@@ -16,6 +16,7 @@ import fixtures
 from oslo_log import log as logging
 import testtools
 
+from specreds_cinder import removed_options
 from specreds_nova import witness
 from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import renewals
@@ -125,6 +126,15 @@ class MainTestCase(testtools.TestCase):
             self.assertEqual(times, error.call_count)
             if missing:
                 self.assertIn('CAP_KILL and CAP_NET_ADMIN', error.call_args.args)
+
+    def test_removed_options_are_named_at_start(self) -> None:
+        self.look.side_effect = self._stop
+        with (self.root / 'nova.conf').open('a') as file:
+            file.write('[specreds]\nsentinel_watchdog = 9\nsentinel_clients = a:b\n')
+        with mock.patch.object(removed_options.LOG, 'warning') as warning:
+            self.assertEqual(0, main.main(self.argv))
+        [call] = warning.call_args_list
+        self.assertIn('sentinel_watchdog', call.args)
 
     def test_ceph_is_asked_beside_the_looks(self) -> None:
         questions = self.useFixture(fixtures.MockPatchObject(pings, 'Pings')).mock
