@@ -411,6 +411,28 @@ MUTATIONS = (
                    '',
                    f'{_ENGINE_TESTS}.recovery.steps.test_meanwhile.ShutOutTest.'
                    'test_server_whose_host_is_back_meanwhile_without_it_is_started_there'),
+    table.Mutation('force-down-by-a-superseded-engine', f'{_RECOVERY}/force_down.py',
+                   '    run.fresh()\n',
+                   '',
+                   f'{_ENGINE_TESTS}.recovery.test_evacuation.MovingTest.'
+                   'test_superseded_engine_does_not_force_the_host_down'),
+    table.Mutation('force-down-of-a-trusted-host', f'{_RECOVERY}/force_down.py',
+                   '    if not _require_cleaning(run, source):\n'
+                   '        return False\n',
+                   '',
+                   f'{_ENGINE_TESTS}.recovery.test_evacuation.MovingTest.'
+                   'test_trusted_host_is_not_forced_down'),
+    table.Mutation('force-down-of-a-host-trusted-since', f'{_RECOVERY}/force_down.py',
+                   '    if not returned(run, source):\n'
+                   '        return True\n',
+                   '    return True\n',
+                   f'{_ENGINE_TESTS}.recovery.test_evacuation.MovingTest.'
+                   'test_host_trusted_meanwhile_is_forced_up_again'),
+    table.Mutation('unknown-decision-not-repeated', f'{_RECOVERY}/run.py',
+                   "step.name == timeline.COLLAPSE and step.detail.get('outcome') == 'gone'",
+                   'False',
+                   f'{_ENGINE_TESTS}.recovery.test_run.BackTest.'
+                   'test_unknown_decision_is_repeated_although_the_host_is_well_meanwhile'),
     table.Mutation('recovery-of-a-server-that-has-moved', f'{_RECOVERY}/run.py',
                    'server = self.server(anew=True)\n'
                    '        if server is None:\n'

@@ -101,8 +101,7 @@ def _mutations(args: argparse.Namespace) -> int:
     missed = 0
     for mutation in mutations.MUTATIONS.values():
         began = time.monotonic()
-        first = itertools.chain((mutation.seed,) if mutation.seed >= 0 else (),
-                                range(args.first, args.first + args.seeds))
+        first = itertools.chain((mutation.seed,), range(args.first, args.first + args.seeds))
         results = _results(first, args.jobs, mutation.name, mutation.mix)
         seed, wrong, played = next(((seed, kind, number) for number, (seed, kind, _) in
                                     enumerate(results, 1) if kind), (None, '', 0))

@@ -225,9 +225,7 @@ class Faults:
             (fault.target, service) for service in _SERVICES)
 
     def _thaw(self, fault: schedules.Fault) -> None:
-        process = self._engines[fault.target]
-        self._cloud.hub.thaw(process.owner)
-        process.thawed = self._cloud.hub.now()
+        self._cloud.hub.thaw(self._engines[fault.target].owner)
         self._cloud.broker.thaw(fault.target)
 
     def _set_clock(self, engine: str, ahead: float | None) -> None:

@@ -38,7 +38,7 @@ class Mutation:
     :ivar owner: class or module with the step
     :ivar attribute: name of the step in it
     :ivar instead: takes its place
-    :ivar seed: a seed that finds it; negative if none is known
+    :ivar seed: a seed that finds it
     :ivar mix: the kinds of faults that seeds have for it; none for all kinds
     :ivar also: other attributes of the owner that take the same step
     """
@@ -48,7 +48,7 @@ class Mutation:
     owner: Any
     attribute: str
     instead: Any
-    seed: int = -1
+    seed: int
     mix: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
 
@@ -101,11 +101,6 @@ def _answer_unsuspected(self: monitors.Monitor) -> list[tuple[str, str, int]]:
             if host.beat is not None and not host.suspected]
 
 
-def _force_down(self: evacuation._Evacuation) -> bool:
-    """Force a host down without a look at the recovery or the host."""
-    return self._run.context.compute.force_down(self._source, True)
-
-
 def _keep_slot(self: conductor.Conductor, recovery_id: str) -> list[jobs.Posted]:
     """Forget a recovery, but not its slot."""
     held = recovery_id in self._capacity.held()
@@ -155,10 +150,6 @@ MUTATIONS = _by_name((
              gates.PowerUp, 'reason', _nothing(), 4, ('site',)),
     Mutation('flapping', 'the servers of a host are recovered as often as its link fails',
              gates.Flapping, 'reason', _nothing(), 0, ('flapping',)),
-    Mutation('force-down-unchecked', 'an engine forces a host down without a look at whether it '
-             'still has the recovery, and the host is not trusted',
-             evacuation._Evacuation, '_force_down', _force_down, -1,
-             ('engine_frozen', 'engine_frozen', 'power', 'power', 'slow:nova')),
     Mutation('late-force-down', 'a host stays down in Nova that a late request has forced down',
              janitor.Janitor, '_lift', _nothing(), 61,
              ('twice:nova', 'late:nova', 'power', 'control')),
@@ -171,10 +162,6 @@ MUTATIONS = _by_name((
     Mutation('standing', 'a decision of an engine that died is not looked for',
              runs.Run, 'standing', _nothing(), 840,
              ('power', 'engine_killed', 'engine_killed', 'slow', 'isolated', 'late_write')),
-    Mutation('insisting', 'a decision with an unknown outcome may be followed by none',
-             runs.Run, 'insisting', _nothing(False), -1,
-             ('late_write', 'late_write', 'late:cinder', 'lost:cinder', 'control:h1',
-              'control:h1', 'sentinel:h1', 'sentinel:h1')),
     Mutation('tenant', 'what users have asked for meanwhile is overridden',
              tenant, '_asked', _nothing(), 13, ('stop', 'isolated', 'power', 'power')),
     Mutation('unfenced-host', 'a host is not recorded as one to be cleaned',

@@ -64,8 +64,6 @@ _GRACE = 10.0
 # Seconds after the stop of a server by its owner in which an engine may still decide against its
 # host: it asks Nova before, for a while.
 _ASKED = 20.0
-# Seconds from the look of an engine at its recovery until it has forced down a host.
-_MOMENT = 0.3
 # Seconds until a restart has ended after the suspicion of its host, or after an operator's wish.
 _HEEDED = 20.0
 # Seconds after an answer of the database that was missing until an engine has voted again.
@@ -137,8 +135,7 @@ class _Clients:
     def __init__(self, conf: Any) -> None:
         process = conf.process
         wire, hub, world = process.wire, process.hub, process.world
-        self.compute = wires.Compute(wire, world, process.check_reboot,
-                                     process.check_force_down)
+        self.compute = wires.Compute(wire, world, process.check_reboot)
         self.volumes = clients.Volumes(wire, hub, world, process.check_decision)
         self.backups = backups.Backups(wire, hub, world)
 
@@ -244,8 +241,6 @@ class Process:
         self.owner = f'{name}#{number}'
         self.hub, self.world, self.broker = cloud.hub, cloud.world, cloud.broker
         self.engine: service.Engine | None = None
-        # When the process went on last after it had stood still.
-        self.thawed = 0.0
         self._truth, self._services = cloud.truth, cloud.services
         self._clocks, self._ahead = cloud.clocks, cloud.ahead
         self.wire = wires.Wire(self.hub, self.world, name, cloud.services)
@@ -352,12 +347,6 @@ class Process:
                 self.world.fail(f'{server} is rebooted on {host.name}, which is {host.state}')
             if now - self.world.aborted.get(recovery.id, now) > _HEEDED:
                 self.world.fail(f'{server} is rebooted though an operator has ended its recovery')
-
-    def check_force_down(self, host: str) -> None:
-        """Record a host that is forced down for a recovery that another engine has."""
-        if (self.hub.now() - max(self.thawed, self.wire.unanswered.get('store', 0.0)) > _MOMENT
-                and not self._services.troubled('store')):
-            self._truth.check_force_down(self.name, host)
 
     def occupied(self) -> list[str]:
         """Return what the engine still holds for recoveries."""

@@ -54,8 +54,6 @@ class Truth:
         # By process and host: since when the engine was seen to hear the host, and when last.
         # Without a process: the same for the answers of the host's sentinel.
         self._seen: dict[tuple[str, str], tuple[float, float]] = {}
-        # By engine and recovery: when the engine was last seen to work on it.
-        self._owned: dict[tuple[str, str], float] = {}
 
     def look(self) -> None:
         """Note which engines and sentinels can be heard. To be called every few seconds."""
@@ -66,8 +64,6 @@ class Truth:
             self._note(('answered', host), any(
                 engine.answers(host) for engine in self._engines.values()))
             self._check_shown(self._world.hosts[host])
-        for recovery in self._store().active():
-            self._owned[str(recovery.engine), recovery.id] = self._hub.now()
 
     def _check_shown(self, host: parts.Host) -> None:
         """Record a host that hides servers although engines should answer it for a while."""
@@ -77,20 +73,6 @@ class Truth:
                  and self._world.lease > 0 and now - max(host.deaf, host.renewed) > lease)
         if hides and now - since > lease + _GRACE and self._world.running(host.name):
             self._world.fail(f'{host.name} hides its servers, though it is trusted and heard')
-
-    def check_force_down(self, engine: str, host: str) -> None:
-        """Record a host that an engine forces down, which works on no recovery of its servers.
-
-        :param engine: its name
-        """
-        now = self._hub.now()
-        for recovery in self._store().history.values():
-            server = self._world.servers.get(recovery.server)
-            ours = recovery.engine == engine and recovery.state != model.ENDED
-            if (server is None or host in (recovery.host, server.host)) and (
-                    ours or now - self._owned.get((engine, recovery.id), 0.0) < _LOOKS):
-                return
-        self._world.fail(f'{host} is forced down by {engine}, which has no recovery there')
 
     def _note(self, key: tuple[str, str], heard: bool) -> None:
         now = self._hub.now()

@@ -146,21 +146,13 @@ class Compute(clients.Compute):
     """Nova and Placement.
 
     :param check: receives the server of each reboot, when Nova takes it
-    :param check_force_down: receives the host of each request to force one down, when it is made
     """
 
-    def __init__(self, line: Wire, cloud: worlds.World, check: Callable[[str], None],
-                 check_force_down: Callable[[str], None]) -> None:
+    def __init__(self, line: Wire, cloud: worlds.World, check: Callable[[str], None]
+                 ) -> None:
         super().__init__(line, cloud)
         self._check = check
-        self._check_force_down = check_force_down
         self._places = cloud.places
-
-    def force_down(self, host: str, down: bool) -> bool:
-        """Force a host down or up, and return whether that was allowed."""
-        if down:
-            self._check_force_down(host)
-        return super().force_down(host, down)
 
     def _reboot(self, server: parts.Server) -> None:
         self._check(server.name)

@@ -184,7 +184,13 @@ class MixTest(testtools.TestCase):
 
 
 class MutationsTest(testtools.TestCase):
-    """The table of mutations in the documentation."""
+    """The safety steps that the simulation takes out, and their table in the documentation."""
+
+    def test_every_safety_step_has_a_seed_that_finds_it(self) -> None:
+        environment.prepare()
+        from testing.simulation import mutations
+        self.assertEqual([], [name for name, mutation in mutations.MUTATIONS.items()
+                              if mutation.seed < 0])
 
     def test_documented_seeds_are_those_that_are_played(self) -> None:
         environment.prepare()

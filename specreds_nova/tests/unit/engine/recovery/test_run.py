@@ -3,6 +3,7 @@
 
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict
 from specreds_nova.tests.unit.engine.recovery import base
 
@@ -53,6 +54,16 @@ class BackTest(base.RecoveryTest):
         self.suspects.heard_after.return_value = False
         self.assertIsNone(self.run_.over())
         self.suspects.heard_after.assert_called_with('h1', self.run_.recovery.created)
+
+    def test_unknown_decision_is_repeated_although_the_host_is_well_meanwhile(self) -> None:
+        recovery = self.run_.recovery
+        attempt = self.begin_step(recovery, timeline.COLLAPSE)
+        self.end_step(recovery, timeline.COLLAPSE, attempt, {'outcome': 'gone'})
+        self.run_ = runs.Run(self.context, self.store.history[recovery.id])
+        # The decision may have fenced the primary, and only another decision shows that.
+        self.assertIsNone(self.spared())
+        self.assertIsNone(self.run_.lives())
+        self.assertIsNone(self.run_.second_opinion({'primary_runs': True}))
 
     def test_recovery_continues_if_the_server_does_not_run(self) -> None:
         self.suspects.running.return_value = False
