@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kill engines, broker, database and job board in the middle of recoveries, and check the end.
+"""Kill engines, broker and database in the middle of recoveries, and check the end.
 
 A small server's guest and nova-compute are killed, so that it has to be recovered. As soon as a
 step has begun, the engine that runs it is killed with -9; once for each step.
-Then, in the middle of the race, the broker, the database and the job board are killed and started
+Then, in the middle of the race, the broker and the database are killed and started
 again. The server goes from host to host: each is where the next recovery's primary dies.
 
 At last the host itself does what looks like life: it reboots in the middle of the race, or its
@@ -43,7 +43,7 @@ _TIMEOUT = 300.0
 # Seconds without a broker, and seconds until the cloud has settled after it.
 _OUTAGE, _AFTER = 60.0, 20.0
 # What is killed and started again in the middle of the race.
-_SERVICES = (services.BROKER, services.DATABASE, services.ETCD)
+_SERVICES = (services.BROKER, services.DATABASE)
 _RACE = 'race'
 # Whether there is this step, too, depends on which beat of the host was its last one.
 _SOMETIMES = frozenset({timeline.UNSEEN})

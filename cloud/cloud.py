@@ -163,7 +163,6 @@ class Cloud:
                 tasks = functools.partial(self._submit, pool, progress)
                 store = tasks(starts.storage)
                 queues = tasks(starts.broker)
-                board = tasks(starts.etcd)
                 switching = tasks(starts.ovn)
                 starts.database(progress)
                 tables = tasks(starts.cinder_tables)
@@ -174,7 +173,7 @@ class Cloud:
                           if self.settings.hosts]
                 if self.settings.engine_numbers:
                     others.append(tasks(functools.partial(starts.engines,
-                                                          [queues, identity, board])))
+                                                          [queues, identity])))
                 start.wait([tables, queues])
                 progress('starting Cinder')
                 starts.programs(services.CINDER_API, services.CINDER_SCHEDULER)
@@ -371,7 +370,7 @@ class Cloud:
         with futures.ThreadPoolExecutor() as pool:
             store = pool.submit(self.ceph.down, lambda line: progress(f'ceph: {line}'))
             progress('stopping RabbitMQ and MariaDB')
-            self._supervisor.stop_daemons([services.BROKER, services.DATABASE, services.ETCD])
+            self._supervisor.stop_daemons([services.BROKER, services.DATABASE])
             self._supervisor.stop()
             store.result()
         if hosts:

@@ -59,17 +59,14 @@ def compute() -> Conf:
     return {'DEFAULT': {'compute_driver': 'specreds.SpeculativeLibvirtDriver'}}
 
 
-def engine(jobboard_host: str, jobboard_port: str, lock_path: str) -> Conf:
+def engine(lock_path: str) -> Conf:
     """Return the options in ``specreds-engine.conf`` beside broker, database and account.
 
-    :param jobboard_host: host of etcd
-    :param jobboard_port: its port for clients
     :param lock_path: directory for the engine's locks
     """
     return {
         'keystone_authtoken': {'service_token_roles': 'service',
                                'service_token_roles_required': 'true'},
-        'engine': {'jobboard_host': jobboard_host, 'jobboard_port': jobboard_port},
         'oslo_concurrency': {'lock_path': lock_path},
         'oslo_messaging_notifications': {'driver': 'messagingv2',
                                          'topics': 'versioned_notifications'},

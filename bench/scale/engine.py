@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure the time from a suspicion to the request for the last of 60 backups.
 
-The engine is whole: its dispatcher, board of jobs, conductor and fibers, on a
-MariaDB and an etcd of their own. Nova, Placement, Cinder and the hosts are simulated, with the
-latencies of the real ones without load, so the figure is the engine's own share. As in a running
-engine, the servers are read from Nova at the first late beat, before the suspicion.
+The engine is whole: its dispatcher, conductor, row and fibers, on a MariaDB of their own. Nova,
+Placement, Cinder and the hosts are simulated, with the latencies of the real ones without load, so
+the figure is the engine's own share. As in a running engine, the servers are read from Nova at the
+first late beat, before the suspicion.
 """
 
-from collections.abc import Callable
+from collections.abc import Collection
 import threading
 import time
 from typing import Any
@@ -20,7 +20,7 @@ from bench.scale import services
 from specreds_nova.engine import conductor as conductors
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import fibers as all_fibers
-from specreds_nova.engine import jobs
+from specreds_nova.engine import model
 from specreds_nova.engine import service as engine_service
 from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.db import connection as db_connection
@@ -30,6 +30,7 @@ from specreds_nova.engine.detection import accrual
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import settings as monitoring
+from specreds_nova.engine.detection import votes
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import nova_prefetch
@@ -42,24 +43,30 @@ _TIMEOUT = 60.0
 
 def run(servers: int = SERVERS) -> dict[str, float]:
     """Measure, and return the figures by their keys."""
-    with (services.services() as (url, port),
-          Simulation(clouds.Cloud(servers), url, port) as simulation):
+    with (services.database() as url,
+          Simulation(clouds.Cloud(servers), url) as simulation):
         return {'scale.sixty_servers_s': round(simulation.last_started(), 3)}
+
+
+class _Ears:
+    """An engine that hears every host."""
+
+    def vote(self, engine: str, contested: Collection[str]) -> model.Vote:
+        """Return what the engine hears."""
+        del contested
+        return model.Vote(engine)
 
 
 class Simulation:
     """An engine whose services and hosts are simulated.
 
     :param url: of the database
-    :param port: of etcd
     :param name: of the engine
-    :param silent: returns the other engines that seem to have died
     """
 
-    def __init__(self, cloud: clouds.Cloud, url: str, port: int, name: str = 'bench',
-                 silent: Callable[[], frozenset[str]] = frozenset) -> None:
+    def __init__(self, cloud: clouds.Cloud, url: str, name: str = 'bench') -> None:
         self.cloud = cloud
-        conf = configuration(url, port)
+        conf = configuration(url)
         conf.set_override('name', name, 'engine')
         self._tables = db_connection.connect(conf)
         migration.sync(self._tables)
@@ -72,9 +79,9 @@ class Simulation:
         context = contexts.in_fibers(
             self.fibers, self.clock, clients, self.store, conf.engine, suspects=cloud,
             stopping=self._stopping.is_set, observer=observers.Observer())
+        self.votes = votes.Votes(name, _Ears(), self.store, self.clock)
         self.conductor = conductors.Conductor(
-            context, jobs.from_conf(conf), self.fibers, name, conf.engine.slots,
-            conf.engine.job_lease, conf.engine.job_interval, silent=silent)
+            context, self.fibers, name, conf.engine.slots, self.votes.ended)
         self.prefetch = nova_prefetch.NovaPrefetch(cloud, self.clock)
         self.dispatcher = dispatch.Dispatcher(
             context,
@@ -83,12 +90,14 @@ class Simulation:
             self.conductor, name, nova=self.prefetch)
 
     def __enter__(self) -> 'Simulation':
+        self.votes.start()
         self.conductor.start()
         return self
 
     def __exit__(self, *_error: object) -> None:
         self._stopping.set()
         self.conductor.stop(5.0)
+        self.votes.stop(5.0)
         self.prefetch.close()
         self.store.close()
         self._tables.dispose()
@@ -103,16 +112,14 @@ class Simulation:
         return self.cloud.started(_TIMEOUT) - began
 
 
-def configuration(url: str, port: int) -> cfg.ConfigOpts:
-    """Return the configuration of an engine with a database and an etcd."""
+def configuration(url: str) -> cfg.ConfigOpts:
+    """Return the configuration of an engine with a database."""
     conf = cfg.ConfigOpts()
     engine_conf.register(conf)
     conf.register_opts(db_options.database_opts, 'database')
     conf([], default_config_files=[])
     for option, value in (('connection', url), ('max_pool_size', 48), ('max_overflow', 200)):
         conf.set_override(option, value, 'database')
-    conf.set_override('jobboard_host', '127.0.0.1', 'engine')
-    conf.set_override('jobboard_port', port, 'engine')
     return conf
 
 

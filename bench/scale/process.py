@@ -135,7 +135,7 @@ def stage(inventory: inventories.Inventory, interval: float, port: int,
     """
     with contextlib.ExitStack() as stack:
         place = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix='specreds-')))
-        database, etcd = stack.enter_context(services.services())
+        database = stack.enter_context(services.database())
         broker = stack.enter_context(services.broker(place / 'broker', port))
         # The ports that a cloud's Keystone and Nova would have.
         web, metrics = port, port + 3
@@ -145,9 +145,9 @@ def stage(inventory: inventories.Inventory, interval: float, port: int,
         hosts = Hosts(stack.enter_context(_hosts(broker, inventory, interval,
                                                 place / 'hosts.out')))
         conf = place / 'engine.conf'
-        configured = _configuration(broker, database, etcd, web, metrics, place)
+        configured = _configuration(broker, database, web, metrics, place)
         private.write(conf, private.ini(private.merged(configured, {'engine': options or {}})))
-        tables = db_connection.connect(engine.configuration(database, etcd))
+        tables = db_connection.connect(engine.configuration(database))
         migration.sync(tables)
         log = place / 'engine.out'
         process = stack.enter_context(services.running(
@@ -176,13 +176,12 @@ def _hosts(broker: str, inventory: inventories.Inventory, interval: float, log: 
             process.terminate()
 
 
-def _configuration(broker: str, database: str, etcd: int, web: int, metrics: int,
-                   place: pathlib.Path) -> private.Conf:
+def _configuration(broker: str, database: str, web: int, metrics: int, place: pathlib.Path
+                   ) -> private.Conf:
     return {
         'DEFAULT': {'transport_url': broker, 'debug': 'false'},
         'database': {'connection': database},
-        'engine': {'name': _NAME, 'jobboard_host': '127.0.0.1', 'jobboard_port': str(etcd),
-                   'metrics_host': '127.0.0.1', 'metrics_port': str(metrics)},
+        'engine': {'name': _NAME, 'metrics_host': '127.0.0.1', 'metrics_port': str(metrics)},
         'oslo_concurrency': {'lock_path': str(place)},
         'service_auth': {'auth_type': 'v3password', 'username': 'specreds', 'password': 'secret',
                          'auth_url': f'http://127.0.0.1:{web}/identity/v3',

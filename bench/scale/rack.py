@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure the failure of a rack: 40 of 10,000 hosts with 100 servers each fail at once.
 
-A real engine runs with a RabbitMQ, a MariaDB and an etcd. Two other processes simulate the cloud:
+A real engine runs with a RabbitMQ and a MariaDB. Two other processes simulate the cloud:
 one answers for Keystone, Nova, Placement and Cinder, with the latencies of real services without
 load; the other one simulates the hosts.
 """
@@ -15,7 +15,6 @@ import requests
 from bench import detector
 from bench import progress
 from bench import stats
-from bench.scale import claims
 from bench.scale import engine
 from bench.scale import mix
 from bench.scale import process
@@ -49,7 +48,7 @@ def run(tell: progress.Progress, quick: bool, port: int,
     """
     until = time.monotonic() + _LONGEST
     dead, servers = (_QUICK_DEAD, _QUICK_SERVERS) if quick else (_DEAD, _SERVERS)
-    tell.section(NAME, 5 if quick else 6)
+    tell.section(NAME, 4 if quick else 5)
     figures: dict[str, float] = {}
 
     def part(text: str, measure: Callable[[], dict[str, float]]) -> None:
@@ -63,7 +62,6 @@ def run(tell: progress.Progress, quick: bool, port: int,
     part('60 servers of one simulated host', engine.run)
     part('an engine that is killed, and one that takes over its recoveries',
          lambda: stats.summary(takeover.run(quick)).entries(f'{NAME}.takeover_s'))
-    part('claims in etcd and in the database', lambda: claims.run(quick))
     inventory = inventories.Inventory(_HOSTS - dead, dead, servers)
     try:
         with process.stage(inventory, _INTERVAL, port) as stage:

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A database, an etcd and a broker of a benchmark's own."""
+"""A database and a broker of a benchmark's own."""
 
 from collections.abc import Iterator, Mapping, Sequence
 import contextlib
 import os
 import pathlib
 import secrets
-import shutil
 import socket
 import subprocess
 import tempfile
 import time
 from typing import Any
 
-import etcd3gw
 import pymysql
 import requests
 
@@ -26,17 +24,15 @@ _PAUSE = 0.1
 
 
 @contextlib.contextmanager
-def services() -> Iterator[tuple[str, int]]:
-    """Run a database and an etcd, and return the URL of one and the port of the other."""
-    with tempfile.TemporaryDirectory(prefix='specreds-scale-') as directory:
-        place = pathlib.Path(directory)
-        with _database(place) as url, _etcd(place) as port:
-            yield url, port
+def database() -> Iterator[str]:
+    """Run a MariaDB, and return SQLAlchemy's URL of an empty database."""
+    with (tempfile.TemporaryDirectory(prefix='specreds-scale-') as directory,
+          _database(pathlib.Path(directory)) as url):
+        yield url
 
 
 @contextlib.contextmanager
 def _database(place: pathlib.Path) -> Iterator[str]:
-    """Run a MariaDB, and return SQLAlchemy's URL of an empty database."""
     data, where = place / 'mariadb', place / 'mariadb.sock'
     user = ['--user=root'] if os.getuid() == 0 else []
     commands.run(['mariadb-install-db', '--no-defaults', f'--datadir={data}', '--skip-test-db',
@@ -49,23 +45,6 @@ def _database(place: pathlib.Path) -> Iterator[str]:
         with connection, connection.cursor() as cursor:
             cursor.execute('CREATE DATABASE specreds CHARACTER SET utf8mb4')
         yield f'mysql+pymysql://root@localhost/specreds?unix_socket={where}&charset=utf8mb4'
-
-
-@contextlib.contextmanager
-def _etcd(place: pathlib.Path) -> Iterator[int]:
-    """Run an etcd, and return its port."""
-    port, peers = free_ports(2)
-    urls = [f'http://127.0.0.1:{port}', f'http://127.0.0.1:{peers}']
-    program = shutil.which('etcd')
-    if program is None:
-        raise commands.CloudError('there is no etcd: install etcd-server')
-    with running([program, '--data-dir', str(place / 'etcd'),
-                   '--listen-client-urls', urls[0], '--advertise-client-urls', urls[0],
-                   '--listen-peer-urls', urls[1], '--initial-advertise-peer-urls', urls[1],
-                   '--initial-cluster', f'default={urls[1]}'], place / 'etcd.log'):
-        client = etcd3gw.Etcd3Client(host='127.0.0.1', port=port, api_path='/v3/')
-        _waited(lambda: client.get('/'), Exception)
-        yield port
 
 
 @contextlib.contextmanager

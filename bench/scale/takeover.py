@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how long the recoveries of an engine that is killed wait for another one.
 
-Both engines have their dispatcher, board, conductor and fibers, on one MariaDB and one etcd; hosts
-and services are simulated as for :mod:`bench.scale.engine`. The first engine is a process of its
-own, which is killed while its recoveries race. Its echoes come through a pipe instead of a broker.
+Both engines have their dispatcher, conductor, fibers and rows, on one MariaDB; hosts and services
+are simulated as for :mod:`bench.scale.engine`. The first engine is a process of its own, which is
+killed while its recoveries race.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,12 +20,11 @@ from bench.scale import latency
 from bench.scale import services
 from cloud import commands
 from specreds_nova.engine import model
-from specreds_nova.engine.detection import colleagues
 
 _SERVERS = 20
 _ROUNDS, _QUICK_ROUNDS = 5, 2
-# Seconds between two echoes, and between two reads of the database.
-_ECHO, _POLL = 0.1, 0.01
+# Seconds between two reads of the database.
+_POLL = 0.01
 _TIMEOUT = 60.0
 _FIRST, _SECOND = 'first', 'second'
 
@@ -45,29 +44,19 @@ def run(quick: bool) -> list[float]:
 
 
 def _round() -> float:
-    with (services.services() as (url, port), contextlib.ExitStack() as stack):
-        clock: list[colleagues.Colleagues] = []
-        second = engine.Simulation(_Cloud(_SERVERS), url, port, _SECOND,
-                                  lambda: clock[0].silent() if clock else frozenset())
-        clock.append(colleagues.Colleagues(second.clock, _ECHO, lambda: None))
+    with (services.database() as url, contextlib.ExitStack() as stack):
+        second = engine.Simulation(_Cloud(_SERVERS), url, _SECOND)
         process = stack.enter_context(subprocess.Popen(
-            [sys.executable, '-m', 'bench.scale.takeover', url, str(port)],
-            stdout=subprocess.PIPE))
+            [sys.executable, '-m', 'bench.scale.takeover', url]))
         stack.callback(process.kill)
-        threading.Thread(target=_listen, args=(process, clock[0]), daemon=True).start()
         _wait(lambda: [recovery.engine for recovery in second.store.active()
                        if recovery.state == model.RACING] == [_FIRST] * _SERVERS)
         stack.enter_context(second)
+        _wait(lambda: second.votes.hearing('dead') == (_FIRST,))
         process.kill()
         began = time.monotonic()
         _wait(lambda: all(recovery.engine == _SECOND for recovery in second.store.active()))
         return time.monotonic() - began
-
-
-def _listen(process: 'subprocess.Popen[bytes]', heard: colleagues.Colleagues) -> None:
-    assert process.stdout is not None
-    for _ in process.stdout:
-        heard.heard(_FIRST)
 
 
 def _wait(condition: Callable[[], bool]) -> None:
@@ -80,12 +69,10 @@ def _wait(condition: Callable[[], bool]) -> None:
 
 def main() -> None:
     """Run the engine that is killed."""
-    url, port = sys.argv[1:]
-    with engine.Simulation(_Cloud(_SERVERS), url, int(port), _FIRST) as simulation:
-        threading.Thread(target=simulation.last_started, daemon=True).start()
-        while True:
-            print('echo', flush=True)
-            time.sleep(_ECHO)
+    [url] = sys.argv[1:]
+    with engine.Simulation(_Cloud(_SERVERS), url, _FIRST) as simulation:
+        simulation.last_started()
+        threading.Event().wait()
 
 
 if __name__ == '__main__':

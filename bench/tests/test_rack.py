@@ -7,7 +7,6 @@ from unittest import mock
 
 import testtools
 
-from bench.scale import claims
 from bench.scale import engine
 from bench.scale import mix
 from bench.scale import process
@@ -73,11 +72,10 @@ class FailTest(testtools.TestCase):
         def stage(*_arguments: Any) -> Any:
             yield self.stage
 
-        with mock.patch.object(engine, 'run', side_effect=commands.CloudError('no etcd')), \
+        with mock.patch.object(engine, 'run', side_effect=commands.CloudError('no database')), \
                 mock.patch.object(takeover, 'run', return_value=[0.5]), \
                 mock.patch.object(process, 'stage', stage), \
                 mock.patch.object(rack, '_WARM_UP', 0.0), \
-                mock.patch.object(claims, 'run', return_value={}), \
                 mock.patch.object(mix, 'run', return_value={
                     'scale.short_wait_p99_darc_over_fifo': 0.05}), \
                 mock.patch.object(rack, 'hear', side_effect=commands.CloudError('no beats')), \

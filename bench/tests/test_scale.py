@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The simulated services and hosts of the benchmark of a rack that fails."""
 
-import collections
 import json
 from typing import Any
 from unittest import mock
 
-import sqlalchemy as sa
-from sqlalchemy import pool
 import testtools
 
-from bench.scale import claims
 from bench.scale import mix
 from bench.scale import process
 from bench.scale.simulated import beats
@@ -20,8 +16,6 @@ from bench.scale.simulated import openstack
 from bench.scale.simulated import web
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine.clients import compute
-from specreds_nova.engine.db import migration
-from specreds_nova.engine.db import store as stores
 from specreds_nova.engine.detection import frames
 from specreds_nova.heartbeat import fast_decode
 
@@ -99,39 +93,6 @@ class OpenStackTest(testtools.TestCase):
         self.assertEqual(7, web._length(request.partition(b'\r\n\r\n')[0]))
         self.assertEqual(web.Request('POST', '/a', {'b': 'c'}, {'d': 1}),
                          web._request(*request.split(b'\r\n\r\n')))
-
-
-class ClaimsTest(testtools.TestCase):
-    """Two engines that claim recoveries in one database."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.database = sa.create_engine('sqlite://', poolclass=pool.StaticPool)
-        self.addCleanup(self.database.dispose)
-        migration.sync(self.database)
-        claims.LEASES.create(self.database)
-        self.wanted = [claims.recovery(number) for number in range(70)]
-        stores.Store(self.database).create(self.wanted)
-        self.ids = [recovery.id for recovery in self.wanted]
-        self.first, self.second = (claims.Claims(self.database, name) for name in 'ab')
-
-    def test_claimed_recovery_is_not_claimed_again(self) -> None:
-        self.assertEqual(set(self.ids[:65]), set(self.first.claim(self.ids[:65])))
-        self.assertEqual(set(self.ids[65:]), set(self.second.claim(self.ids)))
-        self.assertEqual({'a': 65, 'b': 5}, collections.Counter(
-            row.engine for row in self.first.jobs()))
-
-    def test_claim_raises_the_epoch(self) -> None:
-        self.first.claim(self.ids)
-        self.assertEqual({1}, {
-            recovery.epoch for recovery in stores.Store(self.database).active()})
-
-    def test_lease_is_renewed_in_one_row(self) -> None:
-        self.first.renew()
-        self.first.renew()
-        with self.database.connect() as connection:
-            self.assertEqual(['a'], list(connection.execute(
-                sa.select(claims.LEASES.c.engine)).scalars()))
 
 
 class MixTest(testtools.TestCase):

@@ -44,7 +44,7 @@ where no git host can be reached:
       --repository devstack-plugin-ceph=/path --repository requirements=/path \\
       --repository os-test-images=/path
   Services come from the source distributions of the package index, at the versions of
-  constraints.txt; etcd from the distribution's packages; the image is this project's guest g1.
+  constraints.txt; the image is this project's guest g1.
 
 environment:
   {REPOSITORIES}     NAME=ADDRESS, with spaces between; --repository overrides it

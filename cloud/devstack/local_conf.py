@@ -32,7 +32,7 @@ TENANT_VLAN_RANGE=100:199
 _OVN = 'Q_AGENT=ovn\n'
 _HOST = '$DEST/specreds/devstack/tools/host'
 _CONTROLLER = f"""\
-disable_service horizon n-novnc dstat
+disable_service horizon n-novnc dstat etcd3
 # One process for all commands of the OpenStack client, as in DevStack's own jobs.
 enable_service openstack-cli-server
 
@@ -86,13 +86,13 @@ TEMPEST_VENV_UPPER_CONSTRAINTS={repositories.CONSTRAINTS}
 
 
 def text(index: int, nodes: Sequence[str], addresses: Mapping[str, str],
-         etcd_sha256: str = '', key: str = '', network: str = layout.NETWORKS[0]) -> str:
+         packages: bool = False, key: str = '', network: str = layout.NETWORKS[0]) -> str:
     """Return the contents of the file of a node.
 
     :param index: of the node
     :param nodes: addresses of all nodes; the first one is the controller
     :param addresses: of the repositories that are not their developers', by name
-    :param etcd_sha256: checksum of etcd's archive, if it is made of packages, as the image is
+    :param packages: whether the image is made here, instead of a download
     :param key: libvirt's name, on the controller, for the key to the volumes
     :param network: what wires servers
     """
@@ -104,12 +104,12 @@ def text(index: int, nodes: Sequence[str], addresses: Mapping[str, str],
     parts = [_COMMON, _OVN if network == 'ovn' else '',
              _COMPUTE.format(controller=nodes[0], key=key, services=_WIRING[network])
              if index else _CONTROLLER, '\n' + '\n'.join(lines) + '\n']
-    if etcd_sha256:
-        parts.append(f'{_PACKAGES}ETCD_SHA256={etcd_sha256}\n')
+    if packages:
+        parts.append(_PACKAGES)
     parts.append(f'\nenable_plugin {repositories.PLUGIN_CEPH} {plugin}\n'
                  f'enable_plugin specreds file://{layout.GIT}/specreds.git checkout\n')
     if not index:
         parts.append(_MEMORY)
-    if not index and etcd_sha256:
+    if not index and packages:
         parts.append(_GUEST)
     return ''.join(parts)

@@ -52,10 +52,13 @@ class Stacking:
             progress(f"making DevStack's user and checkout on {self._files.name}")
             self._check_out(addresses.get('devstack', f'{repositories.DEVELOPERS}/devstack'),
                             nodes[self._files.index])
-        checksum = self._downloads(progress) if repos.from_packages else ''
+        if repos.from_packages and self._files.index == 0:
+            copy = self._files.inside(local_conf.IMAGE)
+            copy.parent.mkdir(exist_ok=True)
+            shutil.copyfile(guests.image('g1', progress), copy)
         conf = self._files.inside(layout.DEVSTACK / 'local.conf')
-        conf.write_text(local_conf.text(self._files.index, nodes, addresses, checksum, key,
-                                        self._files.choices.network))
+        conf.write_text(local_conf.text(self._files.index, nodes, addresses,
+                                        repos.from_packages, key, self._files.choices.network))
         self._container.run(['chown', '-R', 'stack:', str(layout.DEVSTACK)])
 
     @property
@@ -77,16 +80,6 @@ class Stacking:
         self._container.run(['env', f'HOST_IP={host}', 'bash',
                              f'{fresh}/tools/create-stack-user.sh'], _TIMEOUT)
         self._container.run(['mv', '-T', fresh, str(layout.DEVSTACK)])
-
-    def _downloads(self, progress: commands.Progress) -> str:
-        """Make the files that stack.sh would download; return the checksum of etcd's archive."""
-        if self._files.index == 0:
-            copy = self._files.inside(local_conf.IMAGE)
-            copy.parent.mkdir(exist_ok=True)
-            shutil.copyfile(guests.image('g1', progress), copy)
-        progress("making etcd's archive of the distribution's packages")
-        return self._container.run([str(layout.STAND_INS / 'fetch-etcd.sh'),
-                                    str(layout.DEVSTACK / 'files')], _TIMEOUT).strip()
 
     def run(self, progress: commands.Progress,
             before: Callable[[], None] = lambda: None) -> None:

@@ -35,7 +35,7 @@ def conf(files: layout.Layout, settings: layout.Settings,
         'service_auth': accounts.account(settings, passwords, accounts.ENGINE),
         # Hosts are made to fail one time after the other, which says nothing about their links.
         'engine': {**_DISKS[settings.disks], 'flap_count': 0},
-    }, deployment.engine(settings.host, str(settings.etcd_port), str(state / 'lock')))
+    }, deployment.engine(str(state / 'lock')))
 
 
 def one_conf(settings: layout.Settings, number: int) -> private.Conf:

@@ -238,7 +238,7 @@ class Settings(ports.Ports):
                 self.database_port, self.broker_port, self.erlang_port, self.epmd_port,
                 *([self.northbound_port, self.southbound_port]
                   if self.hosts and self.ovn else []),
-                *([self.engine_port, self.masakari_port, self.etcd_port, self.etcd_peer_port,
+                *([self.engine_port, self.masakari_port,
                    *map(self.metrics_port, self.engine_numbers)]
                   if self.engine_numbers else [])]
 
@@ -273,7 +273,6 @@ class Layout:
         self.ceph = self.root / 'ceph'
         self.database = self.root / 'mariadb'
         self.broker = self.root / 'rabbitmq'
-        self.etcd = self.root / 'etcd'
         self.cinder_conf = self.etc / 'cinder' / 'cinder.conf'
         self.keystone_conf = self.etc / 'keystone' / 'keystone.conf'
         self.placement_conf = self.etc / 'placement' / 'placement.conf'

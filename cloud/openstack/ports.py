@@ -71,16 +71,6 @@ class Ports:
         return self.port + 13
 
     @property
-    def etcd_port(self) -> int:
-        """TCP port of etcd for its clients."""
-        return self.port + 14
-
-    @property
-    def etcd_peer_port(self) -> int:
-        """TCP port of etcd for others of its kind, of which there are none."""
-        return self.port + 15
-
-    @property
     def northbound_port(self) -> int:
         """TCP port of OVN's northbound database."""
         return self.port + 16

@@ -16,7 +16,6 @@ from cloud import processes
 from cloud.openstack import broker
 from cloud.openstack import database
 from cloud.openstack import engine
-from cloud.openstack import etcd
 from cloud.openstack import layout
 from cloud.openstack import reported
 from cloud.openstack import services
@@ -95,9 +94,6 @@ class Probes:
             case services.BROKER:
                 broker.ping(self._settings, self._passwords)
                 return f'{self._settings.host}:{self._settings.broker_port}'
-            case services.ETCD:
-                etcd.ping(self._settings)
-                return f'{self._settings.host}:{self._settings.etcd_port}'
             case services.PORT_MAPPER:
                 return f'{layout.LOOPBACK}:{self._settings.epmd_port}'
         if name in self._engines:

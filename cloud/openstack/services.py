@@ -7,7 +7,6 @@ import pathlib
 from cloud import processes
 from cloud.openstack import broker
 from cloud.openstack import database
-from cloud.openstack import etcd
 from cloud.openstack import layout
 from cloud.openstack import ovn
 
@@ -27,7 +26,6 @@ NEUTRON_API = 'neutron-api'
 NEUTRON_RPC = 'neutron-rpc-server'
 NEUTRON_PERIODIC = 'neutron-periodic-workers'
 NEUTRON_OVN = 'neutron-ovn-maintenance-worker'
-ETCD = 'etcd'
 ENGINE_API = 'specreds-api'
 
 # Seconds from TERM to KILL: some services take their time, and nothing here needs it.
@@ -82,7 +80,6 @@ def programs(files: layout.Layout, settings: layout.Settings,
     return {
         DATABASE: database.program(files),
         **broker.programs(files, settings),
-        **({ETCD: etcd.program(files, settings)} if settings.engine_numbers else {}),
         **(ovn.programs(files, settings) if settings.hosts and settings.ovn else {}),
         KEYSTONE: wsgi('keystone.wsgi.api', settings, settings.keystone_port, [],
                        {'OS_KEYSTONE_CONFIG_DIR': str(files.keystone_conf.parent)}),

@@ -16,7 +16,6 @@ from cloud.openstack import cinder
 from cloud.openstack import compute
 from cloud.openstack import database
 from cloud.openstack import engine
-from cloud.openstack import etcd
 from cloud.openstack import files as private
 from cloud.openstack import glance
 from cloud.openstack import keystone
@@ -69,13 +68,6 @@ class Start:
         self.programs(services.PORT_MAPPER, services.BROKER)
         broker.wait(self.settings, self._passwords, self._supervisor.log_of(services.BROKER))
         progress('RabbitMQ is up')
-
-    def etcd(self, progress: commands.Progress) -> None:
-        """Start etcd if there are engines, and wait until it answers."""
-        if self.settings.engine_numbers:
-            progress('starting etcd')
-            self.programs(services.ETCD)
-            etcd.wait(self.settings, self._supervisor.log_of(services.ETCD))
 
     def ovn(self, progress: commands.Progress) -> None:
         """Start OVN's databases if it connects servers, and wait until they answer."""

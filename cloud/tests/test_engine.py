@@ -17,7 +17,6 @@ from cloud.openstack import accounts
 from cloud.openstack import credentials
 from cloud.openstack import database
 from cloud.openstack import engine
-from cloud.openstack import etcd
 from cloud.openstack import keystone
 from cloud.openstack import layout
 from cloud.openstack import probes
@@ -64,7 +63,7 @@ class SettingsTest(_Base):
     def test_clouds_without(self, options: dict[str, int]) -> None:
         settings = layout.Settings(**options)  # type: ignore[arg-type]
         programs = services.programs(self.files, settings, [])
-        self.assertEqual(set(), {services.ETCD, services.ENGINE_API} & set(programs))
+        self.assertNotIn(services.ENGINE_API, programs)
         self.assertEqual([], services.engines(settings))
         self.assertNotIn(settings.engine_port, settings.ports)
         self.assertNotIn(services.ENGINE_API, services.api_ports(settings))
@@ -84,18 +83,10 @@ class ProgramsTest(_Base):
         self.assertEqual(['specreds-api', 'specreds-engine-1', 'specreds-engine-2'],
                          services.engines(self.settings))
         self.assertEqual(services.engines(self.settings), names[-3:])
-        # Stopped after all that need it.
-        self.assertLess(names.index(services.ETCD), names.index(services.KEYSTONE))
-
-    def test_etcd_listens_where_only_services_are(self) -> None:
-        words = etcd.program(self.files, self.settings).argv
-        listening = [words[at + 1] for at, word in enumerate(words) if '--listen' in word]
-        self.assertEqual([f'http://{self.settings.host}:{self.settings.etcd_port}',
-                          f'http://127.0.0.1:{self.settings.etcd_peer_port}'], listening)
 
     def test_none_knows_a_password_from_its_command_line(self) -> None:
         programs = services.programs(self.files, self.settings, [])
-        shown = ' '.join(word for name in (services.ETCD, *services.engines(self.settings))
+        shown = ' '.join(word for name in services.engines(self.settings)
                          for word in (*programs[name].argv, *programs[name].environment.values()))
         for password in self.passwords.values():
             self.assertNotIn(password, shown)
@@ -176,13 +167,13 @@ class StatusTest(_Base):
 
     def test_answers(self) -> None:
         with self.answer(200):
-            for name in (services.ETCD, *services.engines(self.settings)):
+            for name in services.engines(self.settings):
                 self.assertTrue(self.check(name).good, name)
             self.assertEqual('', engine.missing(self.settings))
 
     def test_runs_and_is_not_well(self) -> None:
         with self.answer(503):
-            for name in (services.ETCD, *services.engines(self.settings)):
+            for name in services.engines(self.settings):
                 check = self.check(name)
                 self.assertFalse(check.good, name)
                 self.assertIn('running, but', check.words)
@@ -190,7 +181,7 @@ class StatusTest(_Base):
 
     def test_does_not_answer(self) -> None:
         with mock.patch.object(requests, 'get', side_effect=requests.ConnectionError('refused')):
-            self.assertFalse(self.check(services.ETCD).good)
+            self.assertFalse(self.check('specreds-engine-1').good)
             self.assertIn('refused', engine.missing(self.settings))
             self.assertIn('engine-2', engine.missing(self.settings, ['specreds-engine-1']))
             self.assertEqual('', engine.missing(

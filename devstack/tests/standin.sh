@@ -20,14 +20,13 @@ MEMCACHE_SERVERS=localhost:11211
 CELLSV2_SETUP=${CELLSV2_SETUP:-superconductor}
 NOVA_CPU_CELL=1
 ENABLE_DEBUG_LOG_LEVEL=True
-ETCD_PORT=2379
 LIBVIRT_GROUP=libvirt
 VIRT_DRIVER=${VIRT_DRIVER:-libvirt}
 TEMPEST_PLUGINS=${TEMPEST_PLUGINS:-0}
 if [[ -z "$ENABLED_SERVICES" ]]; then
     ENABLED_SERVICES=key,n-api,n-cpu,n-cond,n-sch,n-novnc,n-api-meta,placement-api,g-api
     ENABLED_SERVICES+=,c-sch,c-api,c-vol,ovn-controller,ovn-northd,ovs-vswitchd,ovsdb-server
-    ENABLED_SERVICES+=,q-svc,q-ovn-agent,rabbit,tempest,mysql,etcd3
+    ENABLED_SERVICES+=,q-svc,q-ovn-agent,rabbit,tempest,mysql
 fi
 
 # Services

@@ -34,8 +34,7 @@ from specreds_nova.status import files as status_files
 
 # Names of places and of accounts, and who logs how: each cloud has its own.
 _SITE = {('DEFAULT', 'transport_url'), ('DEFAULT', 'debug'), ('database', 'connection'),
-         ('engine', 'scheduler_transport_url'), ('engine', 'jobboard_host'),
-         ('engine', 'jobboard_port'), ('oslo_concurrency', 'lock_path'),
+         ('engine', 'scheduler_transport_url'), ('oslo_concurrency', 'lock_path'),
          *((section, name) for section in ('keystone_authtoken', 'service_auth')
            for name in ('auth_url', 'password', 'www_authenticate_uri', 'region_name'))}
 # Domains by their name or by their id, which comes to the same.
@@ -125,8 +124,6 @@ class ConfigurationTest(_Base):
         account: Any = loading.load_auth_from_conf_options(conf, 'service_auth')
         self.assertEqual('http://127.0.0.1/identity', account.auth_url)
         self.assertEqual('RegionOne', conf.service_auth.region_name)
-        self.assertEqual(('127.0.0.1', 2379), (conf.engine.jobboard_host,
-                                               conf.engine.jobboard_port))
         # Where DevStack has nova-compute.
         self.assertEqual('/nova_cell1', conf.transport_url[conf.transport_url.rindex('/'):])
         # Where it has Nova's scheduler.

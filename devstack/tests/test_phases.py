@@ -44,7 +44,7 @@ class AllInOneTest(_Base):
         services, agent, mechanism, plugins = node.choices
         self.assertEqual(_SERVICES, services & _SERVICES)
         self.assertEqual(('openvswitch', 'openvswitch'), (agent, mechanism))
-        self.assertLessEqual({'q-agt', 'q-dhcp', 'q-l3', 'q-meta', 'etcd3'}, services)
+        self.assertLessEqual({'q-agt', 'q-dhcp', 'q-l3', 'q-meta'}, services)
         self.assertEqual([], [name for name in services
                               if name.startswith(('ovn', 'ovs', 'q-ovn'))])
         self.assertEqual(f'{stack.REPOSITORY}/tempest_plugin', plugins)
@@ -225,7 +225,7 @@ class ChoicesTest(_Base):
     def test_settings_of_the_user_reach_the_configuration_files(self) -> None:
         node = self.make(SPECREDS_PROTECT_BY_DEFAULT='False', SPECREDS_HEARTBEAT_INTERVAL='0.5',
                          SPECREDS_SETUP_CEPH='False', SPECREDS_VERIFY='False',
-                         SPECREDS_ETCD_HOST='etcd.example.org', CELLSV2_SETUP='singleconductor',
+                         CELLSV2_SETUP='singleconductor',
                          SPECREDS_TEMPEST_DESTRUCTIVE='True',
                          SPECREDS_TEMPEST_KILL_COMMAND='ssh {host} sudo halt -f -p',
                          TEMPEST_PLUGINS='/opt/stack/other')
@@ -236,7 +236,6 @@ class ChoicesTest(_Base):
         self.assertEqual(['False'], nova['protect_by_default'])
         self.assertEqual(['False'], engine['engine']['protect_by_default'])
         self.assertEqual(['0.5'], nova['heartbeat_interval'])
-        self.assertEqual(['etcd.example.org'], engine['engine']['jobboard_host'])
         self.assertTrue(engine['DEFAULT']['transport_url'][0].endswith(':5672/'))
         self.assertEqual([], node.calls_of('ceph'))
         self.assertEqual([], node.calls_of('specreds-status'))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engine suspects hosts, starts backups of their servers, and decides each race.
 
-Several engines share a database and a board of jobs; each continues what another one has begun.
+Several engines share a database; each continues what another one has begun.
 """

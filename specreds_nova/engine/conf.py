@@ -17,21 +17,6 @@ _PROCESS: list[cfg.Opt] = [
     cfg.StrOpt('name', default=socket.gethostname(), sample_default='its host name',
                help='Set this when several engines run on one host. Name of this engine. Each '
                     'engine needs a name of its own.'),
-    cfg.StrOpt('jobboard_host', default='localhost',
-               help='Host of etcd, in which engines share their work.'),
-    cfg.PortOpt('jobboard_port', default=2379, help='Port of etcd for clients.'),
-    cfg.StrOpt('jobboard_protocol', default='http', choices=['http', 'https'],
-               help='Protocol used to reach etcd.'),
-    cfg.StrOpt('jobboard_ca_cert',
-               help='File with the certificates of trusted authorities, for etcd.'),
-    cfg.StrOpt('jobboard_cert', help="File with the engine's certificate for etcd."),
-    cfg.StrOpt('jobboard_key', help='File with the key of jobboard_cert.'),
-    cfg.IntOpt('job_lease', default=4, min=2,
-               help='Seconds after which another engine takes over the recoveries of an engine '
-                    'that has died, if it did not hear that engine. If it did, it takes them over '
-                    'within a second.'),
-    cfg.FloatOpt('job_interval', default=0.5, min=0.05,
-                 help='Seconds between two looks for recoveries that other engines have left.'),
     cfg.StrOpt('metrics_host', default='0.0.0.0',
                help='Set this when metrics shall not be served on all networks of the host. '
                     'Address at which this engine serves metrics to Prometheus.'),
@@ -49,7 +34,9 @@ REMOVED = (
     'collapse_timeout', 'correlated_patience', 'destination_timeout', 'dirty_interval',
     'dispatch_policy', 'echo_interval', 'evacuate_timeout', 'evidence_lifetime',
     'evidence_weights', 'flap_patience', 'flap_period', 'forecast_interval',
-    'goodbye_grace_service', 'janitor_interval', 'keep_recoveries', 'libvirt_patience',
+    'goodbye_grace_service', 'janitor_interval', 'job_interval', 'job_lease', 'jobboard_ca_cert',
+    'jobboard_cert', 'jobboard_host', 'jobboard_key', 'jobboard_port', 'jobboard_protocol',
+    'keep_recoveries', 'libvirt_patience',
     'link_outage', 'link_pause', 'link_settle', 'masakari_exchange', 'masakari_topics',
     'masakari_transport_url', 'max_attempts', 'max_backups', 'max_backups_per_host',
     'max_errors', 'network_lease_margin', 'power_off_after', 'power_up_grace',

@@ -58,7 +58,7 @@ class Fibers:
     Every method may be called by any thread. Outside of fibers, calls and sleeps are the usual
     ones of the calling thread.
 
-    :param keepers: number of threads for calls to the database and the board of jobs
+    :param keepers: number of threads for calls to the database
     :ivar callers: number of threads that make the other calls of fibers
     """
 
@@ -145,7 +145,7 @@ class Fibers:
         return self._call(self._callers, function, *arguments, **more)
 
     def keep(self, function: Callable[..., _T], *arguments: Any, **more: Any) -> _T:
-        """Call the database or the board of jobs, as :meth:`call` calls services and hosts.
+        """Call the database, as :meth:`call` calls services and hosts.
 
         :raises exception.Interrupted: the fibers are closed
         """

@@ -318,10 +318,19 @@ class Store(Protocol):
         :param filters: values by any of server, host, state, outcome and project
         """
 
-    def take_over(self, recovery_id: str, engine: str) -> model.Recovery:
-        """Assign a recovery to an engine in a new epoch, and return it with its steps.
+    def free(self, ended: Collection[str]) -> list[model.Recovery]:
+        """Return the active recoveries on which no living engine works, the oldest first.
 
-        :raises exception.NotFound: the recovery does not exist
+        They have only what their order and a claim need.
+
+        :param ended: engines whose leases are over; also each engine without a row has ended
+        """
+
+    def take_over(self, recovery: model.Recovery, engine: str) -> model.Recovery:
+        """Claim a recovery for an engine in a new epoch, and return it with its steps.
+
+        :param recovery: as it was read: in another epoch, it cannot be claimed
+        :raises exception.Superseded: another engine has claimed the recovery, or it has ended
         """
 
     def change(self, recovery: model.Recovery, *, begun: Sequence[model.Step] = (),

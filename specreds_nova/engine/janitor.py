@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The janitor handles returned hosts, lost jobs and superpositions without a recovery.
+"""The janitor handles returned hosts, and superpositions without a recovery.
 
 The janitors of all engines run at the same time, so each of their actions may be repeated.
 """
@@ -30,7 +30,7 @@ _PRUNING = 3600.0
 # Seconds between two lists of the servers of a suspected host: they cost Nova more than all other
 # requests while backups boot.
 _LEFT = 10.0
-# Errors that concern only one host, job or superposition.
+# Errors that concern only one host or superposition.
 _PASSING = (exception.EngineError, backup_errors.BackupError)
 
 
@@ -42,21 +42,16 @@ def _in_turn(looks: Sequence[Callable[[], None]]) -> None:
 class Janitor:
     """The work of the janitor.
 
-    :param known: returns the recoveries that have jobs
-    :param post: posts the job of a recovery
     :param heed: receives what an operator says of a host: host, word, reason
     :param keep: seconds for which recoveries that have ended are remembered
     :param together: calls functions, some at a time, until all have ended
     """
 
     def __init__(self, context: contexts.Context, dispatcher: dispatch.Dispatcher,
-                 known: Callable[[], set[str]], post: Callable[[model.Recovery], None],
                  heed: Callable[[str, str | None, str], None], keep: float,
                  together: Callable[[Sequence[Callable[[], None]]], object] = _in_turn) -> None:
         self._context = context
         self._dispatcher = dispatcher
-        self._known = known
-        self._post = post
         self._heed = heed
         self._keep = keep
         self._together = together
@@ -75,10 +70,9 @@ class Janitor:
             hosts = self._context.store.notable_hosts()
             active = self._context.store.active()
         except exception.EngineError as exc:
-            LOG.warning('hosts, jobs and superpositions are looked at later: %s', exc)
+            LOG.warning('hosts and superpositions are looked at later: %s', exc)
             return
         self._failed = frozenset(host.name for host in hosts if host.state != model.TRUSTED)
-        self._each('the jobs', self._jobs, active)
         self._heed_all(hosts)
         by_host: dict[str, list[model.Recovery]] = {}
         for recovery in active:
@@ -142,18 +136,6 @@ class Janitor:
             LOG.warning('%s: %s', what, exc)
         except Exception:
             LOG.exception('%s', what)
-
-    def _jobs(self, active: list[model.Recovery]) -> None:
-        """Post jobs for recoveries that have none."""
-        old = [recovery for recovery in active if self._age(recovery.updated) > _GRACE]
-        if not old:
-            return
-        known = self._known()
-        for recovery in old:
-            if recovery.id not in known:
-                LOG.info('recovery %s of server %s has no job: its job is posted again',
-                         recovery.id, recovery.server)
-                self._post(recovery)
 
     # Hosts
 

@@ -21,7 +21,7 @@ from specreds_nova.engine import service
 from specreds_nova.engine import timing
 
 # Levels for libraries whose logs are too long at the default level.
-_QUIET = ['keystoneauth=WARN', 'urllib3=WARN', 'etcd3gw=WARN',
+_QUIET = ['keystoneauth=WARN', 'urllib3=WARN',
           'oslo_messaging=INFO', 'amqp=WARN', 'kombu=WARN', 'alembic=WARN',
           'oslo_db.api=CRITICAL', 'sushy=WARN',
           # It warns of each call that waits a moment for a connection.

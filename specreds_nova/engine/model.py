@@ -128,20 +128,20 @@ class Crash:
 class Vote:
     """What one engine hears.
 
-    :ivar ballot: changes with each vote, so that others see that the engine lives
     :ivar deaf: the engine does not hear itself, so that its vote means nothing
     :ivar silent: the hosts that it does not hear, or that report problems
     :ivar heard: by host that it hears and another engine does not: the servers that run there by
         the host's report, None before a report
     :ivar expected: the hosts whose silence it expects after a goodbye: it does not hear them
+    :ivar counter: changes with each vote that is stored, so that others see that the engine lives
     """
 
     engine: str
-    ballot: str
     deaf: bool = False
     silent: tuple[str, ...] = ()
     heard: Mapping[str, tuple[str, ...] | None] = dataclasses.field(default_factory=dict)
     expected: tuple[str, ...] = ()
+    counter: int = 0
 
 
 # What has become of a request for an evacuation: Nova's conductor has given it up, or not.

@@ -17,7 +17,6 @@ from specreds_nova.engine import events
 from specreds_nova.engine import exception
 from specreds_nova.engine import fibers
 from specreds_nova.engine import janitor as janitors
-from specreds_nova.engine import jobs
 from specreds_nova.engine import metrics as counted
 from specreds_nova.engine import model
 from specreds_nova.engine import notify
@@ -30,7 +29,6 @@ from specreds_nova.engine.clients import connect
 from specreds_nova.engine.clients import facts
 from specreds_nova.engine.db import store as stores
 from specreds_nova.engine.detection import answering
-from specreds_nova.engine.detection import colleagues
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import decommissioned
 from specreds_nova.engine.detection import echo
@@ -107,14 +105,11 @@ class Engine:
         self._monitor = monitors.Monitor(
             self._clock, self._watcher, settings, lambda: self._listener.broker,
             self._rejections)
-        self._colleagues = colleagues.Colleagues(
-            self._clock, settings.link.echo, self._monitor.trouble)
-        self._listener = listener.of(conf, options.name, self._monitor, self._colleagues.heard,
-                                     echoed.take, self._rejections)
+        self._listener = listener.of(conf, options.name, self._monitor, echoed.take,
+                                     self._rejections)
         self._echo = echo.Echo(conf, options.name, self._clock, self._monitor.due_in, echoed)
         self._clients = connect.Clients(conf)
         self._store = stores.from_conf(conf)
-        self._board = jobs.from_conf(conf)
         self._sentinels = sentinels.Sentinels(self._monitor.sentinels, self._store)
         self._votes = votes.Votes(options.name, self._monitor, self._store, self._clock)
         context = contexts.in_fibers(
@@ -127,8 +122,7 @@ class Engine:
         self._prefetch = nova_prefetch.NovaPrefetch(self._clients.compute, self._clock)
         self._watcher.doubt = self._prefetch.doubt
         self._conductor = conductors.Conductor(
-            context, self._board, self._fibers, options.name, options.slots, options.job_lease,
-            options.job_interval, silent=self._colleagues.silent)
+            context, self._fibers, options.name, options.slots, self._votes.ended)
         self._dispatcher = dispatch.Dispatcher(
             context, self._facts, detection_conf.host_gates(options),
             detection_conf.server_gates(options), self._conductor, options.name,
@@ -142,8 +136,7 @@ class Engine:
         self._watcher.crash = self._crashes.tell
         self._watcher.boot = self._crashes.booted
         self._janitor = janitors.Janitor(
-            context, self._dispatcher, self._board.known, self._conductor.post,
-            self._monitor.word, _KEPT, self._together)
+            context, self._dispatcher, self._monitor.word, _KEPT, self._together)
         self._askers = futures.ThreadPoolExecutor(_ASKERS, 'janitor')
         self._power_off = (power.PowerOff(context, power.Redfish(options), options.name)
                            if options.redfish_systems else None)
@@ -157,6 +150,7 @@ class Engine:
     def start(self) -> None:
         """Start all parts."""
         self._clients.warm_up()
+        self._votes.start()
         hosts = self._store.hosts()
         self._monitor.expect(host.name for host in hosts)
         self._sentinels.know(hosts)
@@ -171,7 +165,6 @@ class Engine:
         self._listener.start()
         self._echo.start()
         self._answers.start()
-        self._votes.start()
         self._conductor.start()
         self._crashes.start()
         self._threads.begin('detector', self._tick, _HANGS)
@@ -192,9 +185,10 @@ class Engine:
         self._events.stop()
         self._crashes.stop(_PATIENCE)
         calm = self._conductor.stop(_PATIENCE)
+        # Other engines take its recoveries from now on.
+        self._votes.stop(_PATIENCE)
         self._echo.stop(_PATIENCE)
         self._answers.stop(_PATIENCE)
-        self._votes.stop(_PATIENCE)
         self._listener.stop()
         self._threads.join(_PATIENCE)
         if self._power_off is not None:

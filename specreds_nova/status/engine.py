@@ -8,7 +8,6 @@ from alembic import script
 from alembic import util as alembic_util
 from oslo_config import cfg
 from oslo_policy import policy
-import requests
 
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
@@ -18,10 +17,6 @@ from specreds_nova.engine.db import migration
 from specreds_nova.status import files
 from specreds_nova.status import findings
 from specreds_nova.status import options
-
-_TIMEOUT_S = 5.0
-# The first version with the API's paths that the engine uses.
-_ETCD = (3, 4)
 
 
 def settings(config: files.Files) -> Iterator[findings.Finding]:
@@ -85,21 +80,3 @@ def rules(conf: cfg.ConfigOpts) -> Iterator[findings.Finding]:
     for name in sorted(set(enforcer.file_rules) - set(enforcer.registered_rules)):
         if ':' in name:
             yield findings.warning(f'the policy {name} has no effect: there is no such rule')
-
-
-def jobboard(conf: cfg.ConfigOpts) -> Iterator[findings.Finding]:
-    """Check that etcd answers, and has a supported version."""
-    chosen = conf.engine
-    url = f'{chosen.jobboard_protocol}://{chosen.jobboard_host}:{chosen.jobboard_port}/version'
-    cert = (chosen.jobboard_cert, chosen.jobboard_key)
-    try:
-        answer = requests.get(url, timeout=_TIMEOUT_S, verify=chosen.jobboard_ca_cert or True,
-                              cert=cert if all(cert) else None)
-        answer.raise_for_status()
-        version = str(answer.json()['etcdserver'])
-        numbers = tuple(int(number) for number in version.split('.')[:2])
-    except (requests.RequestException, OSError, ValueError, KeyError, TypeError) as exc:
-        yield findings.failure(f'etcd does not answer at {url}: {exc}')
-        return
-    if numbers < _ETCD:
-        yield findings.failure(f'etcd at {url} has version {version}: install 3.4 or newer')

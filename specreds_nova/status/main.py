@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``specreds-status``: reports faults before an upgrade, or after an installation.
 
-The program checks the configuration of the services on this host, the engine's database, etcd and
-Ceph, and changes nothing.
+The program checks the configuration of the services on this host, the engine's database
+and Ceph, and changes nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -48,10 +48,6 @@ class Checks(upgradecheck.UpgradeCommands):
         """Check the engine's database."""
         return self._of_engine(lambda: engine.database(self._conf))
 
-    def engine_jobboard(self) -> upgradecheck.Result:
-        """Check etcd."""
-        return self._of_engine(lambda: engine.jobboard(self._conf))
-
     def engine_policies(self) -> upgradecheck.Result:
         """Check the policies of the engine's API."""
         return self._of_engine(lambda: engine.rules(self._conf))
@@ -82,7 +78,6 @@ class Checks(upgradecheck.UpgradeCommands):
     _upgrade_checks = (
         ('Engine: configuration', engine_options),
         ('Engine: database', engine_database),
-        ('Engine: jobboard', engine_jobboard),
         ('Engine: policies', engine_policies),
         ('Engine: format of the policies', engine_policy_format),
         ('Cinder: configuration', cinder_options),

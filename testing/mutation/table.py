@@ -359,4 +359,29 @@ MUTATIONS = (
              'dropped_requests.refuse(instance)', 'pass',
              'specreds_nova.tests.unit.virt.unmerged.test_reboot.RebootTest.'
              'test_guest_of_a_server_that_has_gone_elsewhere_is_not_started'),
+    Mutation('restart-that-an-operator-ends', 'specreds_nova/engine/recovery/steps/restart.py',
+             '        if run.recovery.abort:\n'
+             '            return verdicts.StepVerdict(verdicts.ABORTED, ',
+             '        if False:\n'
+             '            return verdicts.StepVerdict(verdicts.ABORTED, ',
+             'specreds_nova.tests.unit.engine.recovery.steps.test_restart.RestartingTest.'
+             'test_abort_by_an_operator_ends_the_restart'),
+    Mutation('restart-on-a-suspected-host', 'specreds_nova/engine/recovery/steps/restart.py',
+             'state == model.TRUSTED or self._returned():', 'state == model.TRUSTED or True:',
+             'specreds_nova.tests.unit.engine.recovery.steps.test_restart.RestartingTest.'
+             'test_restart_ends_when_the_host_fails'),
+    Mutation('claim-of-a-recovery-that-was-claimed', 'specreds_nova/engine/db/recoveries.py',
+             '                            _T.c.engine.is_not_distinct_from(recovery.engine),\n'
+             '                            _T.c.epoch == recovery.epoch)',
+             '                            )',
+             'specreds_nova.tests.unit.engine.db.test_recoveries.RecoveriesTest.'
+             'test_recovery_is_claimed_only_as_it_was_read'),
+    Mutation('lease-over-by-late-reads', 'specreds_nova/engine/detection/votes.py',
+             'elif now - self._read_at > _LATE:', 'elif False:',
+             'specreds_nova.tests.unit.engine.detection.test_leases_of_engines.LeasesTest.'
+             'test_engine_that_reads_late_waits_for_others'),
+    Mutation('lease-over-by-an-outage', 'specreds_nova/engine/detection/votes.py',
+             'now + _WRITTEN', 'now',
+             'specreds_nova.tests.unit.engine.detection.test_leases_of_engines.LeasesTest.'
+             'test_outage_ends_no_lease_of_a_living_engine'),
 )

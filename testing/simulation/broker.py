@@ -22,18 +22,16 @@ class Ear:
     :param reader: stands for the thread that reads
     :param monitor: receives beats and echoes
     :param now: the clock of the engine
-    :param colleague: receives the names of other engines
     """
 
     def __init__(self, name: str, node: str, reader: hubs.Actor, monitor: Any,
-                 now: Callable[[], float], colleague: Callable[[str], None]) -> None:
+                 now: Callable[[], float]) -> None:
         self.name = name
         self.owner = reader.owner
         self.node = node
         self.reader = reader
         self.monitor = monitor
         self.now = now
-        self.colleague = colleague
         self.waiting: list[tuple[str, Any]] = []
 
 
@@ -81,15 +79,10 @@ class Broker:
         self._sent[name] = {}
         self._hub.call(self._hub.random.uniform(0.0, self._interval), lambda: self._beat(name))
 
-    def listen(self, name: str, monitor: Any, now: Callable[[], float],
-               colleague: Callable[[str], None] = lambda engine: None) -> None:
-        """Let an engine hear.
-
-        :param colleague: receives the names of other engines whose echoes it hears
-        """
+    def listen(self, name: str, monitor: Any, now: Callable[[], float]) -> None:
+        """Let an engine hear."""
         reader = hubs.Actor(self._hub, self._hub.owner, lambda: None)
-        ear = Ear(name, self._hub.random.choice(self.nodes), reader, monitor, now,
-                  colleague)
+        ear = Ear(name, self._hub.random.choice(self.nodes), reader, monitor, now)
         self._ears[name] = ear
         if ear.node in self.down:
             self._move(ear)
@@ -162,8 +155,7 @@ class Broker:
             self._note(ear.owner, argument)
         before, self._hub.running = self._hub.running, ear.reader
         try:
-            receiver = ear if method == 'colleague' else ear.monitor
-            getattr(receiver, method)(ear.now() if argument is None else argument)
+            getattr(ear.monitor, method)(ear.now() if argument is None else argument)
         finally:
             self._hub.running = before
 
@@ -180,10 +172,6 @@ class Broker:
             return
         if not self._hub.frozen(ear.owner) and self._hears(ear, ear.node):
             self._deliver(ear, 'echo', None)
-        if not self._hub.frozen(ear.owner):
-            for other in self._ears.values():
-                if other is not ear and ear.name not in self.cut and self._hears(other, ear.node):
-                    self._deliver(other, 'colleague', ear.name)
         self._hub.call(self._echo, functools.partial(self._echoes, ear))
 
     def _beat(self, name: str) -> None:

@@ -284,4 +284,4 @@ class Faults:
                 self._cloud.world.aborted.setdefault(recovery.id, self._cloud.hub.now())
 
 
-_SERVICES = ('nova', 'cinder', 'host', 'store', 'board')
+_SERVICES = ('nova', 'cinder', 'host', 'store')

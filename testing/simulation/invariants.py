@@ -27,9 +27,7 @@ def unsettled(cloud: processes.Cloud, engines: Iterable[processes.Process]) -> l
     engines = list(engines)
     return [*processes.unfinished(list(cloud.store.history.values())), *_hosts(cloud),
             *_servers(cloud, {engine.owner for engine in engines}), *_backups(cloud),
-            *(held for engine in engines for held in engine.occupied()),
-            *(f'the job of recovery {posted.recovery[:8]} is left'
-              for posted in cloud.etcd.jobs.values())]
+            *(held for engine in engines for held in engine.occupied())]
 
 
 def _hosts(cloud: processes.Cloud) -> Iterator[str]:

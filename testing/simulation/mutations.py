@@ -9,7 +9,6 @@ from unittest import mock
 
 from specreds_nova.engine import conductor
 from specreds_nova.engine import janitor
-from specreds_nova.engine import jobs
 from specreds_nova.engine.detection import answering
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import monitor as monitors
@@ -24,7 +23,6 @@ from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import decide
-from specreds_nova.engine.recovery.steps import restart
 from specreds_nova.engine.recovery.steps import start
 from specreds_nova.engine.recovery.steps import unseen
 from specreds_nova.heartbeat import message
@@ -101,13 +99,12 @@ def _answer_unsuspected(self: monitors.Monitor) -> list[tuple[str, str, int]]:
             if host.beat is not None and not host.suspected]
 
 
-def _keep_slot(self: conductor.Conductor, recovery_id: str) -> list[jobs.Posted]:
+def _keep_slot(self: conductor.Conductor, recovery_id: str) -> None:
     """Forget a recovery, but not its slot."""
     held = recovery_id in self._capacity.held()
-    others = _conductor_forget(self, recovery_id)
+    _conductor_forget(self, recovery_id)
     if held:
         self._capacity.enter(recovery_id)
-    return others
 
 
 def _nothing(value: Any = None) -> Callable[..., Any]:
@@ -151,7 +148,7 @@ MUTATIONS = _by_name((
     Mutation('flapping', 'the servers of a host are recovered as often as its link fails',
              gates.Flapping, 'reason', _nothing(), 0, ('flapping',)),
     Mutation('late-force-down', 'a host stays down in Nova that a late request has forced down',
-             janitor.Janitor, '_lift', _nothing(), 61,
+             janitor.Janitor, '_lift', _nothing(), 440,
              ('twice:nova', 'late:nova', 'power', 'control')),
     Mutation('second-opinion', 'the sentinel of a silent host is not asked which servers run',
              runs.Run, 'second_opinion', _nothing(), 2, ('drill',)),
@@ -171,11 +168,8 @@ MUTATIONS = _by_name((
     Mutation('stuck-evacuation', 'an evacuation to a host that has died is waited for',
              evacuation._Evacuation, '_stuck', _nothing(False), 163,
              ('power', 'power', 'power', 'crash_compute')),
-    Mutation('restart-goes-on', 'a restart goes on although its host is suspected, or an operator '
-             'wants it to end', restart._Restart, '_over', _nothing(), 133124,
-             ('crash', 'slow:nova', 'away:nova', 'suspect:h1')),
-    Mutation('lost-jobs', 'the jobs that a dead engine has not posted are not looked for',
-             janitor.Janitor, '_jobs', _nothing(), 47,
+    Mutation('lost-recoveries', 'the recoveries on which no living engine works are left',
+             conductor.Conductor, '_take', _nothing(), 9,
              ('engine_without', 'engine_killed', 'engine_cut', 'power', 'engine_killed',
               'engine_without')),
     Mutation('lost-superpositions', 'superpositions of ended recoveries are left',

@@ -24,7 +24,7 @@ _BEAT, _ECHO = 1.0, 0.5
 # Seconds after the last fault within which everything has to be settled, and for how long.
 BOUND, _SETTLED = 420.0, 4.0
 _OPTIONS: dict[str, Any] = {
-    'job_interval': 1.0, 'adopt_patience': 3.0, 'abort_timeout': 10.0, 'adopt_timeout': 200.0,
+    'adopt_patience': 3.0, 'abort_timeout': 10.0, 'adopt_timeout': 200.0,
     'evacuate_timeout': 120.0, 'goodbye_grace_system': worlds.GRACE, 'metrics_port': 0}
 _MAX_ERRORS = 6
 _LINK = listening.Settings(echo=_ECHO, pause=1.5, outage=2.0, settle=3.0)

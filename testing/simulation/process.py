@@ -6,7 +6,7 @@ Its threads, queues, pools and clocks are those of :mod:`concurrency`, and its c
 thread. The store of the simulation takes the place of the database and has the same rules.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 import contextlib
 import dataclasses
 import types
@@ -39,7 +39,6 @@ from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.heartbeat import pulse
 from testing.simulation import backups
-from testing.simulation import board as boards
 from testing.simulation import broker as brokers
 from testing.simulation import clients
 from testing.simulation import concurrency
@@ -57,7 +56,7 @@ _SIMULATED: dict[Any, tuple[str, ...]] = {
     threads: ('threading', 'time'), nova_prefetch: ('threading', 'futures'),
     preparation_limit: ('threading',), dirty_precheck: ('threading',), tenant: ('threading',),
     callers: ('threading', 'queue'),
-    fibers: ('threading', 'queue', 'futures', 'time'), votes: ('uuid',),
+    fibers: ('threading', 'queue', 'futures', 'time'),
     clocks: ('threading', 'time'), creation: ('uuid',), due: ('threading',)}
 # Seconds after the return of a host in which an engine may still decide against the host.
 _GRACE = 10.0
@@ -73,7 +72,8 @@ _APART = 2.5
 # Seconds between two looks of threads that poll: fewer looks make a simulation faster.
 _POLLS: dict[tuple[Any, str], float] = {
     (service, '_TICK'): 0.2, (event_loop, '_HELD'): 0.5, (suspects, '_LOOK'): 0.25,
-    (tenant, '_LOOK'): 0.05}
+    (tenant, '_LOOK'): 0.05, (conductor, '_LOOK'): 0.1, (conductor, '_INTERVAL'): 1.0,
+    (votes, '_LOOK'): 0.2}
 
 
 class _Nothing:
@@ -95,10 +95,8 @@ class _Nothing:
 class Listener(_Nothing):
     """Connects the monitor of an engine to the broker."""
 
-    def __init__(self, conf: Any, engine: str, monitor: Any,
-                 colleague: Callable[[str], None], *_more: Any) -> None:
+    def __init__(self, conf: Any, engine: str, monitor: Any, *_more: Any) -> None:
         super().__init__()
-        self._colleague = colleague
         self._conf = conf
         self._engine = engine
         self._monitor = monitor
@@ -110,8 +108,7 @@ class Listener(_Nothing):
 
     def start(self) -> None:
         """Begin."""
-        self._conf.process.broker.listen(self._engine, self._monitor, self._monitor._clock.now,
-                                         self._colleague)
+        self._conf.process.broker.listen(self._engine, self._monitor, self._monitor._clock.now)
 
 
 class _Bus:
@@ -155,7 +152,6 @@ def _answers(conf: Any, monitor: Any, store: Any, clock: Any, leases: Any) -> an
 _FACTORIES: dict[str, Any] = {
     'connect': types.SimpleNamespace(Clients=_Clients),
     'stores': types.SimpleNamespace(from_conf=lambda conf: conf.process.store),
-    'jobs': types.SimpleNamespace(from_conf=lambda conf: conf.process.board),
     'listener': types.SimpleNamespace(of=Listener),
     'echo': types.SimpleNamespace(Echo=_Nothing, Echoed=_Nothing),
     'counted': types.SimpleNamespace(Metrics=_Nothing),
@@ -209,7 +205,6 @@ class Cloud:
         self.link = link
         self.clocks = clocks
         self.ahead: dict[str, float] = {}
-        self.etcd = wires.Etcd()
         self.engines: dict[str, Process] = {}
         self.truth = truth.Truth(hub, world, lambda: self.store, self.engines)
         self._silence = silence.Silence(hub, world, broker, services, self.engines, options)
@@ -246,8 +241,6 @@ class Process:
         self.wire = wires.Wire(self.hub, self.world, name, cloud.services)
         self.store = clients.Store(self.wire, cloud.store)
         self._cloud_store, self._history = cloud.store, cloud.store.history
-        self.board = boards.Board(self.hub, cloud.etcd, self.wire, name, self.owner,
-                                  cloud.options.job_lease)
         options = types.SimpleNamespace(**{**vars(cloud.options), 'name': name})
         self._conf: Any = types.SimpleNamespace(engine=options, process=self)
         self._settings = dataclasses.replace(detection_conf.monitor_settings(options),

@@ -40,6 +40,8 @@ SITE, SWITCH, FLAPPING = 'site', 'switch', 'flapping'
 MANY = (SITE, SWITCH, FLAPPING)
 # Seconds within which a link that flaps works, and does not.
 WORKS, BROKEN = 5.0, 8.0
+# Most of what an engine does needs the database, which fails as often as two others.
+_SERVICES = ('nova', 'cinder', 'host', 'store', 'store')
 # Seconds by which a system clock is ahead of the time at most: engines take the clocks of two of
 # them to be less than 5 s apart.
 _AHEAD = 2.0
@@ -173,9 +175,9 @@ def _fault(source: random.Random, kind: str, hosts: Sequence[str], engines: Sequ
         elif kind == 'engine_deaf':
             detail = source.choice(hosts)
         elif kind == 'engine_without':
-            detail = source.choice(('nova', 'cinder', 'host', 'store', 'board'))
+            detail = source.choice(_SERVICES)
     elif kind in SERVICE:
-        target = source.choice(('nova', 'cinder', 'host', 'store', 'board'))
+        target = source.choice(_SERVICES)
         detail = str(round(source.uniform(0.1, 0.5), 2))
     elif kind in NODE:
         target = f'b{source.randint(1, nodes)}'

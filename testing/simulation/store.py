@@ -98,17 +98,19 @@ class Store:
         return self.change_host(host, goodbye=goodbye, goodbye_at=at) or host
 
     def vote(self, vote: model.Vote) -> None:
-        """Replace the vote of an engine."""
-        self._votes[vote.engine] = vote
+        """Replace the vote of an engine, and raise the counter of its lease."""
+        known = self._votes.get(vote.engine)
+        self._votes[vote.engine] = dataclasses.replace(
+            vote, counter=1 if known is None else known.counter + 1)
 
     def votes(self) -> list[model.Vote]:
         """Return the votes of all engines, by name."""
         return [self._votes[engine] for engine in sorted(self._votes)]
 
     def withdraw(self, vote: model.Vote) -> None:
-        """Remove the vote of an engine, unless the engine has voted since."""
+        """Remove the row of an engine, unless the engine has voted since."""
         known = self._votes.get(vote.engine)
-        if known is not None and known.ballot == vote.ballot:
+        if known is not None and known.counter == vote.counter:
             del self._votes[vote.engine]
 
     def crashes(self) -> list[model.Crash]:
@@ -182,15 +184,18 @@ class Store:
                    if all(getattr(recovery, name) == value for name, value in filters.items())]
         return matches[:limit]
 
-    def take_over(self, recovery_id: str, engine: str) -> model.Recovery:
-        """Make an engine the owner of a recovery."""
-        if recovery_id not in self.history:
-            raise exception.NotFound(recovery_id)
-        current = self.history[recovery_id]
-        if current.state == model.ENDED:
-            return current
+    def free(self, ended: Collection[str]) -> list[model.Recovery]:
+        """Return the active recoveries on which no living engine works."""
+        living = self._votes.keys() - ended
+        return [recovery for recovery in self.active() if recovery.engine not in living]
+
+    def take_over(self, recovery: model.Recovery, engine: str) -> model.Recovery:
+        """Claim a recovery for an engine."""
+        if recovery.id not in self.history:
+            raise exception.Ended(recovery.id)
+        current = self._owned(recovery)
         self._put(current, epoch=current.epoch + 1, engine=engine)
-        return self.history[recovery_id]
+        return self.history[recovery.id]
 
     def change(self, recovery: model.Recovery, *, begun: Sequence[model.Step] = (),
                ended: Sequence[model.Step] = (), **values: Any) -> model.Recovery:

@@ -17,7 +17,7 @@ _TIMEOUT = 2.0
 # Seconds until the effect of a call of which nobody waits for the answer any more.
 _LATE = (2.0, 12.0)
 # Services that are asked again by their clients, or whose answers are never lost half-way.
-_ATOMIC = ('store', 'board')
+_ATOMIC = ('store',)
 
 
 @dataclasses.dataclass
@@ -39,7 +39,7 @@ class Trouble:
 
 
 class Services:
-    """The state of all services: `nova`, `cinder`, `host`, `store` and `board`.
+    """The state of all services: `nova`, `cinder`, `host` and `store`.
 
     :ivar away: services that do not answer, and pairs of engine and service
     """
@@ -168,36 +168,3 @@ class Compute(clients.Compute):
     def places(self, host: str) -> tuple[str, ...]:
         """Return what a host has in common with others, in words."""
         return self._places.get(host, ())
-
-
-@dataclasses.dataclass(frozen=True)
-class Claim:
-    """A claim of a job: it holds for as long as the lease of its process.
-
-    :ivar engine: name of the engine, which all of its processes share
-    :ivar revision: number of the change that made it
-    """
-
-    engine: str
-    process: str
-    lease: int
-    revision: int
-
-
-class Etcd:
-    """The jobs of all engines, and the leases of their claims."""
-
-    def __init__(self) -> None:
-        self.jobs: dict[int, Any] = {}
-        self.claims: dict[int, Claim] = {}
-        # By process: number of its lease, and its end.
-        self.leases: dict[str, tuple[int, float]] = {}
-        self.count = 0
-
-    def claimed(self, key: int, now: float) -> bool:
-        """Return whether a job has a claim that holds."""
-        claim = self.claims.get(key)
-        if claim is None:
-            return False
-        number, until = self.leases.get(claim.process, (-1, 0.0))
-        return number == claim.lease and now < until

@@ -133,25 +133,41 @@ class CrashTest(testtools.TestCase):
 
 
 class TakeOverTest(testtools.TestCase):
-    """The claims of an engine that falls silent."""
+    """The recoveries of an engine that does nothing, and of all engines without a database."""
 
-    def test_silent_engine_loses_its_recovery_before_its_lease_is_over(self) -> None:
-        environment.prepare()
+    @staticmethod
+    def _takeovers(*faults: tuple[float, str, str, float]) -> tuple[Any, list[float]]:
+        """Return the end of a recovery of two engines, and when it was taken over.
+
+        :param faults: begin, kind, target and length of each fault
+        """
         from testing.simulation import play
         from testing.simulation import schedule as schedules
-        taken = []
+        schedule = schedules.Schedule(
+            1, ('h1', 'h2', 'h3'), ('e1', 'e2'), 1, {'s1': ('h1', 0.0, 15.0)}, {}, {},
+            tuple(schedules.Fault(*fault) for fault in faults))
+        result = play.play(schedule, show=True)
+        return (result.wrong, result.outcomes), [
+            at - hubs.START for at, text in result.timeline
+            if 'this engine works on it, epoch 2' in text]
+
+    def test_silent_engine_loses_its_recovery_within_seconds(self) -> None:
+        environment.prepare()
+        taken: list[float] = []
         for name in ('e1', 'e2'):
             # One of the two works on the recovery, and goes on when the other one has it.
-            faults = (schedules.Fault(20.0, 'power', 'h1', 55.0),
-                      schedules.Fault(28.0, 'engine_frozen', name, 30.0))
-            schedule = schedules.Schedule(1, ('h1', 'h2', 'h3'), ('e1', 'e2'), 1,
-                                          {'s1': ('h1', 0.0, 15.0)}, {}, {'job_lease': 25}, faults)
-            result = play.play(schedule, show=True)
-            self.assertEqual(([], {'s1': ['recovered']}), (result.wrong, result.outcomes))
-            taken += [at - hubs.START for at, text in result.timeline
-                      if 'this engine works on it, epoch 2' in text]
+            end, times = self._takeovers((20.0, 'power', 'h1', 55.0),
+                                         (28.0, 'engine_frozen', name, 30.0))
+            self.assertEqual(([], {'s1': ['recovered']}), end)
+            taken += times
         [at] = taken
-        self.assertTrue(28.0 < at < 35.0, at)
+        self.assertTrue(28.0 < at < 31.0, at)
+
+    def test_outage_of_the_database_moves_no_recovery(self) -> None:
+        environment.prepare()
+        for at in (26.0, 30.0, 45.0):
+            end, times = self._takeovers((20.0, 'power', 'h1', 55.0), (at, 'away', 'store', 60.0))
+            self.assertEqual((([], {'s1': ['recovered']}), []), (end, times))
 
 
 class UuidTest(testtools.TestCase):

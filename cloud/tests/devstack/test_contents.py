@@ -30,8 +30,8 @@ class LocalConfTest(base.DevstackTestCase):
         addresses = repositories.Repositories(self.files, dict.fromkeys(
             ('devstack', 'devstack-plugin-ceph', 'requirements', 'os-test-images'), '/x'),
             True).addresses()
-        text = local_conf.text(0, base.NODES, addresses, 'abc')
-        for line in ('ETCD_SHA256=abc', 'OSTESTIMAGES_REPO=file:///opt/git/os-test-images.git',
+        text = local_conf.text(0, base.NODES, addresses, True)
+        for line in ('OSTESTIMAGES_REPO=file:///opt/git/os-test-images.git',
                      'PLACEMENT_REPO=file:///opt/git/placement.git',
                      'enable_plugin devstack-plugin-ceph file:///opt/git/devstack-plugin-ceph.git',
                      'IMAGE_URLS=file:///opt/git/images/g1.img', 'DEFAULT_IMAGE_NAME=g1'):
@@ -62,10 +62,10 @@ class LocalConfTest(base.DevstackTestCase):
         self.assertNotIn('Q_AGENT', local_conf.text(0, base.NODES, {}))
 
     def test_guests_without_ssh_are_asked_by_a_command(self) -> None:
-        for checksum in ('', 'abc'):
-            text = local_conf.text(0, base.NODES, {}, checksum)
-            self.assertIs(bool(checksum), 'guest_command = ' in text)
-            self.assertIs(bool(checksum), 'TEMPEST_RUN_VALIDATION=False' in text)
+        for packages in (False, True):
+            text = local_conf.text(0, base.NODES, {}, packages)
+            self.assertIs(packages, 'guest_command = ' in text)
+            self.assertIs(packages, 'TEMPEST_RUN_VALIDATION=False' in text)
 
     def test_servers_start_on_the_first_node_last(self) -> None:
         self.assertEqual([True, False, False], ['reserved_host_memory_mb' in local_conf.text(

@@ -20,7 +20,9 @@ from specreds_nova.engine.db import kept
 T = TypeVar('T')
 
 # A database that hangs counts as unreachable: PyMySQL would wait for ever by default.
-_MYSQL_TIMEOUTS = 'connect_timeout=5&read_timeout=20&write_timeout=20'
+_TIMEOUTS = 'connect_timeout=5&read_timeout=20&write_timeout=20'
+# The same for the rows of engines: other engines wait for as long before they judge a lease.
+ROW_TIMEOUTS = 'connect_timeout=2&read_timeout=2&write_timeout=2'
 
 # Options of [database] that are passed to SQLAlchemy.
 _PASSED = ('mysql_sql_mode', 'mysql_wsrep_sync_wait', 'connection_recycle_time',
@@ -33,9 +35,10 @@ def register(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(options.database_opts, 'database')
 
 
-def connect(conf: cfg.ConfigOpts) -> sa.Engine:
+def connect(conf: cfg.ConfigOpts, timeouts: str = _TIMEOUTS) -> sa.Engine:
     """Return the engine of SQLAlchemy for the configured database.
 
+    :param timeouts: parameters of a connection to MySQL, unless the configuration has some
     :raises exception.Invalid: the configuration names no database
     :raises exception.Unreachable: the database does not answer
     """
@@ -45,7 +48,7 @@ def connect(conf: cfg.ConfigOpts) -> sa.Engine:
         raise exception.Invalid('the configuration names no database: set [database] connection')
     parameters = conf.database.connection_parameters
     if not parameters and url.startswith('mysql'):
-        parameters = _MYSQL_TIMEOUTS
+        parameters = timeouts
     passed = {name: conf.database[name] for name in _PASSED}
     with translated():
         # Only green threads have to yield when a connection is returned. Here each transaction

@@ -29,6 +29,9 @@ _CHANGEABLE = frozenset({'state', 'priority', 'expected', 'destination', 'superp
 # engine that has read it last.
 _COMPARED = ('state', 'abort', 'destination', 'superposition', 'error', 'bytes')
 # Thousands of recoveries are read again and again: their evidence alone takes longer than these.
+_CLAIMED = tuple(_T.c[name] for name in (
+    'id', 'server', 'server_name', 'project', 'host', 'suspected', 'epoch', 'engine', 'priority',
+    'expected', 'created'))
 _PLACE = tuple(_T.c[name] for name in model.BackupPlace._fields)
 
 # Statements of each step of each recovery: to make them anew takes longer than to run them.
@@ -143,19 +146,35 @@ def page(connection: sa.Connection, filters: dict[str, str], limit: int | None,
     return [_recovery(row) for row in connection.execute(query)]
 
 
-def take_over(connection: sa.Connection, recovery_id: str, engine: str, now: float
-              ) -> model.Recovery:
-    """Raise the epoch of a recovery, unless the recovery has ended.
+def free(connection: sa.Connection, ended: Collection[str]) -> list[model.Recovery]:
+    """Return the active recoveries on which no living engine works, the oldest first.
 
-    :raises exception.NotFound: the recovery does not exist
+    They have only what their order and a claim need.
+
+    :param ended: engines whose leases are over; also each engine without a row has ended
     """
-    connection.execute(
-        sa.update(_T).where(_T.c.id == recovery_id, _T.c.active == _ACTIVE)
+    left = sa.or_(_T.c.engine.is_(None), _T.c.engine.in_(ended),
+                  _T.c.engine.not_in(sa.select(tables.ENGINES.c.engine)))
+    query = sa.select(*_CLAIMED).where(_T.c.active == _ACTIVE, left).order_by(
+        _T.c.created, _T.c.id)
+    return [model.Recovery(**row._mapping) for row in connection.execute(query)]
+
+
+def take_over(connection: sa.Connection, recovery: model.Recovery, engine: str, now: float
+              ) -> model.Recovery:
+    """Claim a recovery for an engine in a new epoch, if it is still in the epoch that was read.
+
+    :raises exception.Superseded: another engine has claimed the recovery, or it has ended
+    """
+    claimed = connection.execute(
+        sa.update(_T).where(_T.c.id == recovery.id, _T.c.active == _ACTIVE,
+                            _T.c.engine.is_not_distinct_from(recovery.engine),
+                            _T.c.epoch == recovery.epoch)
         .values(epoch=_T.c.epoch + 1, engine=engine, updated=now))
-    recovery = get(connection, recovery_id)
-    if recovery is None:
-        raise exception.NotFound(f'there is no recovery {recovery_id}')
-    return recovery
+    current = get(connection, recovery.id)
+    if claimed.rowcount != 1 or current is None:
+        raise _lost(recovery, current)
+    return current
 
 
 def change(connection: sa.Connection, recovery: model.Recovery, values: dict[str, Any],

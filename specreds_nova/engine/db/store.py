@@ -28,6 +28,8 @@ from specreds_nova.engine.db import votes
 LOG = logging.getLogger(__name__)
 
 _IN_ONE_QUERY = 500
+# Repetitions of a transaction on the row of an engine, which is soon written again anyway.
+_ROW_TRIES = 1
 
 
 def from_conf(conf: cfg.ConfigOpts) -> 'Store':
@@ -36,7 +38,10 @@ def from_conf(conf: cfg.ConfigOpts) -> 'Store':
     :raises exception.Invalid: the configuration names no database
     :raises exception.Unreachable: the database does not answer
     """
-    return Store(db_connection.connect(conf))
+    engine = db_connection.connect(conf)
+    # Only MySQL's clients have time-outs.
+    return Store(engine, rows=db_connection.connect(conf, db_connection.ROW_TIMEOUTS)
+                 if engine.dialect.name == 'mysql' else None)
 
 
 class Store:
@@ -44,11 +49,15 @@ class Store:
 
     :param engine: engine of SQLAlchemy, made by oslo.db
     :param now: returns the time in seconds since the epoch
+    :param rows: for the rows of engines, whose transactions end sooner if the database hangs
     :raises exception.Unreachable: every method, if the database does not answer
     """
 
-    def __init__(self, engine: sa.Engine, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, engine: sa.Engine, now: Callable[[], float] = time.time,
+                 rows: sa.Engine | None = None) -> None:
         self._transactions = db_connection.Transactions(engine)
+        self._rows = (self._transactions if rows is None
+                      else db_connection.Transactions(rows, _ROW_TRIES))
         self._now = now
         self._samples = samples.Samples(self._learn)
         self._host_reads = shared.SharedReads(self._read_host)
@@ -147,17 +156,16 @@ class Store:
                 return changed
 
     def vote(self, vote: model.Vote) -> None:
-        """Replace the vote of an engine."""
-        self._transactions.run(lambda connection: votes.cast(connection, vote))
+        """Replace the vote of an engine, and raise the counter of its lease."""
+        self._rows.run(lambda connection: votes.cast(connection, vote))
 
     def votes(self) -> list[model.Vote]:
         """Return the votes of all engines, by name."""
-        return self._transactions.run(votes.get_all)
+        return self._rows.run(votes.get_all)
 
     def withdraw(self, vote: model.Vote) -> None:
-        """Remove the vote of an engine, unless the engine has voted since."""
-        self._transactions.run(
-            lambda connection: votes.withdraw(connection, vote.engine, vote.ballot))
+        """Remove the row of an engine, unless the engine has voted since."""
+        self._rows.run(lambda connection: votes.withdraw(connection, vote))
 
     def crashes(self) -> list[model.Crash]:
         """Return the crashes that have to wait, the oldest first."""
@@ -231,16 +239,24 @@ class Store:
         return self._transactions.run(
             lambda connection: recoveries.page(connection, dict(filters), limit, marker))
 
-    def take_over(self, recovery_id: str, engine: str) -> model.Recovery:
-        """Assign a recovery to an engine in a new epoch, and return it with its steps.
+    def free(self, ended: Collection[str]) -> list[model.Recovery]:
+        """Return the active recoveries on which no living engine works, the oldest first.
 
-        A recovery that has ended is returned as it is.
+        They have only what their order and a claim need.
 
-        :raises exception.NotFound: the recovery does not exist
+        :param ended: engines whose leases are over; also each engine without a row has ended
+        """
+        return self._transactions.run(lambda connection: recoveries.free(connection, ended))
+
+    def take_over(self, recovery: model.Recovery, engine: str) -> model.Recovery:
+        """Claim a recovery for an engine in a new epoch, and return it with its steps.
+
+        :param recovery: as it was read: in another epoch, it cannot be claimed
+        :raises exception.Superseded: another engine has claimed the recovery, or it has ended
         """
         def take(connection: sa.Connection) -> model.Recovery:
-            recovery = recoveries.take_over(connection, recovery_id, engine, self._now())
-            return dataclasses.replace(recovery, steps=steps.get(connection, recovery_id))
+            taken = recoveries.take_over(connection, recovery, engine, self._now())
+            return dataclasses.replace(taken, steps=steps.get(connection, recovery.id))
         return self._transactions.run(take)
 
     def change(self, recovery: model.Recovery, *, begun: Sequence[model.Step] = (),
@@ -317,6 +333,7 @@ class Store:
     def close(self) -> None:
         """Close the connections to the database."""
         self._transactions.close()
+        self._rows.close()
 
     def _learn(self, taken: Mapping[str, Sequence[float]]) -> None:
         self._transactions.run(

@@ -81,14 +81,14 @@ STEPS = _table(
     sa.UniqueConstraint('recovery', 'name', 'attempt', name='recovery_steps_attempt'),
 )
 
-VOTES = _table(
-    'votes',
+ENGINES = _table(
+    'engines',
     sa.Column('engine', sa.String(255), primary_key=True),
-    sa.Column('ballot', sa.String(64), nullable=False),
+    sa.Column('counter', sa.BigInteger, nullable=False),
     sa.Column('deaf', sa.Boolean, nullable=False),
     sa.Column('silent', sa.JSON, nullable=False),
     sa.Column('heard', sa.JSON, nullable=False),
-    sa.Column('expected', sa.JSON),
+    sa.Column('expected', sa.JSON, nullable=False),
 )
 
 CRASHES = _table(

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The votes of engines in the database: one row for each engine, which only that engine writes."""
+"""The engines in the database: one row for each engine, which only that engine writes.
+
+The row holds the vote of the engine and the counter of its lease: see
+:mod:`specreds_nova.engine.detection.votes`.
+"""
 
 from typing import Any
 
@@ -9,22 +13,23 @@ import sqlalchemy as sa
 from specreds_nova.engine import model
 from specreds_nova.engine.db import tables
 
-_T = tables.VOTES
+_T = tables.ENGINES
 
 
 def cast(connection: sa.Connection, vote: model.Vote) -> None:
-    """Replace the vote of an engine."""
-    values = {'ballot': vote.ballot, 'deaf': vote.deaf, 'silent': list(vote.silent),
+    """Replace the vote of an engine, and raise the counter of its lease."""
+    values = {'deaf': vote.deaf, 'silent': list(vote.silent),
               'heard': {host: None if servers is None else list(servers)
                         for host, servers in vote.heard.items()},
               'expected': list(vote.expected)}
     changed = connection.execute(
-        sa.update(_T).where(_T.c.engine == vote.engine).values(**values))
+        sa.update(_T).where(_T.c.engine == vote.engine)
+        .values(counter=_T.c.counter + 1, **values))
     if changed.rowcount == 1:
         return
     try:
         with connection.begin_nested():
-            connection.execute(sa.insert(_T).values(engine=vote.engine, **values))
+            connection.execute(sa.insert(_T).values(engine=vote.engine, counter=1, **values))
     except db_exception.DBDuplicateEntry:
         # Two processes have the same name: the next vote replaces the other one's.
         return
@@ -35,13 +40,14 @@ def get_all(connection: sa.Connection) -> list[model.Vote]:
     return [_vote(row) for row in connection.execute(sa.select(_T).order_by(_T.c.engine))]
 
 
-def withdraw(connection: sa.Connection, engine: str, ballot: str) -> None:
-    """Remove the vote of an engine, unless the engine has voted since."""
-    connection.execute(sa.delete(_T).where(_T.c.engine == engine, _T.c.ballot == ballot))
+def withdraw(connection: sa.Connection, vote: model.Vote) -> None:
+    """Remove the row of an engine, unless the engine has voted since."""
+    connection.execute(
+        sa.delete(_T).where(_T.c.engine == vote.engine, _T.c.counter == vote.counter))
 
 
 def _vote(row: sa.Row[Any]) -> model.Vote:
     heard = {host: None if servers is None else tuple(servers)
              for host, servers in row.heard.items()}
-    return model.Vote(row.engine, row.ballot, bool(row.deaf), tuple(row.silent), heard,
-                      tuple(row.expected or ()))
+    return model.Vote(row.engine, bool(row.deaf), tuple(row.silent), heard,
+                      tuple(row.expected), row.counter)

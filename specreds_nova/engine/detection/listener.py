@@ -106,7 +106,6 @@ class Ears:
     """Passes the messages of the bus to the monitor. Never raises.
 
     :param engine: the name of this engine
-    :param colleague: receives the name of another engine whose echo is heard
     :param echoed: takes the time of an echo, and returns whether this process has sent it
     :param rejected: receives the messages that do not count
     """
@@ -114,12 +113,10 @@ class Ears:
     target = messaging.Target(namespace=message.NAMESPACE, version=message.VERSION)
 
     def __init__(self, engine: str, monitor: monitors.Monitor,
-                 colleague: Callable[[str], None] = lambda engine: None,
                  echoed: Callable[[float], bool] = lambda sent: True,
                  rejected: rejections.Rejections | None = None) -> None:
         self._engine = engine
         self._monitor = monitor
-        self._colleague = colleague
         self._echoed = echoed
         self._rejected = rejected or rejections.Rejections()
         # How an echo of this engine begins.
@@ -131,7 +128,7 @@ class Ears:
         self._take_beat(beat, self._monitor)
 
     def echo(self, ctxt: Any, engine: Any, sent: Any) -> None:
-        """Take the echo of this engine, or of another one."""
+        """Take the echo of this engine; the echo of another one means nothing."""
         del ctxt
         self._take_echo(engine, sent, self._monitor)
 
@@ -190,7 +187,7 @@ class Ears:
         if not (message.is_text(engine) and message.is_seconds(sent)):
             self._reject(engine, ValueError('it is no echo'))
         elif engine != self._engine:
-            self._colleague(engine)
+            return
         elif self._echoed(float(sent)):
             receiver.echo(float(sent))
         else:
@@ -321,7 +318,6 @@ class _Rabbit:
 
 
 def of(conf: Any, engine: str, monitor: monitors.Monitor,
-       colleague: Callable[[str], None] = lambda engine: None,
        echoed: Callable[[float], bool] = lambda sent: True,
        rejected: rejections.Rejections | None = None) -> Listener:
     """Return the listener for the configured broker. Other parameters: :class:`Ears`.
@@ -329,6 +325,6 @@ def of(conf: Any, engine: str, monitor: monitors.Monitor,
     :param conf: the global configuration, the only one with all options of oslo.messaging
     :param engine: unique name of this engine
     """
-    ears = Ears(engine, monitor, colleague, echoed, rejected)
+    ears = Ears(engine, monitor, echoed, rejected)
     url = message.rabbit_url(conf)
     return _Rpc(conf, engine, ears) if url is None else _Rabbit(conf, url, ears)

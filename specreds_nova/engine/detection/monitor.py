@@ -284,13 +284,13 @@ class Monitor:
             return [(host.name, host.beat.boot, host.beat.number)
                     for host in self._hosts.values() if host.beat is not None]
 
-    def vote(self, engine: str, ballot: str, contested: Collection[str]) -> model.Vote:
+    def vote(self, engine: str, contested: Collection[str]) -> model.Vote:
         """Return what this engine hears, for the other engines.
 
         :param contested: the hosts that another engine does not hear
         """
         if self._listening.trouble(self._clock.now()) is not None:
-            return model.Vote(engine, ballot, deaf=True)
+            return model.Vote(engine, deaf=True)
         horizon = self._listening.horizon()
         with self._lock:
             silent = {host.name for host in self._doubtful(horizon, unheard=True)
@@ -299,7 +299,7 @@ class Monitor:
             expected = sorted(name for name, host in self._hosts.items() if host.leaving)
             heard = {name: self._hosts[name].listed() for name in sorted(contested)
                      if name not in silent and not self._hosts[name].leaving}
-        return model.Vote(engine, ballot, silent=tuple(sorted(silent)), heard=heard,
+        return model.Vote(engine, silent=tuple(sorted(silent)), heard=heard,
                           expected=tuple(expected))
 
     def counted(self) -> int:

@@ -1,14 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the other engines hear: a host is dead only if no engine hears it.
+"""The other engines: which of them live, and what they hear.
 
-An engine whose own link loses the beats of some hosts hears its echo and other hosts all the same,
-so it cannot know by itself that it is at fault. Each engine writes into the database which hosts
-it does not hear, whenever that changes and every half second. A decision about a host needs that
-each engine that is alive has it among those. So that no vote blocks for ever:
+Each engine has a row in the database. A lease of the engine is the row's counter, which the engine
+raises every ``_REPEAT`` seconds. The lease is over when another engine has read the same counter
+for ``LEASE`` seconds by its own clock: the clock of a database may change with its node. That time
+begins again
 
-* a vote counts for ``STALE`` seconds after this engine has seen it change, so that of an engine
-  that has died or hangs does not;
-* that of an engine that does not hear its own echo does not count either;
+* with a read that ends long after the one before it, as other engines may be as late;
+* ``_WRITTEN`` seconds after the end of an outage of the database, as other engines may still wait
+  for their time-outs: each living engine has written again by then.
+
+A wrong verdict only moves recoveries to another engine: the database refuses every later change by
+the former one.
+
+A host is dead only if no engine hears it.
+
+An engine whose own link loses the beats of some hosts hears its echo and other hosts all the
+same, so it cannot know by itself that it is at fault. Each engine writes into its row which hosts
+it does not hear, at once when that changes. A decision about a host needs that each engine that is
+alive has it among those. So that no vote blocks for ever:
+
+* a vote counts for ``STALE`` seconds after this engine has seen its counter change: the vote of an
+  engine that has died or hangs does not;
+* the vote of an engine that does not hear its own echo does not count either;
 * an engine that expects the silence of a host after a goodbye does not hear the host: it keeps
   other engines from suspecting the host, but is no reason to trust it again;
 * a host that an engine does not know counts as not heard by it.
@@ -18,10 +32,8 @@ rebooted is heard, and yet its servers are dead.
 """
 
 from collections.abc import Collection
-import dataclasses
 import threading
 from typing import Protocol
-import uuid
 
 from oslo_log import log as logging
 
@@ -32,12 +44,18 @@ from specreds_nova.heartbeat import pulse
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks at the monitor, and between two votes that are the same.
+# Seconds between two looks at monitor and rows, and between two votes that are the same.
 _LOOK = 0.1
-_REPEAT = 0.5
+_REPEAT = 0.2
+# Seconds for which a counter is the same until the lease of its engine is over.
+LEASE = 0.8
+# Seconds between two reads from which on other engines may be as late as this one.
+_LATE = 0.4
+# Seconds after an outage until each living engine has written again: the time-out of its rows.
+_WRITTEN = 2.0
 # Seconds for which a vote counts that does not change.
 STALE = 2.0
-# Seconds after which the vote of an engine that is gone is removed.
+# Seconds after which the row of an engine that is gone is removed.
 _GONE = 3600.0
 
 
@@ -45,19 +63,19 @@ class Database(Protocol):
     """The part of the store that votes need."""
 
     def vote(self, vote: model.Vote) -> None:
-        """Replace the vote of an engine."""
+        """Replace the vote of an engine, and raise the counter of its lease."""
 
     def votes(self) -> list[model.Vote]:
         """Return the votes of all engines."""
 
     def withdraw(self, vote: model.Vote) -> None:
-        """Remove a vote."""
+        """Remove the row of an engine."""
 
 
 class Heard(Protocol):
     """The part of the monitor that votes need."""
 
-    def vote(self, engine: str, ballot: str, contested: Collection[str]) -> model.Vote:
+    def vote(self, engine: str, contested: Collection[str]) -> model.Vote:
         """Return what an engine hears."""
 
 
@@ -77,43 +95,79 @@ class Votes(pulse.Pulse):
         self._lock = threading.Lock()
         self._cast: model.Vote | None = None
         self._cast_at = float('-inf')
-        # By engine: its latest vote, and when that was first seen.
-        self._others: dict[str, tuple[model.Vote, float]] = {}
+        # By engine, this one included: its latest vote, and when its counter was first seen.
+        self._rows: dict[str, tuple[model.Vote, float]] = {}
+        # The end of the latest read, and the time from which on counters have been read in time.
+        self._read_at = self._since = float('-inf')
+        self._ended: frozenset[str] = frozenset()
         self._failing = False
 
+    def start(self) -> None:
+        """Vote, and begin: a recovery whose engine has no row belongs to any engine.
+
+        :raises exception.Unreachable: the database does not answer
+        """
+        self._look()
+        super().start()
+
     def beat(self) -> None:
-        """Vote if that is due, and read the other votes."""
+        """Vote if that is due, and read the rows of all engines."""
         try:
             self._look()
         except Exception as exc:
             # The database may be away: then nothing is decided either.
             if not self._failing:
-                LOG.warning('the votes of engines are not exchanged: %r', exc)
+                LOG.warning('the rows of engines are not read and written: %r', exc)
             self._failing = True
         else:
             self._failing = False
 
+    def delay(self) -> float:
+        """Return the seconds until the next beat, which comes early for the end of a lease."""
+        with self._lock:
+            left = [end - self._clock.now() for name in self._rows
+                    if (end := self._end(name)) > self._read_at]
+        return max(0.0, min([_LOOK, *left]))
+
     def end(self) -> None:
-        """Withdraw the vote, so that no engine waits until it is stale."""
+        """Remove the row, so that no engine waits until the lease is over."""
+        own = self._rows.get(self._engine)
         try:
-            if self._cast is not None:
-                self._database.withdraw(self._cast)
+            if own is not None:
+                self._database.withdraw(own[0])
         except exception.EngineError as exc:
-            LOG.warning('the vote of this engine is not withdrawn: %s', exc)
+            LOG.warning('the row of this engine is not removed: %s', exc)
 
     def read(self) -> None:
-        """Read the votes of all engines.
+        """Read the rows of all engines.
 
         :raises exception.Unreachable: the database does not answer
         """
-        votes = [vote for vote in self._database.votes() if vote.engine != self._engine]
+        began = self._clock.now()
+        votes = self._database.votes()
         now = self._clock.now()
         with self._lock:
-            known, self._others = self._others, {}
+            if self._failing:
+                self._since = max(self._since, now + _WRITTEN)
+            elif now - self._read_at > _LATE:
+                self._since = max(self._since, now)
+            self._read_at = now
+            known, self._rows = self._rows, {}
             for vote in votes:
                 before = known.get(vote.engine)
-                fresh = before is None or before[0].ballot != vote.ballot
-                self._others[vote.engine] = vote, now if fresh or before is None else before[1]
+                same = before is not None and before[0].counter == vote.counter
+                self._rows[vote.engine] = vote, before[1] if same and before else now
+            self._ended = frozenset(name for name in self._rows if self._end(name) <= began)
+
+    def ended(self) -> frozenset[str]:
+        """Return the other engines whose leases are over."""
+        with self._lock:
+            late = self._clock.now() - self._read_at > _LATE
+            return frozenset() if late else self._ended - {self._engine}
+
+    def _end(self, engine: str) -> float:
+        """Return the time at which the lease of an engine is over, unless it is renewed."""
+        return max(self._rows[engine][1], self._since) + LEASE
 
     def hearing(self, host: str) -> tuple[str, ...]:
         """Return the other engines that hear a host."""
@@ -139,24 +193,22 @@ class Votes(pulse.Pulse):
     def _fresh(self) -> list[model.Vote]:
         now = self._clock.now()
         with self._lock:
-            return [vote for vote, seen in self._others.values() if now - seen < STALE]
+            return [vote for vote, seen in self._rows.values()
+                    if vote.engine != self._engine and now - seen < STALE]
 
     def _look(self) -> None:
         contested = {host for vote in self._fresh() for host in vote.silent}
-        vote = self._heard.vote(self._engine, uuid.uuid4().hex, contested)
-        same = self._cast is not None and dataclasses.replace(
-            vote, ballot=self._cast.ballot) == self._cast
-        now = self._clock.now()
-        if same and now - self._cast_at < _REPEAT:
-            return
-        self._database.vote(vote)
-        self._cast, self._cast_at = vote, now
+        vote, now = self._heard.vote(self._engine, contested), self._clock.now()
+        if vote != self._cast or now - self._cast_at >= _REPEAT:
+            self._database.vote(vote)
+            self._cast, self._cast_at = vote, now
         self.read()
         self._clean()
 
     def _clean(self) -> None:
         now = self._clock.now()
         with self._lock:
-            gone = [vote for vote, seen in self._others.values() if now - seen > _GONE]
+            gone = [vote for vote, seen in self._rows.values()
+                    if vote.engine in self._ended and now - seen > _GONE]
         for vote in gone:
             self._database.withdraw(vote)

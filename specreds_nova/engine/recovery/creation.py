@@ -8,7 +8,6 @@ import uuid
 
 from oslo_log import log as logging
 
-from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import fairness
@@ -41,7 +40,6 @@ class Work(Protocol):
         """Start the work on a created recovery: here if a slot is reserved, or on any engine.
 
         :param server: its server, if that was just read
-        :raises exception.Unreachable: the job cannot be posted at the moment
         """
 
 
@@ -102,11 +100,9 @@ class Creation:
                      recovery.host)
             try:
                 self._work.begin(recovery, servers.get(recovery.id))
-            except exception.Unreachable as exc:
-                LOG.warning('recovery %s: its job is posted later: %s', recovery.id, exc)
             except Exception:
-                # The janitor posts its job; until then, it must not hold up the other ones.
-                LOG.exception('recovery %s cannot begin: its job is posted later', recovery.id)
+                # The conductor takes it later; until then, it must not hold up the other ones.
+                LOG.exception('recovery %s cannot begin: it is taken later', recovery.id)
                 if recovery.epoch:
                     self._work.release(recovery.id)
         for recovery in begun:

@@ -22,38 +22,25 @@ _LONGEST = 255
 
 
 class RecoveryWorker:
-    """Takes over recoveries and brings them to an end. May be used by several threads.
+    """Brings recoveries to an end. May be used by several threads.
 
     :param attempt: makes one attempt, from the state in which it finds the recovery
-    :param name: name of the engine
     """
 
-    def __init__(self, context: contexts.Context, attempt: Callable[[runs.Run], object],
-                 name: str) -> None:
+    def __init__(self, context: contexts.Context, attempt: Callable[[runs.Run], object]) -> None:
         self._context = context
         self._attempt = attempt
-        self._name = name
 
-    def bring_to_end(self, recovery_id: str, begun: model.Recovery | None = None,
-                     server: model.Server | None = None) -> None:
-        """Work on a recovery until it has ended.
+    def bring_to_end(self, recovery: model.Recovery, server: model.Server | None = None) -> None:
+        """Work on a recovery of this engine until it has ended.
 
-        :param begun: the recovery, if this engine has just created it for itself
         :param server: its server, if that was read just before
         :raises exception.Superseded: another engine has taken over the recovery
         :raises exception.Interrupted: this engine is being stopped
         """
-        # Waits for the database before the recovery is known.
-        waiting = runs.Run(self._context, model.Recovery(recovery_id, '', '', '', '', 0.0))
-        try:
-            recovery = begun or waiting.insist(
-                self._context.store.take_over, recovery_id, self._name)
-        except exception.NotFound:
-            return
-        if recovery.state == model.ENDED:
-            return
-        LOG.info('recovery %s of server %s: this engine works on it, epoch %d', recovery_id,
+        LOG.info('recovery %s of server %s: this engine works on it, epoch %d', recovery.id,
                  recovery.server, recovery.epoch)
+        waiting = runs.Run(self._context, recovery)
         errors = _Errors(self._context)
         while recovery.state != model.ENDED:
             run = runs.Run(self._context, recovery, server)
@@ -61,12 +48,12 @@ class RecoveryWorker:
             server, recovery = None, run.recovery
             if recovery.state == model.ENDED:
                 break
-            stored = waiting.insist(self._context.store.get, recovery_id)
+            stored = waiting.insist(self._context.store.get, recovery.id)
             if stored is None:
                 return
             if stored.state != model.ENDED and stored.epoch != recovery.epoch:
                 raise exception.Superseded(
-                    f'recovery {recovery_id} was taken over by engine {stored.engine}')
+                    f'recovery {recovery.id} was taken over by engine {stored.engine}')
             recovery = stored
         self._context.observer.recovery('end', recovery)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An engine, etcd or the broker dies during a recovery."""
+"""An engine, the database or the broker dies during a recovery."""
 
 from cloud.openstack import services
 from specreds_nova.tests.cloud import base as cloud_base
@@ -30,11 +30,14 @@ class TestEngines(base.EngineTestCase):
             self.engine.ids(self.server.id)[0]).steps}
         self.assertEqual(set(names), engines)
 
-    def test_death_of_etcd_and_the_broker_does_not_end_the_recovery(self) -> None:
+    def test_death_of_the_database_and_the_broker_does_not_end_the_recovery(self) -> None:
         self.host(cloud_base.PRIMARY).kill()
-        self.begun(self.server)
-        for name in (services.ETCD, services.BROKER):
+        first = self.begun(self.server).engine
+        for name in (services.DATABASE, services.BROKER):
             self.cloud.kill_daemon(name)
-        for name in (services.ETCD, services.BROKER):
+        for name in (services.DATABASE, services.BROKER):
             self.cloud.start_daemon(name)
         self.assertRecovered(self.server)
+        engines = {step.engine for step in self.engine.recovery(
+            self.engine.ids(self.server.id)[0]).steps}
+        self.assertEqual({first}, engines)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Engines as simulated processes: their own dispatcher, janitor and worker, on a fake board."""
+"""Engines as simulated processes: their own dispatcher, janitor and worker."""
 
 from collections.abc import Callable, Sequence
+import contextlib
 from typing import Any
 
 from specreds_nova.engine import exception
@@ -24,7 +25,7 @@ from testing.simulation import hub as hubs
 from testing.simulation import store as stores
 from testing.simulation import suspects
 
-_LEASE = 4.0
+_LEASE, _REPEAT = 0.8, 0.2
 # Seconds between two answers to a host.
 _ANSWER = 1.0
 _WHY = ({'kind': 'silence'},)
@@ -33,69 +34,18 @@ _REPORTED = 10.0
 _HANDLED = 60.0
 
 
-class Board:
-    """The board of jobs, where a claim expires after the death of its engine."""
-
-    def __init__(self, hub: hubs.Hub) -> None:
-        self._hub = hub
-        self.jobs: dict[str, model.Recovery] = {}
-        self._claims: dict[str, tuple[str, float]] = {}
-        self.away = False
-
-    def post(self, recovery: model.Recovery) -> None:
-        """Post a job."""
-        self._answer()
-        self.jobs[recovery.id] = recovery
-
-    def known(self) -> set[str]:
-        """Return the ids of all jobs."""
-        self._answer()
-        return set(self.jobs)
-
-    def claim(self, engine: str) -> str | None:
-        """Claim the most urgent free job, and return its id."""
-        self._answer()
-        for recovery_id, _ in sorted(self.jobs.items(), key=lambda job: -job[1].priority):
-            holder = self._claims.get(recovery_id)
-            if holder is not None and self._hub.now() - holder[1] < _LEASE:
-                continue
-            self._claims[recovery_id] = (engine, self._hub.now())
-            return recovery_id
-        return None
-
-    def hold(self, recovery_id: str, engine: str) -> None:
-        """Claim a job."""
-        self._claims[recovery_id] = (engine, self._hub.now())
-
-    def keep(self, engine: str) -> None:
-        """Renew the claims of an engine."""
-        for recovery_id, (holder, _) in self._claims.items():
-            if holder == engine:
-                self._claims[recovery_id] = (engine, self._hub.now())
-
-    def let_go(self, recovery_id: str, engine: str, *, done: bool) -> None:
-        """Finish a job or release it, unless another engine has claimed it."""
-        if self._claims.get(recovery_id, ('', 0.0))[0] != engine:
-            return
-        del self._claims[recovery_id]
-        if done:
-            self.jobs.pop(recovery_id, None)
-
-    def _answer(self) -> None:
-        if self.away:
-            raise exception.Unreachable('the board is away')
-
-
 class Engine:
     """An engine as a simulated process."""
 
     def __init__(self, name: str, hub: hubs.Hub, cloud: clouds.Cloud, store: stores.Store,
-                 board: Board, settings: Any, faults: clients.Faults, watch: Any,
+                 leases: dict[str, float], settings: Any, faults: clients.Faults, watch: Any,
                  attempt: Callable[[runs.Run], object]) -> None:
         self.name = name
         self._hub = hub
         self._cloud = cloud
-        self._board = board
+        self._store = store
+        self._leases = leases
+        self._running: set[str] = set()
         hub.strict.add(name)
         self.line = clients.Line(hub, cloud, faults)
         self.suspects = suspects.Suspects(hub, cloud)
@@ -112,14 +62,12 @@ class Engine:
             revocations=revocations.Revocations(clock, database),
             in_background=lambda act: hub.spawn(name, act))
         self._context = context
-        self._worker = workers.RecoveryWorker(context, attempt, name)
+        self._worker = workers.RecoveryWorker(context, attempt)
         self._dispatcher = dispatch.Dispatcher(
             context, lambda host, service: gates.Facts(host, known=9, service=service or {}),
             detection_conf.host_gates(settings), detection_conf.server_gates(settings),
             self, name, detection_conf.crash_gates(), nova=clients.direct_queries(context.compute))
-        self._janitor = janitor.Janitor(
-            context, self._dispatcher, board.known, board.post,
-            self._heed, 1e9)
+        self._janitor = janitor.Janitor(context, self._dispatcher, self._heed, 1e9)
         # It reads the database as it is: the time that takes is another matter than its order.
         raw: Any = store
         bus: Any = clients.Answers(cloud)
@@ -127,6 +75,7 @@ class Engine:
         self._answers = answering.Answers(bus, heard, raw, clock, context.leases,
                                           settings.sentinel_network_lease)
         cloud.lease = settings.sentinel_network_lease
+        self._renew()
         for act in (self._dispatch, self._crashes, self._conduct, self._look_after, self._keep,
                     self._answer):
             hub.spawn(name, act, hub.random.uniform(0.0, 0.2))
@@ -145,16 +94,9 @@ class Engine:
         """Do nothing: a reservation occupies nothing."""
 
     def begin(self, recovery: model.Recovery, server: model.Server | None = None) -> None:
-        """Post a recovery, and work on it if this engine owns it."""
-        if recovery.epoch == 0:
-            self._board.post(recovery)
-            return
-        try:
-            self._board.post(recovery)
-            self._board.hold(recovery.id, self.name)
-        except exception.Unreachable:
-            pass
-        self._begin(recovery.id, recovery, server)
+        """Work on a recovery if this engine owns it."""
+        if recovery.epoch:
+            self._begin(recovery, server, ours=True)
 
     def _heed(self, host: str, word: str | None, reason: str) -> None:
         del reason
@@ -201,24 +143,23 @@ class Engine:
     def _conduct(self) -> None:
         while True:
             self._hub.sleep(0.2)
-            try:
-                while (recovery_id := self._board.claim(self.name)) is not None:
-                    self._begin(recovery_id)
-            except exception.Unreachable:
-                continue
+            ended = {name for name, at in self._leases.items()
+                     if name == self.name or self._hub.now() - at >= _LEASE}
+            for recovery in sorted(self._store.free(ended), key=lambda free: -free.priority):
+                if recovery.id not in self._running:
+                    self._begin(recovery)
 
-    def _begin(self, recovery_id: str, begun: model.Recovery | None = None,
-               server: model.Server | None = None) -> None:
+    def _begin(self, recovery: model.Recovery, server: model.Server | None = None, *,
+               ours: bool = False) -> None:
+        """Work on a recovery, which is claimed unless it is ours."""
         def work() -> None:
-            done = False
-            try:
-                self._worker.bring_to_end(recovery_id, begun, server)
-                done = True
-            except exception.Superseded:
-                done = False
-            self._context.capacity.leave(recovery_id)
-            self._board.let_go(recovery_id, self.name, done=done)
-        self._context.capacity.enter(recovery_id)
+            with contextlib.suppress(exception.Superseded, exception.Unreachable):
+                self._worker.bring_to_end(recovery if ours else self._context.store.take_over(
+                    recovery, self.name), server)
+            self._context.capacity.leave(recovery.id)
+            self._running.discard(recovery.id)
+        self._context.capacity.enter(recovery.id)
+        self._running.add(recovery.id)
         self._hub.spawn(self.name, work)
 
     def _look_after(self) -> None:
@@ -233,5 +174,9 @@ class Engine:
 
     def _keep(self) -> None:
         while True:
-            self._board.keep(self.name)
-            self._hub.sleep(_LEASE / 3)
+            self._renew()
+            self._hub.sleep(_REPEAT)
+
+    def _renew(self) -> None:
+        self._store.vote(model.Vote(self.name))
+        self._leases[self.name] = self._hub.now()

@@ -69,7 +69,7 @@ class Story:
         self._cloud.second_opinion = script.get('second_opinion', False)
         self._cloud.rest = script.get('rest', 0.0)
         self._store = stores.Store(self._hub.now)
-        self._board = engines.Board(self._hub)
+        self._leases: dict[str, float] = {}
         self._settings = settings.options(**script.get('options', {}))
         self._engines: dict[str, engines.Engine] = {}
         self._decided_early: list[str] = []
@@ -120,8 +120,7 @@ class Story:
             'clear': lambda name: self._say(name, 'clear'), 'delete': self._delete,
             'request_deletion': self._cloud.delete, 'reboot': self._reboot,
             'stopped': self._stopped, 'crash': self._cloud.crash, 'stop': self._cloud.stop,
-            'attach': self._cloud.attach,
-            'board': lambda state: setattr(self._board, 'away', state == 'away')}
+            'attach': self._cloud.attach}
         if name.endswith(_UNDER):
             server = self._cloud.servers[target]
             name = name.removesuffix(_UNDER)
@@ -130,7 +129,7 @@ class Story:
 
     def _start(self, name: str, faults: clients.Faults) -> None:
         self._engines[name] = engines.Engine(
-            name, self._hub, self._cloud, self._store, self._board, self._settings, faults,
+            name, self._hub, self._cloud, self._store, self._leases, self._settings, faults,
             self._decision_check, self._attempt)
 
     def _abort(self, server: str) -> None:

@@ -70,7 +70,7 @@ class MixTest(testtools.TestCase):
 
     def test_empty_mix_means_all_kinds_for_a_mutation(self) -> None:
         for arguments, mix in ((['--mix', ''], ()), (['--mix', 'power,stop'], ('power', 'stop')),
-                               ([], ('crash', 'slow:nova', 'away:nova', 'suspect:h1'))):
+                               ([], ('stop', 'isolated', 'power', 'power'))):
             args: argparse.Namespace = cli._parser().parse_args(
-                ['--mutation', 'restart-goes-on', *arguments])
+                ['--mutation', 'tenant', *arguments])
             self.assertEqual(mix, cli._mix(args), str(arguments))

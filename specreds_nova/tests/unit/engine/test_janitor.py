@@ -16,14 +16,10 @@ class JanitorTest(base.RecoveryTest):
     def setUp(self) -> None:
         super().setUp()
         self.dispatcher = mock.Mock()
-        self.known: set[str] = set()
-        self.posted: list[str] = []
         self.heeded: list[tuple[str, str | None, str]] = []
         self.volumes.ours.return_value = {}
         self.janitor = janitor.Janitor(
-            self.context, self.dispatcher, lambda: self.known,
-            lambda recovery: self.posted.append(recovery.id),
-            lambda *word: self.heeded.append(word), 1e6)
+            self.context, self.dispatcher, lambda *word: self.heeded.append(word), 1e6)
 
     def _return_host(self) -> None:
         self.suspects.suspected.return_value = False
@@ -31,15 +27,6 @@ class JanitorTest(base.RecoveryTest):
 
     def _state(self) -> str:
         return self.store.host('h1').state
-
-    def test_recovery_without_a_job_is_posted(self) -> None:
-        lost, kept = self.make_recovery('a'), self.make_recovery('b')
-        self.known.add(kept.id)
-        self.janitor.look()
-        self.assertEqual([], self.posted)
-        self.clock.sleep(10.0)
-        self.janitor.look()
-        self.assertEqual([lost.id], self.posted)
 
     def test_host_that_has_returned_is_trusted(self) -> None:
         self.suspect()
@@ -294,8 +281,7 @@ class JanitorTest(base.RecoveryTest):
     def test_slow_host_holds_up_no_other_one(self) -> None:
         looks: list[object] = []
         waiting = janitor.Janitor(
-            self.context, self.dispatcher, lambda: self.known, mock.Mock(), mock.Mock(), 1e6,
-            looks.extend)
+            self.context, self.dispatcher, mock.Mock(), 1e6, looks.extend)
         for name in ('h1', 'h2'):
             self.suspect(name)
         self.store.change_host(self.store.host('h3'))

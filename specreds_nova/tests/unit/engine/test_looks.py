@@ -1,35 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recoveries that an engine reserves for itself while it looks for jobs."""
+"""Recoveries that an engine reserves for itself while it looks for others."""
 
-from typing import Any
+from collections.abc import Collection
 from unittest import mock
 
 from specreds_nova.engine import conductor as conductors
 from specreds_nova.engine import fibers
-from specreds_nova.engine import jobs
-from specreds_nova.tests.unit.engine import etcd as etcds
+from specreds_nova.engine import model
 from specreds_nova.tests.unit.engine.recovery import base
 
 
 class LookTest(base.RecoveryTest):
-    """The conductor reads the board while the dispatcher reserves a slot."""
+    """The conductor looks while the dispatcher reserves a slot."""
 
     def test_recovery_reserved_during_a_look_does_not_wait(self) -> None:
-        client: Any = etcds.Etcd()
-        board = jobs.Board(client, 'e1', 4)
         conductor = conductors.Conductor(
-            self.context, board, fibers.Fibers(4), 'e1', 10, 4.0, 0.02, mock.Mock())
-        recovery = self.make_recovery('a', epoch=1, engine='e1')
-        unclaimed = board.unclaimed
+            self.context, fibers.Fibers(4), 'e1', 10, frozenset, mock.Mock())
+        free, reserved = self.store.free, []
 
-        def reserve_first(*arguments: Any) -> list[jobs.Posted]:
-            self.assertTrue(conductor.reserve(recovery))
-            board.post(recovery, ours=True)
-            return unclaimed(*arguments)
-        with mock.patch.object(board, 'unclaimed', reserve_first), \
+        def reserve_first(ended: Collection[str]) -> list[model.Recovery]:
+            reserved.append(self.make_recovery('a', epoch=1, engine='e1'))
+            self.assertTrue(conductor.reserve(reserved[0]))
+            return free(ended)
+        with mock.patch.object(self.store, 'free', reserve_first), \
                 mock.patch.object(conductor._order, 'begin', return_value=[]) as begin:
             conductor._take()
         self.assertEqual([], begin.call_args.args[0])
-        # No job is a reason to look again.
-        conductor.release(recovery.id)
+        # It is no reason to look again.
+        conductor.release(reserved[0].id)
         self.assertFalse(conductor._wake.is_set())

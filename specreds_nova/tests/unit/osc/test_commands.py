@@ -36,7 +36,7 @@ class RecoveryListTest(cloud.CommandTest):
         self.assertEqual(self.ids, self.listed('--long'))
 
     def test_each_filter_selects_the_recovery(self) -> None:
-        self.end(self.store.take_over(self.ids[1], 'engine1'), model.PRIMARY)
+        self.end(self.taken_over(self.store.get(self.ids[1]), 'engine1'), model.PRIMARY)
         self.cloud.servers = {base.SERVER: 'vm1'}
         for words in (('--server', 'vm1'), ('--server', base.SERVER), ('--host', 'node1'),
                       ('--project', 'p1'), ('--state', 'ended'), ('--outcome', 'primary')):
@@ -74,7 +74,7 @@ class RecoveryTest(cloud.CommandTest):
         self.assertEqual(['super', 'start'], [step['name'] for step in recovery['steps']])
 
     def test_show_as_a_table_draws_the_steps(self) -> None:
-        recovery = self.store.take_over(self.create_racing().id, 'engine2')
+        recovery = self.taken_over(self.create_racing(), 'engine2')
         self.begin_step(recovery, 'start')
         printed = self.run_command('recovery', 'show', base.ID, '-c', 'why', '-c', 'steps')
         lines = [re.sub(r'^\| \w* +\| (.*?) *\|$', r'\1', line)

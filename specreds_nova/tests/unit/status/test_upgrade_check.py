@@ -33,7 +33,7 @@ auth_type = password
 [keystone_authtoken]
 auth_type = password
 [engine]
-jobboard_host = etcd
+slots = 50
 [oslo_policy]
 policy_file = {place}/policy.yaml
 """
@@ -102,9 +102,6 @@ class UpgradeCheckTest(testtools.TestCase):
         self.agents = self.useFixture(fixtures.MockPatch(
             'specreds_nova.status.neutron._agents', return_value=[_agent(socket.gethostname())])
         ).mock
-        self.answer = mock.Mock(json=lambda: {'etcdserver': '3.5.16'})
-        self.useFixture(fixtures.MonkeyPatch(
-            'specreds_nova.status.engine.requests.get', lambda *_, **__: self.answer))
 
     def write(self, name: str, text: str, **words: str) -> str:
         path = self.place / name
@@ -220,8 +217,8 @@ class UpgradeCheckTest(testtools.TestCase):
               ('[service_auth]\nauth_type', '[service_auth]\nx', FAILURE, '[service_auth]'),
               ('[keystone_authtoken]\nauth_type', '[keystone_authtoken]\nx', WARNING,
                'cannot authenticate'),
-              ('jobboard_host', 'job_bord_host', WARNING, 'job_bord_host'),
-              ('[engine]\n', '[engine]\nslots = many\n', FAILURE, 'slots'))
+              ('slots', 'sluts', WARNING, 'sluts'),
+              ('slots = 50', 'slots = many', FAILURE, 'slots'))
     @ddt.unpack
     def test_wrong_option_of_the_engine_is_found(
             self, old: str, new: str, code: int, words: str) -> None:
@@ -241,12 +238,6 @@ class UpgradeCheckTest(testtools.TestCase):
     def test_missing_connection_of_the_database_fails(self) -> None:
         self.assert_found('Engine: database', FAILURE, '[database] connection',
                           *self.write_engine(_GOOD_ENGINE.replace('connection =', 'x =')))
-
-    @ddt.data(('3.3.27', '3.4 or newer'), (None, 'does not answer'))
-    @ddt.unpack
-    def test_old_or_silent_etcd_fails(self, version: str | None, words: str) -> None:
-        self.answer.json = lambda: {'etcdserver': version} if version else {}
-        self.assert_found('Engine: jobboard', FAILURE, words, *self.make_engine())
 
     @ddt.data(('"host:list": "role:auditor"\n', SUCCESS, 'fine'),
               ('"host:lst": "role:auditor"\n', WARNING, 'host:lst'),

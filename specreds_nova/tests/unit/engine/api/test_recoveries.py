@@ -121,7 +121,7 @@ class ListTest(base.APITest):
         self.refused('GET', '/v1/recoveries', 403, caller={**base.READER, 'X-Roles': ''})
 
     def test_each_filter_selects_the_recovery(self) -> None:
-        self.end(self.store.take_over(self.ids[2], 'engine1'), model.PRIMARY)
+        self.end(self.taken_over(self.store.get(self.ids[2]), 'engine1'), model.PRIMARY)
         for query in ('?outcome=primary', '?state=ended&host=node2', '?host=node2',
                       f'?server_id=2{base.SERVER[1:]}&project_id=p1'):
             self.assertEqual([self.ids[2]], self.listed(query))

@@ -75,7 +75,11 @@ class StoreTest(testtools.TestCase):
         """Create a recovery that an engine works on."""
         recovery = make_recovery(**values)
         self.assertEqual({recovery.id}, self.store.create([recovery]))
-        taken: model.Recovery = self.store.take_over(recovery.id, 'engine1')
+        return self.taken_over(recovery, 'engine1')
+
+    def taken_over(self, recovery: model.Recovery, engine: str) -> model.Recovery:
+        """Let an engine claim a recovery as it is stored now."""
+        taken: model.Recovery = self.store.take_over(self.store.get(recovery.id), engine)
         return taken
 
     def end(self, recovery: model.Recovery, outcome: str = model.RECOVERED) -> model.Recovery:

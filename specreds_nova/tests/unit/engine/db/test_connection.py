@@ -100,7 +100,7 @@ class TroubleTest(testtools.TestCase):
         self.committed = True
         self.troubles = [db_exception.DBConnectionError('no')]
         self.assertEqual({recovery.id}, self.store.create([recovery]))
-        taken = self.store.take_over(recovery.id, 'engine1')
+        taken = self.store.take_over(recovery, 'engine1')
         self.troubles = [db_exception.DBConnectionError('no')]
         ended = self.store.change(taken, state=model.ENDED, outcome=model.PRIMARY)
         self.assertEqual([], self.troubles)

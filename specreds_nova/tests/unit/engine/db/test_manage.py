@@ -60,7 +60,7 @@ class ManageTest(testtools.TestCase):
         old_store = store.Store(connection.connect(self.conf), clocks.Clock().now)
         recovery = base.make_recovery()
         old_store.create([recovery])
-        old_store.change(old_store.take_over(recovery.id, 'engine1'), state=model.ENDED,
+        old_store.change(old_store.take_over(recovery, 'engine1'), state=model.ENDED,
                          outcome=model.PRIMARY)
         self.assertIn('0 removed', self.run_db('purge', '--older-than', '100000000'))
         self.assertIn('1 removed', self.run_db('purge'))

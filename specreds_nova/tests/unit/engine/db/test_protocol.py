@@ -46,17 +46,19 @@ class Engines(stateful.RuleBasedStateMachine):
         if not expected:
             assert self.store.get(recovery.id) is None
             return stateful.multiple()
-        return stateful.multiple(self._taken(recovery.id, engine))
+        return stateful.multiple(self._taken(recovery, engine))
 
     @stateful.rule(target=held, recovery=held, engine=_ENGINES)
     def take_over(self, recovery: model.Recovery, engine: str) -> model.Recovery:
-        """Let another engine, or the same one, take over a recovery."""
+        """Let another engine, or the same one, take over a recovery as it has read it."""
         before = self.known[recovery.id]
-        taken = self._taken(recovery.id, engine)
-        if before.state == model.ENDED:
-            assert dataclasses.replace(taken, steps=()) == before
-        else:
-            assert taken.epoch > before.epoch
+        current = before.epoch == recovery.epoch and before.state != model.ENDED
+        try:
+            taken = self._taken(recovery, engine)
+        except exception.Superseded:
+            assert not current
+            return recovery
+        assert current and taken.epoch > before.epoch
         return taken
 
     @stateful.rule(recovery=held, state=_STATES, destination=_SERVERS)
@@ -140,9 +142,9 @@ class Engines(stateful.RuleBasedStateMachine):
             assert epochs == sorted(epochs)
             assert [step.attempt for step in stored.steps] == list(range(1, len(epochs) + 1))
 
-    def _taken(self, recovery_id: str, engine: str) -> model.Recovery:
-        taken = self.store.take_over(recovery_id, engine)
-        self.known[recovery_id] = dataclasses.replace(taken, steps=())
+    def _taken(self, recovery: model.Recovery, engine: str) -> model.Recovery:
+        taken = self.store.take_over(recovery, engine)
+        self.known[recovery.id] = dataclasses.replace(taken, steps=())
         return taken
 
     def _touched(self, recovery_id: str, **changes: Any) -> None:

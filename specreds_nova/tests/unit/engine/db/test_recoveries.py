@@ -24,7 +24,7 @@ class RecoveriesTest(base.StoreTest):
 
     def test_unknown_recovery_is_none(self) -> None:
         self.assertIsNone(self.store.get('no'))
-        self.assertRaises(exception.NotFound, self.store.take_over, 'no', 'engine1')
+        self.assertRaises(exception.Ended, self.store.take_over, base.make_recovery(), 'e1')
         self.assertFalse(self.store.request_abort('no'))
 
     def test_server_has_one_active_recovery(self) -> None:
@@ -36,11 +36,42 @@ class RecoveriesTest(base.StoreTest):
         self.assertEqual({second.id}, self.store.create([second]))
         self.assertEqual([second.id], [recovery.id for recovery in self.store.active()])
 
+    def test_recovery_is_claimed_only_as_it_was_read(self) -> None:
+        recovery = base.make_recovery()
+        self.store.create([recovery])
+        [first], [second] = self.store.free(()), self.store.free(())
+        taken = self.store.take_over(first, 'engine1')
+        self.assertEqual((1, 'engine1'), (taken.epoch, taken.engine))
+        # A claim whose answer was lost is no claim: the engine reads the recovery again.
+        for engine in ('engine1', 'engine2'):
+            self.assertRaises(exception.Superseded, self.store.take_over, second, engine)
+        self.assertEqual(2, self.store.take_over(taken, 'engine2').epoch)
+        self.assertRaises(exception.Superseded, self.store.take_over, taken, 'engine3')
+        self.assertRaises(exception.Superseded, self.store.change, taken, state=model.RACING)
+
+    def test_recoveries_of_living_engines_are_not_free(self) -> None:
+        wanted = [base.make_recovery(priority=3, expected=2.5), *(
+            base.make_recovery(epoch=1, engine=f'e{number}') for number in range(1, 4))]
+        ended = base.make_recovery()
+        for recovery in (*wanted, ended):
+            self.clock.time += 1.0
+            self.store.create([recovery])
+        self.end(self.taken_over(ended, 'e1'))
+        for engine in ('e1', 'e2'):
+            self.store.vote(model.Vote(engine))
+        free = self.store.free({'e2'})
+        # The engine of the last one has no row.
+        self.assertEqual([wanted[place].id for place in (0, 2, 3)], [each.id for each in free])
+        self.assertEqual([(3, 2.5, 'p1', 'node1', 0, None), (0, None, 'p1', 'node1', 1, 'e2')],
+                         [(each.priority, each.expected, each.project, each.host, each.epoch,
+                           each.engine) for each in free[:2]])
+        self.assertEqual(4, len(self.store.free({'e1', 'e2'})))
+
     def test_creation_may_be_repeated(self) -> None:
         recovery = base.make_recovery()
         self.assertEqual({recovery.id}, self.store.create([recovery]))
         self.assertEqual({recovery.id}, self.store.create([recovery]))
-        self.end(self.store.take_over(recovery.id, 'engine1'))
+        self.end(self.taken_over(recovery, 'engine1'))
         self.assertEqual(set(), self.store.create([recovery]))
 
     def test_several_recoveries_are_created_at_once(self) -> None:
@@ -78,7 +109,7 @@ class RecoveriesTest(base.StoreTest):
     def test_superseded_engine_changes_nothing(self) -> None:
         former = self.created()
         attempt = self.begin_step(former, 'super')
-        newer = self.store.take_over(former.id, 'engine2')
+        newer = self.taken_over(former, 'engine2')
         self.assertEqual((former.epoch + 1, 'engine2'), (newer.epoch, newer.engine))
         self.assertRaises(exception.Superseded, self.store.change, former, state=model.RACING)
         self.assertRaises(exception.Superseded, self.end, former)
@@ -91,7 +122,7 @@ class RecoveriesTest(base.StoreTest):
 
     def test_engine_may_supersede_itself(self) -> None:
         former = self.created()
-        self.store.take_over(former.id, 'engine1')
+        self.taken_over(former, 'engine1')
         self.assertRaises(exception.Superseded, self.store.change, former, state=model.RACING)
 
     def test_ended_recovery_is_not_active(self) -> None:
@@ -109,7 +140,7 @@ class RecoveriesTest(base.StoreTest):
         self.assertRaises(exception.Ended, self.end, recovery, model.FAILED)
         self.assertRaises(exception.Ended, self.store.change, recovery, destination='node3')
         self.assertRaises(exception.Ended, self.begin_step, recovery, 'late')
-        self.assertEqual(ended, self.store.take_over(recovery.id, 'engine2'))
+        self.assertRaises(exception.Ended, self.taken_over, recovery, 'engine2')
         self.assertFalse(self.store.request_abort(recovery.id))
         self.assertEqual(ended, self.store.get(recovery.id))
 
@@ -234,7 +265,7 @@ class StepsTest(base.StoreTest):
     def test_refresh_fails_for_an_engine_that_was_superseded(self) -> None:
         former = self.created()
         self.assertEqual(former, self.store.refresh(former))
-        newer = self.store.take_over(former.id, 'engine2')
+        newer = self.taken_over(former, 'engine2')
         self.assertRaises(exception.Superseded, self.store.refresh, former)
         self.end(newer)
         self.assertRaises(exception.Ended, self.store.refresh, newer)
@@ -247,7 +278,7 @@ class StepsTest(base.StoreTest):
             made[name] = self.store.change(made[name], state=model.RACING)
         for name in ('aborted', 'queued'):
             self.store.request_abort(made[name].id)
-        self.store.take_over(made['taken'].id, 'engine2')
+        self.taken_over(made['taken'], 'engine2')
         self.assertEqual({made['aborted'].id, made['taken'].id}, self.store.revoked('engine1'))
 
     def test_steps_are_in_order(self) -> None:
@@ -256,7 +287,7 @@ class StepsTest(base.StoreTest):
         self.assertEqual(1, self.begin_step(recovery, 'super'))
         self.clock.time += 1
         self.end_step(recovery, 'super', 1, {'ms': 12})
-        newer = self.store.take_over(recovery.id, 'engine2')
+        newer = self.taken_over(recovery, 'engine2')
         self.assertEqual(2, self.begin_step(newer, 'destination'))
         stored = self.store.get(recovery.id)
         assert stored is not None

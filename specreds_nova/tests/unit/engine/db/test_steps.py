@@ -26,12 +26,12 @@ class OrderTest(base.StoreTest):
         # It dies before it has written the end.
         self.clock.ahead = 0.0
         self.clock.time += 10.0
-        second = self.run_of(self.store.take_over(recovery.id, 'engine2'))
+        second = self.run_of(self.taken_over(recovery, 'engine2'))
         self.assertTrue(second.deciding())
         with second.step('collapse') as detail:
             detail['outcome'] = 'gone'
         second.flush()
-        third = self.run_of(self.store.take_over(recovery.id, 'engine3'))
+        third = self.run_of(self.taken_over(recovery, 'engine3'))
         self.assertEqual([(1, 4600.0, None), (2, 1010.0, 1010.0)], [
             (step.attempt, step.began, step.ended) for step in third.recovery.steps])
         self.assertFalse(third.deciding())

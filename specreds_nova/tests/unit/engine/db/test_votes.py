@@ -10,9 +10,9 @@ class VotesTest(base.StoreTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.first = model.Vote('e1', 'b1', False, ('h1',), {'h2': ('s1', 's2'), 'h3': None},
-                                ('h4',))
-        self.second = model.Vote('e2', 'b2', True, (), {})
+        self.first = model.Vote('e1', False, ('h1',), {'h2': ('s1', 's2'), 'h3': None}, ('h4',),
+                                counter=1)
+        self.second = model.Vote('e2', True, counter=1)
 
     def test_votes_are_read_back_by_name(self) -> None:
         for vote in (self.second, self.first):
@@ -20,13 +20,13 @@ class VotesTest(base.StoreTest):
         self.assertEqual([self.first, self.second], self.store.votes())
 
     def test_later_vote_replaces_an_earlier_one(self) -> None:
-        later = model.Vote('e1', 'b3', False, (), {})
+        later = model.Vote('e1', counter=3)
         for vote in (self.first, self.second, later, later):
             self.store.vote(vote)
         self.assertEqual([later, self.second], self.store.votes())
 
     def test_only_the_latest_vote_is_withdrawn(self) -> None:
-        later = model.Vote('e1', 'b3', False, (), {})
+        later = model.Vote('e1', counter=2)
         for vote in (self.first, self.second, later):
             self.store.vote(vote)
         self.store.withdraw(self.first)

@@ -111,7 +111,7 @@ class HostileMessagesTest(testtools.TestCase):
 
     def seen(self) -> tuple[Any, ...]:
         """Return all that the engine knows about the host that nobody forges."""
-        vote = self.monitor.vote(_ENGINE, 'ballot', [_HOST])
+        vote = self.monitor.vote(_ENGINE, [_HOST])
         return (self.monitor.look(_HOST), self.monitor.boot(_HOST), self.monitor.number(_HOST),
                 self.monitor.runs(_HOST, _SERVERS[0]), self.monitor.suspected(_HOST),
                 self.monitor.trouble(), vote.deaf, _HOST in vote.silent,

@@ -141,13 +141,6 @@ class EarsTest(testtools.TestCase):
         self.assertRaises(frames.Closed, self.ears.hear, bodies())
         self.assertEqual([usual], self.monitor.beats)
 
-    def test_name_of_another_engine_is_passed_on(self) -> None:
-        colleagues: list[str] = []
-        ears = listener.Ears('e1', cast(Any, self.monitor), colleagues.append)
-        ears.hear([_on_bus('echo', engine='e1', sent=12.5),
-                   _on_bus('echo', engine='e2', sent=13.5)])
-        self.assertEqual(['e2'], colleagues)
-
     def test_other_messages_are_ignored(self) -> None:
         fields = message.encode(_BEAT)
         for body in (b'', b'\xff\xfe', b'[]', b'{}', b'null', _on_bus('beat'), _on_bus('other'),

@@ -58,7 +58,7 @@ class _Engine:
 
     def seen(self) -> tuple[object, ...]:
         """Return all that the monitor tells others."""
-        vote = self.monitor.vote('engine', 'ballot', ('cn1', 'cn4'))
+        vote = self.monitor.vote('engine', ('cn1', 'cn4'))
         return (self.witness.events, self.monitor.healthy(), self.monitor.due_in(), vote,
                 self.monitor.facts('cn1'))
 

@@ -16,7 +16,6 @@ from specreds_nova.engine.detection import suspects
 from specreds_nova.engine.detection import votes
 from specreds_nova.heartbeat import message
 from specreds_nova.tests.unit.engine import clock as clocks
-from specreds_nova.tests.unit.engine.db import base as db_base
 from specreds_nova.tests.unit.engine.detection import base
 
 _STEP = 0.1
@@ -30,9 +29,11 @@ class Database:
         self.away = False
 
     def vote(self, vote: model.Vote) -> None:
-        """Replace a vote."""
+        """Replace a vote, and raise the counter."""
         self._answer()
-        self.rows[vote.engine] = vote
+        known = self.rows.get(vote.engine)
+        self.rows[vote.engine] = dataclasses.replace(
+            vote, counter=known.counter + 1 if known else 1)
 
     def votes(self) -> list[model.Vote]:
         """Return all votes."""
@@ -240,28 +241,3 @@ class EnginesTest(testtools.TestCase):
         self.nodes['cn1'].boot = 'b2'
         self.run_for(3.0)
         self.assertIs(False, self.engines[0].suspects.running('cn1', 's1'))
-
-
-class StoredVotesTest(db_base.StoreTest):
-    """Votes in the database."""
-
-    def test_vote_is_read_back(self) -> None:
-        vote = model.Vote('ctl1', 'b1', False, ('cn1',), {'cn2': ('s1',), 'cn3': None})
-        self.store.vote(vote)
-        self.assertEqual([vote], self.store.votes())
-
-    def test_new_vote_replaces_the_old_one(self) -> None:
-        self.store.vote(model.Vote('ctl1', 'b1'))
-        newer = model.Vote('ctl1', 'b2', True)
-        self.store.vote(newer)
-        self.store.vote(model.Vote('ctl2', 'b1'))
-        self.assertEqual([newer, model.Vote('ctl2', 'b1')], self.store.votes())
-
-    def test_only_the_latest_vote_is_withdrawn(self) -> None:
-        old, new = model.Vote('ctl1', 'b1'), model.Vote('ctl1', 'b2')
-        self.store.vote(old)
-        self.store.vote(new)
-        self.store.withdraw(old)
-        self.assertEqual([new], self.store.votes())
-        self.store.withdraw(new)
-        self.assertEqual([], self.store.votes())

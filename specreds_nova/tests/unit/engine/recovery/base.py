@@ -109,6 +109,10 @@ class RecoveryTest(testtools.TestCase):
         self.store.create([made])
         return self.store.history[made.id]
 
+    def taken_over(self, recovery: model.Recovery, engine: str) -> model.Recovery:
+        """Let an engine claim a recovery as it is stored now."""
+        return self.store.take_over(self.store.history[recovery.id], engine)
+
     def suspect(self, name: str = 'h1', state: str = model.SUSPECTED) -> model.Host:
         """Record that a host has been suspected for a while."""
         changed = self.store.change_host(self.store.host(name), state=state)

@@ -273,8 +273,8 @@ class DispatcherTest(_DispatcherTest):
         self.assertEqual(1, self.work.release.call_count)
         self.work.begin.assert_not_called()
 
-    def test_recoveries_are_created_without_the_board(self) -> None:
-        self.work.begin.side_effect = exception.Unreachable('no etcd')
+    def test_recoveries_are_created_that_cannot_begin(self) -> None:
+        self.work.begin.side_effect = RuntimeError('no thread')
         self.dispatcher.suspect('h1', _WHY)
         self.assertEqual(['a', 'b'], self._created())
 

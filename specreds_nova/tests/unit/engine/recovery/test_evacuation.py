@@ -44,7 +44,7 @@ class MovingTest(base.RecoveryTest):
         self.compute.evacuate.assert_called()
 
     def test_superseded_engine_does_not_force_the_host_down(self) -> None:
-        self.store.take_over(self.recovery.id, 'e2')
+        self.taken_over(self.recovery, 'e2')
         self.assertRaises(exception.Superseded, self.move)
         self.compute.force_down.assert_not_called()
 

@@ -98,7 +98,7 @@ class PendingTest(base.CommittedTest):
             call for call in ('pause', 'stop') if getattr(self.compute, call).called])
         # A user may have it run on its new host.
         self.compute.server.side_effect = lambda name: base.make_server(name, host='h3')
-        taken_over = self.store.take_over(self.recovery.id, 'e2')
+        taken_over = self.taken_over(self.recovery, 'e2')
         evacuation.evacuate(runs.Run(self.context, taken_over), 'h2', {})
         self.assertLessEqual(self.compute.pause.call_count + self.compute.stop.call_count, 1)
 
@@ -127,12 +127,12 @@ class PendingTest(base.CommittedTest):
         self.compute.reset.assert_called_once_with('a')
         # Nova has evacuated the server, which the reset has made active.
         self.compute.server.side_effect = lambda name: base.make_server(name, host='h2')
-        taken_over = self.store.take_over(self.recovery.id, 'e2')
+        taken_over = self.taken_over(self.recovery, 'e2')
         evacuation.evacuate(runs.Run(self.context, taken_over), 'h1', {})
         self.compute.stop.assert_called_once_with('a')
         # A user has started it since, and its new host fails as well.
         self.compute.server.side_effect = lambda name: base.make_server(name, host='h3')
-        taken_over = self.store.take_over(self.recovery.id, 'e3')
+        taken_over = self.taken_over(self.recovery, 'e3')
         evacuation.evacuate(runs.Run(self.context, taken_over), 'h2', {})
         self.compute.stop.assert_called_once_with('a')
 
@@ -153,13 +153,13 @@ class DeletionTest(base.CommittedTest):
     def evacuate(self) -> dict[str, Any]:
         """Take over the recovery, move the server away from its host, and return the details."""
         detail: dict[str, Any] = {}
-        self.recovery = self.store.take_over(self.recovery.id, 'e1')
+        self.recovery = self.taken_over(self.recovery, 'e1')
         evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', detail)
         return detail
 
     def end(self) -> tuple[str | None, str | None]:
         """Bring the recovery to its end, and return its outcome and its error."""
-        self.recovery = self.store.take_over(self.recovery.id, 'e1')
+        self.recovery = self.taken_over(self.recovery, 'e1')
         sequence.attempt(runs.Run(self.context, self.recovery))
         ended = self.store.history[self.recovery.id]
         return ended.outcome, ended.error

@@ -15,7 +15,7 @@ class RecordedTest(base.RecoveryTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.recovery = self.store.take_over(self.make_recovery().id, 'e1')
+        self.recovery = self.taken_over(self.make_recovery(), 'e1')
         self.run_ = runs.Run(self.context, self.recovery)
         patch = mock.patch.object(self.store, 'change', wraps=self.store.change)
         self.change = patch.start()
@@ -72,7 +72,7 @@ class RecordedTest(base.RecoveryTest):
                       exception.Unreachable('no')):
             errors: list[Exception] = [error]
             self.recovery = self.make_recovery(str(error.__class__))
-            workers.RecoveryWorker(self.context, attempt, 'e1').bring_to_end(self.recovery.id)
+            workers.RecoveryWorker(self.context, attempt).bring_to_end(self.recovery)
             self.assertEqual([('super', 1, True), ('super', 2, True)], self.stored())
 
     def test_planned_values_are_written_with_the_next_step(self) -> None:
@@ -162,7 +162,7 @@ class RecordedTest(base.RecoveryTest):
 
     def test_superseded_engine_begins_no_step(self) -> None:
         self.take('super')
-        self.store.take_over(self.recovery.id, 'e2')
+        self.taken_over(self.recovery, 'e2')
         self.assertRaises(exception.Superseded, self.take, 'start')
         self.assertEqual([('super', 1, False)], self.stored())
 

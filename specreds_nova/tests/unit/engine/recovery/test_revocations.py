@@ -12,8 +12,8 @@ class RevocationsTest(base.RecoveryTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.recoveries = [self.store.take_over(
-            self.make_recovery(name, state=model.RACING).id, 'e1') for name in 'abc']
+        self.recoveries = [self.taken_over(
+            self.make_recovery(name, state=model.RACING), 'e1') for name in 'abc']
 
     def concerned(self) -> list[bool]:
         """Return which of the recoveries others have changed."""
@@ -23,7 +23,7 @@ class RevocationsTest(base.RecoveryTest):
         with mock.patch.object(self.store, 'revoked', wraps=self.store.revoked) as read:
             self.assertEqual([False] * 3, self.concerned())
             self.store.request_abort(self.recoveries[0].id)
-            self.store.take_over(self.recoveries[1].id, 'e2')
+            self.taken_over(self.recoveries[1], 'e2')
             self.assertEqual([False] * 3, self.concerned())
             self.clock.time += 1.0
             self.assertEqual([True, True, False], self.concerned())

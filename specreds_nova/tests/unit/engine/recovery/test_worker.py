@@ -21,7 +21,7 @@ class WorkingTest(base.RecoveryTest):
         super().setUp()
         self.times = 0
         self.context = self.make_context(max_errors=4)
-        self.worker = workers.RecoveryWorker(self.context, self._attempt, 'e1')
+        self.worker = workers.RecoveryWorker(self.context, self._attempt)
         self.fails = 1000
         self.recovery = self.make_recovery('a')
         self.context.capacity.enter(self.recovery.id)
@@ -34,7 +34,7 @@ class WorkingTest(base.RecoveryTest):
 
     def ended(self) -> Any:
         """Bring the recovery to its end, and return its record."""
-        self.worker.bring_to_end(self.recovery.id)
+        self.worker.bring_to_end(self.recovery)
         return self.store.history[self.recovery.id]
 
     def test_recovery_fails_after_too_many_attempts(self) -> None:
@@ -72,7 +72,7 @@ class WorkingTest(base.RecoveryTest):
                 pass
             run.plan(destination='h2')
             raise next(errors)
-        self.worker = workers.RecoveryWorker(self.context, attempt, 'e1')
+        self.worker = workers.RecoveryWorker(self.context, attempt)
         began = self.clock.now()
         with mock.patch.object(self.store, 'change', side_effect=self._refuse_ends):
             recovery = self.ended()
@@ -86,7 +86,7 @@ class WorkingTest(base.RecoveryTest):
             with run.step('collapse') as detail:
                 detail['outcome'] = 'promoted'
             self._attempt(run)
-        self.worker, self.fails = workers.RecoveryWorker(self.context, attempt, 'e1'), 5
+        self.worker, self.fails = workers.RecoveryWorker(self.context, attempt), 5
         with mock.patch.object(self.store, 'change', side_effect=self._refuse_ends):
             recovery = self.ended()
         self.assertEqual((model.RECOVERED, 6), (recovery.outcome, self.times))
@@ -110,6 +110,5 @@ class WorkingTest(base.RecoveryTest):
             servers.append(run.server())
             self._attempt(run)
         self.fails = 1
-        workers.RecoveryWorker(self.context, attempt, 'e1').bring_to_end(
-            self.recovery.id, self.recovery, read)
+        workers.RecoveryWorker(self.context, attempt).bring_to_end(self.recovery, read)
         self.assertEqual([read, later], servers)

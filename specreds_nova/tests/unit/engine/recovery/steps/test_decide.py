@@ -78,7 +78,7 @@ class GoneTest(base.RecoveryTest):
     def test_superseded_engine_leaves_the_backup(self) -> None:
         def state(superposition: str) -> None:
             del superposition
-            self.store.take_over(self.recovery.id, 'e2')
+            self.taken_over(self.recovery, 'e2')
         self.volumes.state.side_effect = state
         self.assertRaises(exception.Superseded, self.decide)
         self.backups.abort.assert_not_called()
@@ -118,7 +118,7 @@ class UnprovenTest(base.RecoveryTest):
     def test_another_engine_continues_with_the_next_race(self) -> None:
         decide.collapse(self.run_)
         self.run_.flush()
-        taken = self.store.take_over(self.recovery.id, 'e2')
+        taken = self.taken_over(self.recovery, 'e2')
         assert taken is not None
         standing = runs.Run(self.context, taken).standing()
         self.assertEqual(verdicts.AGAIN, standing and standing.kind)

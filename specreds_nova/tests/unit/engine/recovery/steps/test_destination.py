@@ -126,7 +126,7 @@ class WaitTest(base.RecoveryTest):
         self.compute.server.side_effect = lambda name: base.make_server(
             name, group={'id': 'g', 'policy': 'soft-affinity', 'members': ['a', 'b']})
         self.compute.candidates.return_value = ['h2']
-        self.recovery = self.store.take_over(self.make_recovery('a').id, 'e1')
+        self.recovery = self.taken_over(self.make_recovery('a'), 'e1')
         self.run_ = runs.Run(self.context, self.recovery)
 
     def steps(self) -> list[tuple[str, bool]]:
@@ -192,7 +192,7 @@ class SuperpositionTest(base.RecoveryTest):
         self.suspect()
         self.compute.server.side_effect = lambda name: base.make_server(name)
         self.volumes.superpose.return_value = 'sp'
-        self.recovery = self.store.take_over(self.make_recovery('a').id, 'e1')
+        self.recovery = self.taken_over(self.make_recovery('a'), 'e1')
         self.run_ = runs.Run(self.context, self.recovery)
 
     def found(self) -> str | None:

@@ -212,7 +212,7 @@ class PredecessorTest(base.RecoveryTest):
                           runs.Run(self.context, self.recovery))
         self.compute.reset_mock(side_effect=False)
         self.compute.evacuate.side_effect = None
-        taken_over = self.store.take_over(self.recovery.id, 'e2')
+        taken_over = self.taken_over(self.recovery, 'e2')
         self.assertEqual(model.RECOVERED,
                          sequence.attempt(runs.Run(self.context, taken_over)))
         self.compute.evacuate.assert_called_once_with('a', 'h3', False)

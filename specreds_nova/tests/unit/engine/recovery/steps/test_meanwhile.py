@@ -60,7 +60,7 @@ class MeanwhileTestCase(base.RecoveryTest):
 
     def overtake(self) -> None:
         """Let another engine take the recovery over."""
-        self.store.take_over(self.recovery.id, 'e2')
+        self.taken_over(self.recovery, 'e2')
 
     @staticmethod
     def after(then: Callable[[], object], answer: Any) -> Callable[..., Any]:

@@ -61,7 +61,7 @@ class RacingTest(base.RecoveryTest):
 
     def test_engine_that_was_superseded_leaves_the_race(self) -> None:
         def status(host: str, backup: str) -> dict[str, object]:
-            self.store.take_over(self.recovery.id, 'e2')
+            self.taken_over(self.recovery, 'e2')
             return _NOT_YET
         self.backups.status.side_effect = status
         # Another process of the engine that has the same name is noticed later.
@@ -156,7 +156,7 @@ class RacingTest(base.RecoveryTest):
         with run.step(timeline.START):
             pass
         run.flush()
-        self.recovery = self.store.take_over(self.recovery.id, 'e2')
+        self.recovery = self.taken_over(self.recovery, 'e2')
         self.assertEqual(verdict.READY, self.race().kind)
         self.assertTrue(100.0 <= self.clock.now() - self.began < 110.0)
 

@@ -42,7 +42,7 @@ class RestartingTest(base.RecoveryTest):
         self.compute.runs.return_value = True
 
     def _attempt(self) -> model.Recovery:
-        taken = self.store.take_over(self.made.id, 'e1')
+        taken = self.taken_over(self.made, 'e1')
         restart.attempt(runs.Run(self.context, taken))
         recovery = self.store.get(self.made.id)
         assert recovery is not None, 'it was made'
@@ -90,7 +90,7 @@ class RestartingTest(base.RecoveryTest):
         self.assertIn('asked 3 times', recovery.error or '')
 
     def test_reboot_by_an_earlier_engine_is_not_repeated(self) -> None:
-        self.made = self.store.change(self.store.take_over(self.made.id, 'e0'),
+        self.made = self.store.change(self.taken_over(self.made, 'e0'),
                                       state=model.COMMITTED)
         self.compute.runs.return_value = True
         self.assertEqual(model.RESTARTED, self._attempt().outcome)
@@ -99,7 +99,7 @@ class RestartingTest(base.RecoveryTest):
     @ddt.data(('rebooting_hard', 1), ('migrating', 0), (None, 0))
     @ddt.unpack
     def test_restart_ends_when_the_host_fails(self, task: str | None, resets: int) -> None:
-        self.made = self.store.change(self.store.take_over(self.made.id, 'e0'),
+        self.made = self.store.change(self.taken_over(self.made, 'e0'),
                                       state=model.COMMITTED)
         self.server = base.make_server('a', task=task)
         self.suspect()
