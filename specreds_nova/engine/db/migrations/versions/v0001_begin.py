@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Create the first tables."""
+"""Create the tables."""
 
 from typing import Any
 
@@ -25,6 +25,12 @@ def upgrade() -> None:
         sa.Column('word', sa.String(16)),
         sa.Column('word_reason', sa.Text),
         sa.Column('flaps', sa.Integer, nullable=False),
+        sa.Column('goodbye', sa.String(16)),
+        sa.Column('goodbye_at', sa.Double),
+        sa.Column('maintenance', sa.Text),
+        sa.Column('held', sa.JSON),
+        sa.Column('kernel', sa.String(255)),
+        sa.Column('sentinel', sa.String(16)),
         **_MYSQL)
     op.create_table(
         'recoveries',
@@ -41,6 +47,7 @@ def upgrade() -> None:
         sa.Column('why', sa.JSON, nullable=False),
         sa.Column('priority', sa.Integer, nullable=False),
         sa.Column('expected', sa.Double),
+        sa.Column('expected_marker', sa.String(64)),
         sa.Column('destination', sa.String(255)),
         sa.Column('superposition', sa.String(64)),
         sa.Column('outcome', sa.String(16)),
@@ -77,4 +84,26 @@ def upgrade() -> None:
         sa.Column('seconds', sa.Double, nullable=False),
         sa.Column('samples', sa.Integer, nullable=False),
         sa.Column('updated', sa.Double, nullable=False),
+        **_MYSQL)
+    op.create_table(
+        'markers',
+        sa.Column('server', sa.String(36), primary_key=True),
+        sa.Column('text', sa.String(64), nullable=False),
+        sa.Column('updated', sa.Double, nullable=False),
+        **_MYSQL)
+    op.create_table(
+        'crashes',
+        sa.Column('server', sa.String(36), primary_key=True),
+        sa.Column('host', sa.String(255), primary_key=True),
+        sa.Column('heard', sa.Double, nullable=False),
+        sa.Column('why', sa.JSON, nullable=False),
+        **_MYSQL)
+    op.create_table(
+        'engines',
+        sa.Column('engine', sa.String(255), primary_key=True),
+        sa.Column('counter', sa.BigInteger, nullable=False),
+        sa.Column('deaf', sa.Boolean, nullable=False),
+        sa.Column('silent', sa.JSON, nullable=False),
+        sa.Column('heard', sa.JSON, nullable=False),
+        sa.Column('expected', sa.JSON, nullable=False),
         **_MYSQL)
