@@ -210,6 +210,45 @@ MUTATIONS = (
                    '        raise sp.NotSuperposed',
                    f'{_CINDER_TESTS}.test_operations.OperationsTest.'
                    'test_superposition_that_is_found_to_be_gone_meanwhile_is_not_watched'),
+    table.Mutation('hand-out-whose-second-client-comes-late', f'{_WORKER}/handouts.py',
+                   '>= _CLIENTS for',
+                   '>= 1 for',
+                   f'{_CINDER_TESTS}.test_handouts.HandOutsTest.'
+                   'test_client_that_comes_after_another_one_meanwhile_is_entered'),
+    table.Mutation('hand-out-whose-clients-are-not-entered', f'{_WORKER}/handouts.py',
+                   '            self._protocol.observe(record)\n',
+                   '            pass\n',
+                   f'{_CINDER_TESTS}.test_handouts.HandOutsTest.'
+                   'test_client_that_comes_after_another_one_meanwhile_is_entered'),
+    table.Mutation('hand-out-of-one-volume-of-several', f'{_WORKER}/handouts.py',
+                   '        return all(\n',
+                   '        return any(\n',
+                   f'{_CINDER_TESTS}.test_handouts.HandOutsTest.'
+                   'test_clients_of_a_volume_that_come_after_the_others_meanwhile_are_entered'),
+    table.Mutation('merge-into-an-image-of-the-old-name', f'{_SUPERPOSITION}/merge.py',
+                   '        named = _existing(cluster, volume)\n',
+                   '        named = volume\n',
+                   f'{_CINDER_TESTS}.test_merge.OfflineTest.'
+                   'test_volume_that_is_renamed_meanwhile_is_written_by_its_new_name'),
+    table.Mutation('merge-that-ends-at-a-deleted-volume', f'{_SUPERPOSITION}/merge.py',
+                   '        if named is None:\n'
+                   '            continue\n',
+                   '        if named is None:\n'
+                   '            break\n',
+                   f'{_CINDER_TESTS}.test_merge.OfflineTest.'
+                   'test_other_volumes_are_written_if_one_is_deleted_meanwhile'),
+    table.Mutation('host-fence-by-attachments-read-before-the-lock',
+                   'specreds_cinder/volume/host_fence.py',
+                   '        with hints.lock(*volume_ids):\n'
+                   '            volumes = eligibility.volumes(volume_ids)\n'
+                   '            targets = [self._target(ctxt, volume, fenced_host, fence_id) for '
+                   'volume in volumes]\n',
+                   '        volumes = eligibility.volumes(volume_ids)\n'
+                   '        targets = [self._target(ctxt, volume, fenced_host, fence_id) for '
+                   'volume in volumes]\n'
+                   '        with hints.lock(*volume_ids):\n',
+                   f'{_CINDER_TESTS}.volume.test_host_fence.HostFenceTest.'
+                   'test_volume_that_moves_to_another_host_meanwhile_is_not_fenced_there'),
     table.Mutation('worker-hand-out-of-a-dead-worker', f'{_WORKER}/operations.py',
                    '        if handed_at is not None and _since(handed_at) < _RECENT_S:\n'
                    '            # A service that was started since goes on with the looks.\n'

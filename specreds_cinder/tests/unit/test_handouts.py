@@ -43,6 +43,18 @@ class HandOutsTest(testtools.TestCase):
         self.assertEqual([FIRST], self.begun)
         self.assertFalse(self.record.id in self.looks)
 
+    def test_client_that_comes_after_another_one_meanwhile_is_entered(self) -> None:
+        self.clients = [[], ['a'], ['a', 'b']]
+        self.looks.begin(self.record, FIRST)
+        self.assertEqual([mock.call(self.record)] * 2, self.protocol.observe.mock_calls)
+
+    def test_clients_of_a_volume_that_come_after_the_others_meanwhile_are_entered(self) -> None:
+        self.record = test_record.make_record(state=states.PROMOTED, volumes=(
+            test_record.make_volume(), test_record.make_volume(image='second')))
+        self.clients = [[], [], ['a', 'b'], [], ['a', 'b'], ['c', 'd']]
+        self.looks.begin(self.record, FIRST)
+        self.assertEqual(2, self.protocol.observe.call_count)
+
     def test_next_hand_out_is_looked_for(self) -> None:
         self.looks.begin(self.record, FIRST)
         self.clients = [['a', 'b'], ['a', 'b', 'c', 'd']]

@@ -15,6 +15,7 @@ from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import ledger
 from specreds_cinder.superposition import merge
 from specreds_cinder.superposition import overlay
+from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.tests.unit import fakes
 from specreds_cinder.tests.unit import test_record
@@ -31,8 +32,9 @@ class OfflineTest(testtools.TestCase):
             'PATH', f'{self.bin}{os.pathsep}{os.environ["PATH"]}'))
         self.users: frozenset[str] = frozenset()
         self.useFixture(fixtures.MockPatchObject(volumes, 'watchers', side_effect=self.clients))
-        self.useFixture(fixtures.MockPatchObject(
-            volumes, 'current', side_effect=lambda _cluster, volume: volume))
+        self.useFixture(fixtures.MockPatchObject(volumes, 'current', side_effect=self.current))
+        # New names by the old ones; None if the image is deleted.
+        self.renamed: dict[str, str | None] = {}
         self.ledger = mock.Mock()
         self.announce = mock.Mock()
         self.fenced: frozenset[str] = frozenset()
@@ -56,6 +58,21 @@ class OfflineTest(testtools.TestCase):
     def clients(self, *_args: object) -> frozenset[str]:
         """Return the clients of any image."""
         return self.users | ({MERGER} if (self.bin / 'open').exists() else frozenset())
+
+    def current(self, _cluster: object, volume: records.Volume) -> records.Volume:
+        """Return a volume with the name that its image has at this moment."""
+        name = self.renamed.get(volume.image, volume.image)
+        if name is None:
+            raise errors.VolumeGone(f'{volume.ref} is gone')
+        return dataclasses.replace(volume, image=name)
+
+    def merged_into(self) -> list[str]:
+        """Run the offline merge, and return the names of the images that qemu-img writes to."""
+        log = self.bin / 'log'
+        self.qemu_img(f'for word in "$@"; do echo "$word" >>{log}; done')
+        self.merge()
+        return [json.loads(word.removeprefix('json:'))['backing']['image']
+                for word in log.read_text().splitlines() if word.startswith('json:')]
 
     def merge(self, rate: int = 0, stall_s: float = 60) -> None:
         """Run the offline merge."""
@@ -86,6 +103,17 @@ class OfflineTest(testtools.TestCase):
         log.unlink()
         self.merge()
         self.assertNotIn('-r', log.read_text())
+
+    def test_volume_that_is_renamed_meanwhile_is_written_by_its_new_name(self) -> None:
+        # Another image may have the old name by now.
+        self.ledger.leave.side_effect = lambda *_: self.renamed.update(second='migrated')
+        self.assertEqual(['vol', 'migrated'], self.merged_into())
+
+    def test_other_volumes_are_written_if_one_is_deleted_meanwhile(self) -> None:
+        self.announce.side_effect = lambda: self.renamed.update(second=None)
+        self.record = dataclasses.replace(self.record, volumes=(
+            *self.record.volumes, test_record.make_volume(image='third')))
+        self.assertEqual(['vol', 'third'], self.merged_into())
 
     def test_progress_adds_up_over_volumes(self) -> None:
         self.qemu_img(r'printf "    (0.00/100%%)\r    (50.00/100%%)\r"; sleep 0.2; '

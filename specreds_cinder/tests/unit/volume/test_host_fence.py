@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The clients that a volume service takes for those of a failed host."""
 
+from collections.abc import Iterator
+import contextlib
 import time
 import types
 from typing import Any
@@ -10,6 +12,7 @@ from cinder import objects
 import fixtures
 
 from specreds_cinder import exception
+from specreds_cinder import hints
 from specreds_cinder.tests.unit.volume import base
 
 
@@ -83,6 +86,20 @@ class HostFenceTest(base.ServiceTestCase):
         volume_ids = self.attached('a'), self.attached('b')
         error = self.assertRaises(exception.SuperpositionConflict, self.fence, *volume_ids)
         self.assertIn(f'volume {volume_ids[1]} is not attached on host a', error.msg)
+        self.assertEqual([], self.targets)
+
+    def test_volume_that_moves_to_another_host_meanwhile_is_not_fenced_there(self) -> None:
+        volume_id = self.attached('a')
+        lock = hints.lock
+
+        @contextlib.contextmanager
+        def moved(*volume_ids: str) -> Iterator[None]:
+            # The last holder of the lock has changed the volume.
+            self.attachments[0].attached_host = 'b'
+            with lock(*volume_ids):
+                yield
+        self.useFixture(fixtures.MockPatchObject(hints, 'lock', moved))
+        self.assertRaises(exception.SuperpositionConflict, self.fence, volume_id)
         self.assertEqual([], self.targets)
 
     def fenceable(self, volume_id: str) -> bool:
