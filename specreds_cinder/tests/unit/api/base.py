@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import re
 from typing import Any
 from unittest import mock
 import warnings
@@ -181,6 +182,17 @@ class APITestCase(test.TestCase):
         text = answered.body.decode()
         return Answer(answered.status_int,
                       json.loads(text) if text.startswith('{') else text, answered.headers)
+
+    def routes(self, collection: str) -> set[tuple[str, str]]:
+        """Return method and path, below a project, of each route of a collection.
+
+        Cinder also makes routes for actions that a controller does not have: those return 404.
+        """
+        return {(method, path) for route in self.application.map.matchlist
+                for path in re.findall(rf'^/{{project_id:[^/]+(/{collection}\b[^.]*)$',
+                                       route.routepath)
+                if hasattr(route.defaults['controller'].controller, route.defaults['action'])
+                for method in route.conditions['method']}
 
     def refused(self, status: int, *request: Any, **how: Any) -> str:
         """Send a request that the API refuses, and return the reason."""
