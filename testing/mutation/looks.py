@@ -485,6 +485,35 @@ MUTATIONS = (
                    '        if server.host != host',
                    f'{_ENGINE_TESTS}.recovery.steps.test_meanwhile.SparedTest.'
                    'test_server_that_has_moved_meanwhile_is_not_recovered'),
+    table.Mutation('start-on-another-host-than-recorded', f'{_STEPS}/start.py',
+                   'if placed.kind == verdicts.STARTED and run.recovery.destination is None:',
+                   'if placed.kind == verdicts.STARTED and placed.why:',
+                   f'{_ENGINE_TESTS}.recovery.steps.test_start.StartingTest.'
+                   'test_host_that_was_recorded_meanwhile_is_not_replaced'),
+    table.Mutation('start-in-a-superposition-that-has-ended', f'{_STEPS}/start.py',
+                   '\n            and run.superposition() == superposed.why):',
+                   '):',
+                   f'{_ENGINE_TESTS}.recovery.steps.test_start.StartingTest.'
+                   'test_superposition_that_has_ended_meanwhile_gets_no_backup'),
+    table.Mutation('start-without-a-superposition', f'{_STEPS}/start.py',
+                   'if recovery.superposition is None:',
+                   'if False:',
+                   f'{_ENGINE_TESTS}.recovery.steps.test_start.StartingTest.'
+                   'test_superposition_that_has_ended_meanwhile_gets_no_backup'),
+    table.Mutation('start-although-the-host-is-back', f'{_STEPS}/start.py',
+                   '        if over := run.over():\n'
+                   '            return over\n'
+                   '        recovery = run.recovery',
+                   '        recovery = run.recovery',
+                   f'{_ENGINE_TESTS}.recovery.steps.test_start.StartingTest.'
+                   'test_server_whose_host_is_back_meanwhile_gets_no_backup'),
+    table.Mutation('start-repeated-although-the-host-is-back', f'{_STEPS}/start.py',
+                   '        if over := run.over():\n'
+                   '            return over\n'
+                   '        run.pause(_PAUSE)',
+                   '        run.pause(_PAUSE)',
+                   f'{_ENGINE_TESTS}.recovery.steps.test_start.StartingTest.'
+                   'test_start_is_not_repeated_if_the_host_is_back_meanwhile'),
     table.Mutation('restart-by-an-overtaken-engine', f'{_STEPS}/restart.py',
                    '            run.fresh()\n'
                    '            try:',

@@ -38,6 +38,40 @@ class StartingTest(base.RecoveryTest):
         self.volumes.dirty.assert_called_once_with('sp')
         self.backups.abort.assert_not_called()
 
+    def test_host_that_was_recorded_meanwhile_is_not_replaced(self) -> None:
+        # A backup on another host would have the same disks open.
+        chosen = verdict.StepVerdict(verdict.STARTED, 'h3')
+        self.assertEqual(_STARTED, start.start(self.run_, chosen, _STARTED))
+        self.assertEqual(['h2'], [call.args[0] for call in self.backups.start.mock_calls])
+        self.assertEqual('h2', self.run_.recovery.destination)
+
+    def test_superposition_that_has_ended_meanwhile_gets_no_backup(self) -> None:
+        recovery = self.make_recovery(server='b', state=model.RACING, destination='h2')
+        for name, detail in ((timeline.SUPER, {'superposition': 'old'}), (timeline.COLLAPSE, {})):
+            self.end_step(recovery, name, self.begin_step(recovery, name), detail)
+        self.run_ = runs.Run(self.context, self.store.history[recovery.id])
+        self.assertEqual(verdict.AGAIN, start.start(
+            self.run_, _STARTED, verdict.StepVerdict(verdict.STARTED, 'old')).kind)
+        self.backups.start.assert_not_called()
+        self.assertIsNone(self.run_.recovery.superposition)
+
+    def come_back(self) -> None:
+        """Let the host be heard again, with the server."""
+        self.suspects.suspected.side_effect = lambda _host: False
+
+    def test_server_whose_host_is_back_meanwhile_gets_no_backup(self) -> None:
+        self.come_back()
+        self.assertEqual(verdict.PRIMARY, self.start().kind)
+        self.backups.start.assert_not_called()
+
+    def test_start_is_not_repeated_if_the_host_is_back_meanwhile(self) -> None:
+        def unanswered(*_arguments: object) -> None:
+            self.come_back()
+            raise exception.Unreachable('no answer')
+        self.backups.start.side_effect = unanswered
+        self.assertEqual(verdict.PRIMARY, self.start().kind)
+        self.backups.start.assert_called_once()
+
     def test_host_gets_the_marker_of_earlier_boots(self) -> None:
         self.run_ = runs.Run(self.context, self.make_recovery(
             server='b', state=model.RACING, destination='h2', superposition='sp',
