@@ -210,6 +210,13 @@ MUTATIONS = (
                    '        raise sp.NotSuperposed',
                    f'{_CINDER_TESTS}.test_operations.OperationsTest.'
                    'test_superposition_that_is_found_to_be_gone_meanwhile_is_not_watched'),
+    table.Mutation('merge-begun-after-its-turn-without-a-look',
+                   'specreds_cinder/volume/merging.py',
+                   '        # A server may have been started meanwhile.\n'
+                   "        self._worker(ctxt, 'unused', superposition=shown['id'])\n",
+                   '',
+                   f'{_CINDER_TESTS}.volume.test_merging.MergeTest.'
+                   'test_merge_of_an_overlay_that_is_opened_meanwhile_is_skipped_silently'),
     table.Mutation('hand-out-whose-second-client-comes-late', f'{_WORKER}/handouts.py',
                    '>= _CLIENTS for',
                    '>= 1 for',
@@ -485,6 +492,12 @@ MUTATIONS = (
                    '        if server.host != host',
                    f'{_ENGINE_TESTS}.recovery.steps.test_meanwhile.SparedTest.'
                    'test_server_that_has_moved_meanwhile_is_not_recovered'),
+    table.Mutation('choice-read-before-it-is-recorded', f'{_STEPS}/destination.py',
+                   '    if server is not None and _policy(server) in _STRICT:\n'
+                   '        run.flush()\n',
+                   '',
+                   f'{_ENGINE_TESTS}.recovery.steps.test_destination.GroupTest.'
+                   'test_choice_is_recorded_before_those_that_others_record_meanwhile_are_read'),
     table.Mutation('start-on-another-host-than-recorded', f'{_STEPS}/start.py',
                    'if placed.kind == verdicts.STARTED and run.recovery.destination is None:',
                    'if placed.kind == verdicts.STARTED and placed.why:',

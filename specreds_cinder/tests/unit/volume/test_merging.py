@@ -50,6 +50,19 @@ class MergeTest(base.ServiceTestCase):
         self.assertEqual([], self.back.emitted)
         self.assertEqual({'vol-1': 's1'}, self.back.notes)
 
+    def test_merge_of_an_overlay_that_is_opened_meanwhile_is_skipped_silently(self) -> None:
+        self.record['state'] = 'promoted'
+
+        def opened() -> None:
+            # While the merge waits for its turn, after the first look.
+            if self.worker.methods().count('unused') > 1:
+                self.worker.fail['unused'] = exception.SuperpositionConflict('an overlay is open')
+        self.worker.hooks['unused'] = opened
+        self.service.merge(self.context, 's1', 'offline')
+        self.merged()
+        self.assertNotIn('merge', self.worker.methods())
+        self.assertEqual([], self.back.emitted)
+
     def test_failed_merge_can_be_repeated(self) -> None:
         self.record['state'] = 'promoted'
         self.worker.fail['merge'] = exception.SuperpositionUnavailable('qemu-img says no')

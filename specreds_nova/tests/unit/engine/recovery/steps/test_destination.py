@@ -82,6 +82,22 @@ class GroupTest(base.RecoveryTest):
         self.assertEqual(_STARTED, start.start(run, _STARTED, _STARTED))
         self.assertEqual(settled, self.backups.start.call_args.args[0])
 
+    def test_choice_is_recorded_before_those_that_others_record_meanwhile_are_read(self) -> None:
+        self.policy = 'anti-affinity'
+        run = self.run_of('a')
+        run.plan(destination='h2', state=model.RACING)
+        recorded = []
+        backups = self.store.backups
+
+        def read(*arguments: Any) -> Any:
+            recorded.append(self.store.history[run.id].destination)
+            return backups(*arguments)
+        with run.step(timeline.DESTINATION, reads=True) as detail:
+            detail['host'] = 'h2'
+        with mock.patch.object(self.store, 'backups', read):
+            self.assertTrue(destination.settle(run))
+        self.assertEqual({'h2'}, set(recorded))
+
     def test_younger_recovery_stays_if_the_older_one_gives_way(self) -> None:
         self.policy = 'anti-affinity'
         older, run = self.run_of('a'), self.run_of('b')
