@@ -71,14 +71,12 @@ class Cloud:
                  hosts: int | None = None, engines: int | None = None,
                  firewall: str | None = None, network: str | None = None,
                  disks: str | None = None, cachemodes: str | None = None,
-                 box_ipv6: bool | None = None, cells: int | None = None,
-                 dedicated_cpus: bool | None = None) -> None:
+                 cells: int | None = None, dedicated_cpus: bool | None = None) -> None:
         self.files = layout.Layout(pathlib.Path(data_dir))
         fixed: dict[str, Any] = {name: value for name, value in (
             ('port', port), ('backends', backends), ('hosts', hosts), ('cells', cells),
             ('firewall', firewall), ('network', network), ('disks', disks),
-            ('cachemodes', cachemodes), ('box_ipv6', box_ipv6),
-            ('dedicated_cpus', dedicated_cpus)) if value is not None}
+            ('cachemodes', cachemodes), ('dedicated_cpus', dedicated_cpus)) if value is not None}
         free: dict[str, Any] = {name: value for name, value in (
             ('extra_backends', extra_backends and tuple(extra_backends)),
             ('clustered', clustered), ('plain', plain), ('engines', engines)) if value is not None}

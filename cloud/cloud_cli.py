@@ -45,8 +45,6 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
     up.add_argument('--cachemodes', metavar='MODES',
                     help="Nova's disk_cachemodes on the hosts, for example network=writeback "
                          '(default: those of Nova, no cache of volumes)')
-    up.add_argument('--box-ipv6', action='store_true', default=None,
-                    help='answer over IPv6, too, in the boxes of backups, which is experimental')
     up.add_argument('--dedicated-cpus', action='store_true', default=None,
                     help='keep all processors of the hosts but the first one for servers with '
                          'pinned CPUs; needs two')
@@ -111,8 +109,7 @@ def _up(args: argparse.Namespace, progress: commands.Progress) -> int:
                                   plain=args.plain, hosts=hosts, engines=engines,
                                   firewall=args.firewall, network=args.network,
                                   disks=args.disks, cachemodes=args.cachemodes,
-                                  box_ipv6=args.box_ipv6, dedicated_cpus=args.dedicated_cpus,
-                                  cells=args.cells)
+                                  dedicated_cpus=args.dedicated_cpus, cells=args.cells)
     cloud.up(progress)
     progress(f'the cloud is up; to use it, type: . {cloud.openrc()}')
     print(f'openrc: {cloud.openrc()}', flush=True)

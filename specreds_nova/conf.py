@@ -20,11 +20,6 @@ OPTIONS: list[cfg.Opt] = [
                      'enabled for the engines, and do not disable it while a superposition of '
                      'such disks exists: the host would open the disks without what a backup has '
                      'written.'),
-    cfg.BoolOpt('box_ipv6', default=False,
-                help='Set this when servers of the cloud use IPv6. Experimental: answer over '
-                     'IPv6, too, in the boxes of backups: router advertisements, DHCPv6 and '
-                     'metadata, as the subnets of a port demand. Backups are then also probed '
-                     'over IPv6. Needs dnsmasq with DHCPv6.'),
     cfg.FloatOpt('heartbeat_interval', default=0.2, min=0.0, max=60.0,
                  help='Set this when the broker or the engines cannot take five messages a second '
                       'from each host. Seconds between two heartbeats that nova-compute sends to '
@@ -37,7 +32,7 @@ OPTIONS: list[cfg.Opt] = [
 ]
 
 # Options of earlier versions, which a service names at its start and ignores.
-REMOVED = ('backup_ceph_conf', 'heartbeat_probe_interval', 'keep_finished',
+REMOVED = ('backup_ceph_conf', 'box_ipv6', 'heartbeat_probe_interval', 'keep_finished',
            'merge_bytes_per_second', 'merge_host_bytes_per_second', 'ready_timeout',
            'reconcile_interval', 'sentinel_blocklist_interval', 'sentinel_confirm',
            'sentinel_fenced_for_good', 'sentinel_interval', 'sentinel_learn_interval',

@@ -93,7 +93,7 @@ _CACHEMODES = re.compile(r'(^|,)(file|block|network)=(none|writethrough|writebac
 class Settings(ports.Ports):
     """The choices for a cloud.
 
-    `port`, `backends`, `hosts`, `cells`, `firewall`, `network`, `disks`, `cachemodes`, `box_ipv6`,
+    `port`, `backends`, `hosts`, `cells`, `firewall`, `network`, `disks`, `cachemodes`,
     `dedicated_cpus` and `secret_uuid` are made once.
 
     :param backends: number of back ends on the cloud's own Ceph
@@ -108,7 +108,6 @@ class Settings(ports.Ports):
         routers and networks on VXLAN with l2population, or OVN
     :param disks: where Nova keeps disks that are no volumes: in files, or in the first Ceph
     :param cachemodes: Nova's `disk_cachemodes` on the hosts; empty for Nova's default
-    :param box_ipv6: whether the boxes of backups answer over IPv6
     :param dedicated_cpus: whether all processors but one are for servers with pinned CPUs
     :param secret_uuid: from which those of the back ends' keys are made
     """
@@ -125,7 +124,6 @@ class Settings(ports.Ports):
     network: str = OVS
     disks: str = FILES
     cachemodes: str = ''
-    box_ipv6: bool = False
     dedicated_cpus: bool = False
     secret_uuid: str = dataclasses.field(default_factory=lambda: str(uuid.uuid4()))
 

@@ -94,10 +94,6 @@ class ConfTest(base.HostsTestCase):
         self.assertEqual('network=writeback',
                          self.read(self.files.nova_conf)['libvirt']['disk_cachemodes'])
 
-    def test_boxes_may_answer_over_ipv6(self) -> None:
-        self.write(layout.Settings(hosts=3, box_ipv6=True))
-        self.assertEqual('true', self.read(self.files.nova_conf)['specreds']['box_ipv6'])
-
     def test_hosts_have_neither_dedicated_cpus_nor_huge_pages(self) -> None:
         self.write()
         self.assertNotIn('cpu_dedicated_set', self.read(self.files.nova_conf)['compute'])

@@ -23,18 +23,11 @@ _VERSION_SECONDS = 10
 
 def missing() -> str | None:
     """Return why the boxes of this host answer over IPv4 only; None if they can do both."""
-    if not _KERNEL.exists():
-        return 'the kernel has no IPv6'
-    if _DISABLED.exists() and _DISABLED.read_text().strip() != '0':
-        return 'IPv6 is disabled in the kernel (ipv6.disable_ipv6)'
-    program = shutil.which(dhcp.PROGRAM, path=dhcp.places())
-    if program is None:
-        return f'{dhcp.PROGRAM} is not installed'
-    shown = subprocess.run([program, '--version'], check=False, capture_output=True, text=True,
-                           stdin=subprocess.DEVNULL, timeout=_VERSION_SECONDS).stdout
-    if 'DHCPv6' not in shown.split():
-        return f'{dhcp.PROGRAM} is compiled without DHCPv6 and router advertisements'
-    return None
+    try:
+        return _missing_in_kernel() or _missing_in_server()
+    except (OSError, subprocess.SubprocessError) as exc:
+        # A host on which that cannot be found out answers over IPv4.
+        return f'it is not known whether this host has what IPv6 needs: {exc}'
 
 
 def router(plan: box_plan.Plan) -> str:
@@ -87,6 +80,25 @@ def answered(plan: box_plan.Plan) -> dict[str, str]:
 def link_local(mac: str) -> str:
     """Return the link-local address that is derived from a hardware address."""
     return str(_LINK_LOCAL[_interface_id(mac)])
+
+
+def _missing_in_kernel() -> str | None:
+    if not _KERNEL.exists():
+        return 'the kernel has no IPv6'
+    if _DISABLED.exists() and _DISABLED.read_text().strip() != '0':
+        return 'IPv6 is disabled in the kernel (ipv6.disable_ipv6)'
+    return None
+
+
+def _missing_in_server() -> str | None:
+    program = shutil.which(dhcp.PROGRAM, path=dhcp.places())
+    if program is None:
+        return f'{dhcp.PROGRAM} is not installed'
+    shown = subprocess.run([program, '--version'], check=False, capture_output=True, text=True,
+                           stdin=subprocess.DEVNULL, timeout=_VERSION_SECONDS).stdout
+    if 'DHCPv6' not in shown.split():
+        return f'{dhcp.PROGRAM} is compiled without DHCPv6 and router advertisements'
+    return None
 
 
 def _router_mac(plan: box_plan.Plan) -> str:

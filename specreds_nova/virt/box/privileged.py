@@ -182,10 +182,12 @@ def _make_namespace(plan: box_plan.Plan) -> None:
     _without_checksum_offload(inside)
     _execute('ip', 'link', 'set', inside, 'netns', plan.namespace, 'name', INSIDE)
     if plan.answered_ipv6:
-        # The kernel then says in its answers that it is a router. A guest gives up the default
-        # route to a neighbour that denies it. Nothing is forwarded: the flows pass no such frame.
+        # A host that has disabled IPv6 may hand that down (net.core.devconf_inherit_init_net).
+        # With forwarding the kernel says in its answers that it is a router. A guest gives up the
+        # default route to a neighbour that denies it. Nothing is forwarded: the flows pass no
+        # such frame.
         _execute('ip', 'netns', 'exec', plan.namespace, 'sysctl', '-q', '-w',
-                 f'net.ipv6.conf.{INSIDE}.forwarding=1')
+                 f'net.ipv6.conf.{INSIDE}.disable_ipv6=0', f'net.ipv6.conf.{INSIDE}.forwarding=1')
     _execute('ip', '-n', plan.namespace, '-batch', '-',
              process_input='\n'.join([*_addresses(plan), '']))
 

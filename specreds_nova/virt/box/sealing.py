@@ -351,10 +351,8 @@ class Box:
 
 def _serves_ipv6() -> bool:
     """Return whether the boxes of this host answer over IPv6, and log why not."""
-    if not CONF.specreds.box_ipv6:
-        return False
     if (missing := ipv6.missing()) is not None:
-        LOG.error('the boxes of backups answer over IPv4 only: %s', missing)
+        LOG.warning('the boxes of backups answer over IPv4 only: %s', missing)
         return False
     return True
 

@@ -290,7 +290,8 @@ class UpgradeCheckTest(testtools.TestCase):
               ('[cinder]\nauth_type', '[cinder]\nx', FAILURE, '[cinder]'),
               ('[specreds]\n', '[specreds]\nmerge_rate = 3\n', WARNING, 'merge_rate'),
               ('[specreds]\n', '[specreds]\nready_timeout = 9\n', WARNING, 'has no effect'),
-              ('[specreds]\n', '[specreds]\nbox_ipv6 = soon\n', FAILURE, 'box_ipv6'),
+              ('[specreds]\n', '[specreds]\nheartbeat_interval = soon\n', FAILURE,
+               'heartbeat_interval'),
               ('[specreds]\n', '[specreds]\nheartbeat_interval = 0\n', WARNING, 'heartbeat'),
               ('ceph.conf', 'another.conf', FAILURE, 'another.conf is not there'),
               ('{driver}', 'libvirt.LibvirtDriver', SUCCESS, 'does not use'))

@@ -15,6 +15,7 @@ import testtools
 from specreds_nova.tests.unit.virt.box import fakes
 from specreds_nova.virt.box import announce
 from specreds_nova.virt.box import base
+from specreds_nova.virt.box import ipv6
 from specreds_nova.virt.box import metadata
 from specreds_nova.virt.box import ovs
 from specreds_nova.virt.box import privileged
@@ -40,6 +41,8 @@ class SealingTestCase(testtools.TestCase):
         self.bindings.neighbours.return_value = {}
         self.bindings.metadata_hops.return_value = {}
         self.useFixture(fixtures.MockPatchObject(announce, 'REPEATS', ()))
+        self.missing = self.useFixture(fixtures.MockPatchObject(
+            ipv6, 'missing', return_value=None)).mock
         self.privileged = {name: self.useFixture(
             fixtures.MockPatchObject(privileged, name)).mock for name in (
                 'start_services', 'start_responder', 'stop_services', 'namespace_runs',

@@ -70,7 +70,8 @@ class TestMissing(testtools.TestCase):
         self.which = self.useFixture(fixtures.MockPatch(
             'shutil.which', return_value='/sbin/dnsmasq')).mock
         self.shown = mock.Mock(stdout='Compile time options: IPv6 DHCP DHCPv6 TFTP')
-        self.useFixture(fixtures.MockPatchObject(subprocess, 'run', return_value=self.shown))
+        self.run_program = self.useFixture(fixtures.MockPatchObject(
+            subprocess, 'run', return_value=self.shown)).mock
 
     def test_host_with_everything_serves_ipv6(self) -> None:
         self.assertIsNone(ipv6.missing())
@@ -88,3 +89,8 @@ class TestMissing(testtools.TestCase):
         self.assertIn('without DHCPv6', str(ipv6.missing()))
         self.which.return_value = None
         self.assertIn('not installed', str(ipv6.missing()))
+
+    def test_host_of_which_nothing_is_known_has_boxes_with_ipv4(self) -> None:
+        for failure in (PermissionError('no'), subprocess.TimeoutExpired('dnsmasq', 10)):
+            self.run_program.side_effect = failure
+            self.assertIn('not known', str(ipv6.missing()))

@@ -65,7 +65,8 @@ class TestPrivileged(testtools.TestCase):
         # A guest gives up the default route to a neighbour that denies that it is a router.
         self.useFixture(fixtures.MockPatchObject(privileged, '_without_checksum_offload'))
         call = mock.call('ip', 'netns', 'exec', f'specreds-{fakes.PORT}', 'sysctl', '-q', '-w',
-                         'net.ipv6.conf.box0.forwarding=1', process_input=None)
+                         'net.ipv6.conf.box0.disable_ipv6=0', 'net.ipv6.conf.box0.forwarding=1',
+                         process_input=None)
         privileged.start_services(fakes.plan().to_json())
         self.assertNotIn(call, self.executed.mock_calls)
         privileged.start_services(fakes.plan(fakes.subnet_ipv6(), ipv6_served=True).to_json())

@@ -3,14 +3,12 @@
 
 from unittest import mock
 
-import fixtures
 from nova.network import model as network_model
 from oslo_concurrency import processutils
 
 from specreds_nova.tests.unit.virt.box import fakes
 from specreds_nova.tests.unit.virt.box import sealing_base
 from specreds_nova.virt.box import errors
-from specreds_nova.virt.box import ipv6
 from specreds_nova.virt.box import plan as plans
 
 
@@ -75,11 +73,7 @@ class TestIpv6(sealing_base.SealingTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.missing = self.useFixture(fixtures.MockPatchObject(
-            ipv6, 'missing', return_value=None)).mock
-        self.conf.config(box_ipv6=True, group='specreds')
         self.bind_ipv6()
-        self.box = self.made()
 
     def bind_ipv6(self) -> None:
         vif = fakes.vif()
@@ -128,9 +122,3 @@ class TestIpv6(sealing_base.SealingTestCase):
         self.privileged['start_services'].assert_not_called()
         self.assertFalse(self.box.accepts_connection(fakes.BACKUP_ID, 80, 0.5))
         self.privileged['accepts_connection'].assert_not_called()
-
-    def test_ipv6_is_an_option(self) -> None:
-        self.conf.config(box_ipv6=False, group='specreds')
-        self.box = self.made()
-        self.sealed()
-        self.privileged['start_services'].assert_not_called()
