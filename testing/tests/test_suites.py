@@ -83,6 +83,15 @@ class DeclaredTest(CheckoutTest):
         self.assertEqual(check, test[:len(check)])
         self.assertEqual({declared.PROCESSORS}, {suite.needs for suite in check})
 
+    def test_tests_of_documents_are_in_the_first_tier(self) -> None:
+        reads = re.compile(r"doc/source|'source'")
+        suites = [(suite, module) for suite in declared.load(_TOP) if not suite.release
+                  for module in (_TOP / suite.path).rglob('test_*.py')
+                  if reads.search(module.read_text())]
+        self.assertNotEqual([], suites)
+        self.assertEqual([], [str(module) for suite, module in suites
+                              if suite.tier != declared.CHECK or suite.later])
+
     def test_what_only_the_last_tier_runs_exists(self) -> None:
         for suite in declared.load(_TOP):
             for name in suite.later:
