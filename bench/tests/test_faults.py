@@ -27,7 +27,7 @@ class FaultsTest(testtools.TestCase):
         return case
 
     def test_each_step_each_service_and_the_host_have_cases(self) -> None:
-        self.assertEqual(2 + 3 + 3, len(faults._cases(('race', 'adopt'))))
+        self.assertEqual(2 + 2 + 3, len(faults._cases(('race', 'adopt'))))
 
     def test_engine_is_not_killed_in_a_step_that_only_some_recoveries_have(self) -> None:
         stage = mock.Mock()

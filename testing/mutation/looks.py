@@ -461,13 +461,13 @@ MUTATIONS = (
                    '    run.fresh()\n',
                    '',
                    f'{_ENGINE_TESTS}.recovery.test_evacuation.MovingTest.'
-                   'test_superseded_engine_does_not_force_the_host_down'),
+                   'test_superseded_meanwhile_an_engine_forces_no_host_down'),
     table.Mutation('force-down-of-a-trusted-host', f'{_RECOVERY}/force_down.py',
                    '    if not _require_cleaning(run, source):\n'
                    '        return False\n',
                    '',
                    f'{_ENGINE_TESTS}.recovery.test_evacuation.MovingTest.'
-                   'test_trusted_host_is_not_forced_down'),
+                   'test_host_trusted_meanwhile_is_not_forced_down'),
     table.Mutation('force-down-of-a-host-trusted-since', f'{_RECOVERY}/force_down.py',
                    '    if not returned(run, source):\n'
                    '        return True\n',

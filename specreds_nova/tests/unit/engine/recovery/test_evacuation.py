@@ -43,12 +43,12 @@ class MovingTest(base.RecoveryTest):
         self.compute.force_down.assert_called_with('h1', True)
         self.compute.evacuate.assert_called()
 
-    def test_superseded_engine_does_not_force_the_host_down(self) -> None:
+    def test_superseded_meanwhile_an_engine_forces_no_host_down(self) -> None:
         self.taken_over(self.recovery, 'e2')
         self.assertRaises(exception.Superseded, self.move)
         self.compute.force_down.assert_not_called()
 
-    def test_trusted_host_is_not_forced_down(self) -> None:
+    def test_host_trusted_meanwhile_is_not_forced_down(self) -> None:
         self.suspect(state=model.TRUSTED)
         self.move()
         self.compute.force_down.assert_not_called()
