@@ -3,20 +3,12 @@
 
 from oslo_config import cfg
 
-PROMOTE = 'promote'
-EVACUATE = 'evacuate'
-
 OPTIONS: list[cfg.Opt] = [
     cfg.IntOpt('slots', default=100, min=1,
                help='Set this when Nova, Neutron or Cinder can take more or less work at once. '
                     'Recoveries that race in this engine at a time, for each 100 healthy hosts. '
                     'Any smaller number of hosts counts as 100. Recoveries whose server serves '
                     'again, or can have no backup, do not count.'),
-    cfg.StrOpt('late_backup', default=PROMOTE, choices=[
-        (PROMOTE, 'promote it: its application may be up although its conditions do not hold'),
-        (EVACUATE, 'drop it, and evacuate the server as Nova does without SpecREDS')],
-        help='Set this when a backup that has not become ready in time, while the host is still '
-             'suspected, is rather dropped than promoted.'),
     cfg.FloatOpt('evacuate_after', default=60.0, min=0.0,
                  help='Set this when hosts that fall silent for longer may come back. Seconds for '
                       'which a host has to be suspected before a server that can have no backup '

@@ -9,7 +9,6 @@ from oslo_log import log as logging
 from specreds_cinder.superposition import states
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
-from specreds_nova.engine.recovery import conf
 from specreds_nova.engine.recovery import kinds
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
@@ -194,9 +193,8 @@ class _Race:
             return None
         why = f'its backup was not ready in {timeout:g} s'
         LOG.warning('recovery %s: %s', self._run.id, why)
-        if self._run.options.late_backup == conf.PROMOTE:
-            return verdicts.StepVerdict(verdicts.READY, why)
-        return verdicts.StepVerdict(verdicts.EVACUATE, why)
+        # Its application may be up although its conditions do not hold.
+        return verdicts.StepVerdict(verdicts.READY, why)
 
 
 def _began(run: runs.Run) -> float:
