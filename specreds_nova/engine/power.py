@@ -35,16 +35,13 @@ _MANY = 1000
 _ELSEWHERE = frozenset({model.RECOVERED, model.RESTARTED, model.EVACUATED})
 
 OPTIONS: list[cfg.Opt] = [
-    cfg.DictOpt('redfish_systems', default={},
+    cfg.DictOpt('redfish_systems', default={}, secret=True,
                 help='Set this when hosts have a BMC with Redfish. Hosts that are powered off '
                      'after one of their servers was promoted elsewhere, unless the host is '
-                     'heard: HOST:URL, separated by commas, with the URL of the system, as '
-                     'node7:https://bmc7.example.org/redfish/v1/Systems/1. Without any, no host '
-                     'is powered off.'),
-    cfg.StrOpt('redfish_username',
-               help='Set this when redfish_systems is: the user of the Redfish services.'),
-    cfg.StrOpt('redfish_password', secret=True,
-               help='Set this when redfish_username is: its password.'),
+                     'heard: HOST:URL, separated by commas, with the account and the URL of the '
+                     'system, as node7:https://user:password@bmc7.example.org/redfish/v1/'
+                     'Systems/1. Special characters of the password are percent-encoded. Without '
+                     'any, no host is powered off.'),
 ]
 
 
@@ -57,7 +54,6 @@ class Redfish:
 
     def __init__(self, options: Any) -> None:
         self._urls: Mapping[str, str] = options.redfish_systems
-        self._options = options
         self._sushy: Any = None
         if self._urls:
             try:
@@ -75,11 +71,13 @@ class Redfish:
 
         :raises exception.Unreachable: it cannot be done now
         """
-        sushy, options = self._sushy, self._options
+        sushy = self._sushy
         url = parse.urlsplit(self._urls[host])
+        username, password = (part and parse.unquote(part)
+                              for part in (url.username, url.password))
         try:
             service = sushy.Sushy(
-                f'{url.scheme}://{url.netloc}', options.redfish_username, options.redfish_password,
+                f'{url.scheme}://{url.netloc.rpartition("@")[2]}', username, password,
                 verify=True, server_side_retries=0,
                 connect_timeout=_CONNECT, read_timeout=_ANSWER)
             system = service.get_system(url.path)

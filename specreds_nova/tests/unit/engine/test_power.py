@@ -11,16 +11,20 @@ from typing import Any
 from unittest import mock
 
 import fixtures
+from oslo_config import cfg
 import requests
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine import power
 from specreds_nova.tests.unit.engine.recovery import base
-from testing.simulation import settings
 
 _PATIENCE = 60.0
 _SYSTEM = '27946b59-9e44-4fa7-8e91-f3527a1ef094'
+_ACCOUNT = ('admin', 's,cret@:/')
+# The password as a URL has it, and as the emulator checks it.
+_QUOTED = 's%2Ccret%40%3A%2F'
+_HASHED = '$2b$04$yyYPZLX5l49IWqj.zTxyeevfamNiFa4ZCdQgKEkqlPfDxXh1cbbxu'
 
 
 class PowerOffTest(base.RecoveryTest):
@@ -152,7 +156,10 @@ class RedfishTest(base.RecoveryTest):
 
     def start(self) -> None:
         conf = self.place / 'emulator.conf'
+        accounts = self.place / 'accounts'
+        accounts.write_text(f'{_ACCOUNT[0]}:{_HASHED}\n')
         conf.write_text(
+            f'SUSHY_EMULATOR_AUTH_FILE = {str(accounts)!r}\n'
             f'SUSHY_EMULATOR_STATE_DIR = {str(self.place)!r}\n'
             'SUSHY_EMULATOR_FAKE_DRIVER = True\n'
             'SUSHY_EMULATOR_FAKE_SYSTEMS = [{"uuid": "' + _SYSTEM + '", "name": "fake", '
@@ -172,7 +179,10 @@ class RedfishTest(base.RecoveryTest):
 
     @property
     def url(self) -> str:
-        return f'http://127.0.0.1:{self.port}/redfish/v1/Systems/{_SYSTEM}'
+        return self.url_for(f'{_ACCOUNT[0]}:{_QUOTED}')
+
+    def url_for(self, account: str) -> str:
+        return f'http://{account}@127.0.0.1:{self.port}/redfish/v1/Systems/{_SYSTEM}'
 
     def state(self) -> str:
         """Return whether the system is on or off; empty while the emulator does not answer."""
@@ -182,8 +192,10 @@ class RedfishTest(base.RecoveryTest):
             return ''
 
     def redfish(self, url: str) -> power.Redfish:
-        return power.Redfish(settings.options(
-            redfish_systems={'h1': url}, redfish_username='admin', redfish_password='secret'))
+        conf = cfg.ConfigOpts()
+        conf.register_opts(power.OPTIONS)
+        conf.set_override('redfish_systems', f'h1:{url}')
+        return power.Redfish(conf)
 
     def test_system_is_powered_off(self) -> None:
         redfish = self.redfish(self.url)
@@ -198,10 +210,11 @@ class RedfishTest(base.RecoveryTest):
         self.assertEqual('Off', self.state())
 
     def test_controller_that_fails_is_unreachable(self) -> None:
-        for url in (f'{self.url}0', 'http://127.0.0.1:9/redfish/v1/Systems/1'):
+        for url in (f'{self.url}0', self.url_for(f'admin:{_QUOTED}x'),
+                    f'http://admin:{_QUOTED}@127.0.0.1:9/redfish/v1/Systems/1'):
             error = self.assertRaises(exception.Unreachable, self.redfish(url).power_off, 'h1')
             self.assertIn('the controller of h1', str(error))
-            self.assertNotIn('secret', str(error))
+            self.assertNotIn('cret', str(error))
 
     def test_missing_library_is_named_at_the_start(self) -> None:
         with mock.patch.dict(sys.modules, {'sushy': None}):
