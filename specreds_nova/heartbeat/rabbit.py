@@ -62,10 +62,10 @@ class Brokers:
             login_method=options.rabbit_login_method)
         try:
             connection.connect()
-            # As oslo.messaging declares it.
+            # RabbitMQ closes the channel of whoever declares another durability than the exchange
+            # has. Hosts and engines may set different options of oslo.messaging.
             connection.default_channel.exchange_declare(
-                EXCHANGE, 'fanout', auto_delete=True,
-                durable=options.rabbit_transient_quorum_queue)
+                EXCHANGE, 'fanout', auto_delete=True, durable=False)
             self.current = node
             yield connection
         finally:

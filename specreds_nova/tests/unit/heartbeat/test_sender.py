@@ -133,6 +133,17 @@ class RabbitTest(testtools.TestCase):
         self.assertEqual(('beat', {'beat': {'host': 'cn1'}}),
                          message.unwrap(channel.prepare_message.call_args.args[0]))
 
+    def test_exchange_is_the_same_with_any_options_of_oslo_messaging(self) -> None:
+        """RabbitMQ refuses an exchange that somebody else has declared differently."""
+        declared = []
+        for flag in (False, True):
+            self.conf.config(rabbit_transient_quorum_queue=flag, rabbit_quorum_queue=flag,
+                             amqp_durable_queues=flag, group='oslo_messaging_rabbit')
+            with rabbit.Brokers(cfg.CONF, message.rabbit_url(cfg.CONF)).connected() as made:
+                declared += made.default_channel.exchange_declare.call_args_list
+        self.assertEqual(2, len(declared))
+        self.assertEqual(declared[0], declared[1])
+
     def test_ca_file_is_used_for_tls(self) -> None:
         self.conf.config(ssl=True, ssl_ca_file='/ca.pem', group='oslo_messaging_rabbit')
         senders.of(cfg.CONF).cast('beat', {})
