@@ -17,18 +17,20 @@ from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine.db import connection
 from specreds_nova.status import ceph
 from specreds_nova.status import cinder
+from specreds_nova.status import compute
 from specreds_nova.status import engine
 from specreds_nova.status import files
 from specreds_nova.status import findings
 from specreds_nova.status import neutron
 from specreds_nova.status import nova
 
-_NOVA = '/etc/nova/nova.conf'
 _CINDER = '/etc/cinder/cinder.conf'
+_PROC = pathlib.Path('/proc')
 
 _OPTIONS: list[cfg.Opt] = [
     cfg.StrOpt('nova-conf', metavar='FILE',
-               help=f'Configuration of nova-compute; by default {_NOVA}, if it exists.'),
+               help='Configuration of nova-compute; by default all files that the nova-compute '
+                    'of this host reads.'),
     cfg.StrOpt('cinder-conf', metavar='FILE',
                help=f"Configuration of Cinder's services; by default {_CINDER}, if it exists."),
 ]
@@ -66,14 +68,14 @@ class Checks(upgradecheck.UpgradeCommands):
 
     def nova_options(self) -> upgradecheck.Result:
         """Check the configuration of nova-compute, and of the sentinel beside it."""
-        def look(config: files.Files) -> Iterator[findings.Finding]:
+        def look(config: files.Files, python: str) -> Iterator[findings.Finding]:
             other = self._engine_files() if self._conf.config_file else None
-            return nova.settings(config, other)
+            return nova.settings(config, other, python)
         return self._of_nova(look)
 
     def nova_network(self) -> upgradecheck.Result:
         """Check Neutron's agents."""
-        return self._of_nova(neutron.agents)
+        return self._of_nova(lambda config, _: neutron.agents(config))
 
     _upgrade_checks = (
         ('Engine: configuration', engine_options),
@@ -98,41 +100,42 @@ class Checks(upgradecheck.UpgradeCommands):
 
     def _of_cinder(self, look: Callable[[files.Files], Iterator[findings.Finding]]
                    ) -> upgradecheck.Result:
-        return self._of_file(self._path('cinder_conf', _CINDER), 'Cinder is not on this host',
-                             cinder.in_use, '', look)
+        named: str | None = self._conf.cinder_conf
+        path = named or (_CINDER if pathlib.Path(_CINDER).exists() else None)
+        return self._of_files([path] if path else [], 'Cinder is not on this host',
+                              cinder.in_use, '', look)
 
-    def _of_nova(self, look: Callable[[files.Files], Iterator[findings.Finding]]
+    def _of_nova(self, look: Callable[[files.Files, str], Iterator[findings.Finding]]
                  ) -> upgradecheck.Result:
-        return self._of_file(
-            self._path('nova_conf', _NOVA), 'nova-compute is not on this host', nova.in_use,
-            ': servers of this host have no backups, and it can have none', look)
+        named: str | None = self._conf.nova_conf
+        service = compute.Compute([named]) if named else compute.found(_PROC)
+        python = service.python if service else ''
+        return self._of_files(
+            service.paths if service else [], 'nova-compute is not on this host', nova.named,
+            ': servers of this host have no backups, and it can have none',
+            lambda config: look(config, python))
 
     @staticmethod
-    def _of_file(path: str | None, absent: str, in_use: Callable[[files.Files], bool], unused: str,
-                 look: Callable[[files.Files], Iterator[findings.Finding]]
-                 ) -> upgradecheck.Result:
-        """Return the result of the checks of one file.
+    def _of_files(paths: Sequence[str], absent: str, in_use: Callable[[files.Files], bool],
+                  unused: str, look: Callable[[files.Files], Iterator[findings.Finding]]
+                  ) -> upgradecheck.Result:
+        """Return the result of the checks of one service's files.
 
         :param absent: the text of the result if there is no file
-        :param unused: added to the text of the result if the file does not use the plug-in
+        :param unused: added to the text of the result if the files do not use the plug-in
         """
-        if path is None:
+        if not paths:
             return findings.result([], absent)
         try:
-            config = files.read([path])
+            config = files.read(paths)
             if not in_use(config):
-                return findings.result([], f'{path} does not use the plug-in{unused}')
+                return findings.result([], f'{config} does not use the plug-in{unused}')
             return findings.result(look(config), 'fine')
         except files.Unreadable as exc:
             return findings.result([findings.failure(str(exc))], '')
 
     def _engine_files(self) -> files.Files:
         return files.read(self._conf.config_file)
-
-    def _path(self, option: str, default: str) -> str | None:
-        """Return the path that an option names, or the default path if that file exists."""
-        named: str | None = self._conf[option]
-        return named or (default if pathlib.Path(default).exists() else None)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

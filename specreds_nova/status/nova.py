@@ -4,8 +4,7 @@
 from collections.abc import Iterator
 import importlib
 import pathlib
-import site
-import sys
+import subprocess
 
 from specreds_nova import alias
 from specreds_nova import cache_policy
@@ -20,8 +19,12 @@ from specreds_nova.virt.box import dhcp
 
 DRIVER = deployment.compute()['DEFAULT']['compute_driver']
 _GROUP = nova_conf.GROUP.name
-_HOOK = 'specreds.pth'
 _CEPH = '/etc/ceph/ceph.conf'
+# Seconds for another Python to import Nova's driver.
+_IMPORTING = 60.0
+# Fails before it connects to Ceph: what counts is whether QEMU has the driver.
+_OPEN_RBD = ('qemu-img', 'info', '--image-opts', 'driver=rbd,pool=-,image=-,conf=/nonexistent')
+_NO_DRIVER = "Unknown driver 'rbd'"
 # Options of the hosts' ceph.conf with the value that does harm, and the harm.
 _HARMFUL = {
     'rbd_blocklist_on_break_lock': (
@@ -33,17 +36,34 @@ _HARMFUL = {
 
 
 def in_use(config: files.Files) -> bool:
-    """Return whether the plug-in's driver is configured."""
+    """Return whether nova-compute runs with the plug-in's driver."""
     return config.get('DEFAULT', 'compute_driver') == DRIVER
 
 
-def settings(config: files.Files, engine: files.Files | None) -> Iterator[findings.Finding]:
-    """Check the options that backups need, and that an engine on this host agrees."""
+def named(config: files.Files) -> bool:
+    """Return whether a file names the plug-in's driver, though another file may override it."""
+    return any(in_use(files.read([path])) for path in config.paths)
+
+
+def settings(config: files.Files, engine: files.Files | None, python: str
+             ) -> Iterator[findings.Finding]:
+    """Check the options that backups need, and that an engine on this host agrees.
+
+    :param python: the Python that runs nova-compute
+    """
     if not in_use(config):
+        driver = config.get('DEFAULT', 'compute_driver')
+        last = [path for path in config.paths
+                if files.read([path]).all('DEFAULT', 'compute_driver')][-1]
+        yield findings.failure(
+            f"nova-compute runs Nova's own driver: {last} sets compute_driver = {driver}, and is "
+            f'read last. Set compute_driver = {DRIVER} there')
         return
-    if not _hooked():
-        yield findings.failure(f'{_HOOK} is not beside the package, so Nova does not find '
-                               f'{alias.ALIAS}: install the package again')
+    if reason := _import_fault(python):
+        yield findings.failure(
+            f'{python} does not import {alias.ALIAS}, so that nova-compute does not start '
+            f'({reason}): install the package into the environment of nova-compute again, with '
+            'specreds.pth')
     # Nova itself is imported only where it is in use.
     nova_private = importlib.import_module('specreds_nova.virt.nova_private')
     for fault in nova_private.faults():
@@ -74,6 +94,7 @@ def settings(config: files.Files, engine: files.Files | None) -> Iterator[findin
     elif reason := cache_policy.warning(modes, conffile):
         yield findings.warning(f'{config}: {reason}')
     yield from ceph_conf(config.get(_GROUP, 'sentinel_ceph_conf', _CEPH))
+    yield from qemu()
     yield from sentinel.running(config)
 
 
@@ -93,10 +114,34 @@ def ceph_conf(path: str) -> Iterator[findings.Finding]:
         yield findings.failure(f'{path} cannot be read: {exc}')
 
 
-def _hooked() -> bool:
-    """Return whether a starting Python registers the driver's name."""
-    return any(pathlib.Path(place, _HOOK).exists() for place in
-               [*site.getsitepackages(), site.getusersitepackages(), *sys.path])
+def qemu() -> Iterator[findings.Finding]:
+    """Check that QEMU on this host opens RBD images."""
+    try:
+        opened = subprocess.run(_OPEN_RBD, capture_output=True, text=True, check=False)
+    except OSError as exc:
+        yield findings.warning(f'qemu-img does not run: {exc}')
+        return
+    if _NO_DRIVER in opened.stderr:
+        yield findings.warning(
+            "QEMU has no driver for RBD, so that no server runs from a volume: install Debian's "
+            'qemu-block-extra, or qemu-kvm-block-rbd')
+
+
+def _import_fault(python: str) -> str | None:
+    """Return why the Python of nova-compute does not import its driver; None if it does.
+
+    Another process shows what a start of Python does: this one has the alias in any case.
+    """
+    driver = str(DRIVER).rpartition('.')[2]
+    try:
+        subprocess.run([python, '-c', f'from {alias.ALIAS} import {driver}'], cwd='/',
+                       capture_output=True, text=True, check=True, timeout=_IMPORTING)
+    except subprocess.CalledProcessError as exc:
+        said: list[str] = exc.stderr.splitlines()
+        return [f'status {exc.returncode}', *said][-1]
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        return str(exc)
+    return None
 
 
 def _number(text: str) -> float | None:

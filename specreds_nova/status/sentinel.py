@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check what the specreds-sentinel that runs on this host may do."""
+"""Check that specreds-sentinel runs on this host, and what it may do."""
 
 from collections.abc import Iterator
 import json
 import pathlib
+import time
 
 from specreds_nova.sentinel import privileges
 from specreds_nova.status import files
 from specreds_nova.status import findings
 
 _STATE = '/var/lib/nova'
+# Seconds since a running sentinel has written its file.
+_FRESH = 60.0
 
 
 def running(config: files.Files, proc: pathlib.Path = pathlib.Path('/proc')
             ) -> Iterator[findings.Finding]:
-    """Check what the running sentinel may do; nothing is found if it does not run.
+    """Check that the sentinel runs, and what it may do.
 
     :param config: of nova-compute
     :param proc: where the kernel describes processes
@@ -23,11 +26,25 @@ def running(config: files.Files, proc: pathlib.Path = pathlib.Path('/proc')
     try:
         status = json.loads(path.read_text())
         pid = int(status['pid'])
+        written = path.stat().st_mtime
+    except FileNotFoundError:
+        yield findings.failure(f'specreds-sentinel has never run on this host ({path} is '
+                               'missing), so that servers of this host are not moved: start it')
+        return
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    try:
         # The number may be another program's by now.
         if b'specreds-sentinel' not in (proc / str(pid) / 'cmdline').read_bytes():
-            return
+            raise FileNotFoundError
         missing = privileges.missing(pid, proc)
-    except (OSError, ValueError, KeyError, TypeError):
+    except OSError:
+        # In a container the processes of the host may be invisible.
+        if time.time() - written > _FRESH:
+            yield findings.failure('specreds-sentinel does not run, so that nobody ends or hides '
+                                   'servers that were promoted elsewhere: start it')
+        return
+    except ValueError:
         return
     if missing:
         yield findings.failure(

@@ -2,6 +2,7 @@
 """Missing capabilities of a process, and what specreds-status reports about the sentinel."""
 
 import json
+import os
 import pathlib
 from typing import Any
 
@@ -71,8 +72,16 @@ class RunningTest(_Base):
         self.write_status()
         self.assertEqual([], self.findings())
 
-    def test_host_without_a_sentinel_has_no_findings(self) -> None:
-        self.assertEqual([], self.findings())
+    def test_host_without_a_sentinel_is_a_failure(self) -> None:
+        [text] = self.findings()
+        self.assertIn('has never run', text)
+        self.write_status()
+        os.utime(self.root / 'specreds/sentinel.json', (1.0, 1.0))
+        [text] = self.findings()
+        self.assertIn('does not run', text)
+
+    def test_sentinel_in_another_container_has_no_findings(self) -> None:
+        """Its process is invisible here, but it writes its file."""
         self.write_status()
         self.assertEqual([], self.findings())
 

@@ -7,6 +7,7 @@ import io
 import json
 import pathlib
 import socket
+import sys
 from typing import Any
 from unittest import mock
 
@@ -41,6 +42,7 @@ _GOOD_NOVA = """\
 [DEFAULT]
 transport_url = rabbit://nova:secret@broker/
 compute_driver = {driver}
+state_path = {place}
 [cinder]
 auth_type = password
 [specreds]
@@ -89,12 +91,15 @@ class UpgradeCheckTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.place = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        self.useFixture(fixtures.MonkeyPatch(
-            'specreds_nova.status.main._NOVA', str(self.place / 'nova.conf')))
+        self.useFixture(fixtures.MonkeyPatch('specreds_nova.status.main._PROC', self.place))
         self.useFixture(fixtures.MonkeyPatch(
             'specreds_nova.status.main._CINDER', str(self.place / 'cinder.conf')))
         self.useFixture(fixtures.MonkeyPatch('oslo_config.cfg.find_config_files',
-                                             lambda *_: []))
+                                             self.find_files))
+        self.useFixture(fixtures.MonkeyPatch('oslo_config.cfg.find_config_dirs', lambda *_: []))
+        self.qemu = self.make_program('qemu-img', "echo 'error reading conf file' >&2; exit 1")
+        self.useFixture(fixtures.MonkeyPatch(
+            'specreds_nova.status.nova._OPEN_RBD', (self.qemu,)))
         self.useFixture(fixtures.MonkeyPatch('specreds_nova.status.ceph.ceph.Cluster', _Ceph))
         self.pool_options = self.useFixture(fixtures.MockPatch(
             'specreds_cinder.superposition.overrides.rbd.RBD')).mock.return_value.config_list
@@ -102,6 +107,24 @@ class UpgradeCheckTest(testtools.TestCase):
         self.agents = self.useFixture(fixtures.MockPatch(
             'specreds_nova.status.neutron._agents', return_value=[_agent(socket.gethostname())])
         ).mock
+
+    def find_files(self, project: str, program: str) -> list[str]:
+        return [str(path) for name in (project, program)
+                if (path := self.place / f'{name}.conf').exists() and project == 'nova']
+
+    def make_program(self, name: str, *lines: str) -> str:
+        path = self.place / name
+        path.write_text('\n'.join(['#!/bin/sh', *lines, '']))
+        path.chmod(0o755)
+        return str(path)
+
+    def run_nova(self, *arguments: str, python: str = '') -> None:
+        """Have nova-compute run, by a Python that imports everything unless it is named."""
+        process = self.place / '41'
+        process.mkdir(exist_ok=True)
+        python = python or self.make_program('python3', 'exit 0')
+        (process / 'cmdline').write_text('\0'.join(
+            [python, '-s', '/usr/bin/nova-compute', *arguments, '']))
 
     def write(self, name: str, text: str, **words: str) -> str:
         path = self.place / name
@@ -136,6 +159,9 @@ class UpgradeCheckTest(testtools.TestCase):
     def write_nova(self, text: str = _GOOD_NOVA) -> None:
         self.write('ceph.conf', '[client]\n')
         self.write('nova.conf', text)
+        self.run_nova()
+        (self.place / 'specreds').mkdir(exist_ok=True)
+        self.write('specreds/sentinel.json', '{{"pid": 1}}')
 
     def run_check(self, *arguments: str) -> dict[str, tuple[int, str]]:
         """Run the check, and return result and details of each part; assert the exit status."""
@@ -332,3 +358,48 @@ class UpgradeCheckTest(testtools.TestCase):
     def test_missing_file_of_the_command_line_fails(self) -> None:
         self.assert_found('Nova: configuration', FAILURE, 'cannot be read',
                           '--nova-conf', str(self.place / 'nowhere.conf'))
+
+    def test_driver_of_a_later_file_fails(self) -> None:
+        """Debian's nova-compute-kvm has such a file, whose options override nova.conf."""
+        self.write_nova()
+        self.write('nova-compute.conf', '[DEFAULT]\ncompute_driver = libvirt.LibvirtDriver\n')
+        self.assert_found('Nova: configuration', FAILURE,
+                          'nova-compute.conf sets compute_driver = libvirt.LibvirtDriver')
+        self.run_nova('--config-file', str(self.place / 'nova-compute.conf'),
+                      f'--config-file={self.place / "nova.conf"}')
+        self.assert_found('Nova: configuration', SUCCESS, 'fine')
+
+    def test_files_of_the_running_process_count(self) -> None:
+        self.write_nova(_GOOD_NOVA.replace('transport_url =', 'x ='))
+        directory = self.place / 'more'
+        directory.mkdir()
+        self.write('more/broker.conf', '[DEFAULT]\ntransport_url = rabbit://\n')
+        self.run_nova('--log-file', 'x', '--config-file', str(self.place / 'nova.conf'))
+        self.assert_found('Nova: configuration', FAILURE, 'transport_url')
+        self.run_nova('--config-file', str(self.place / 'nova.conf'),
+                      '--config-dir', str(directory))
+        self.assert_found('Nova: configuration', SUCCESS, 'fine')
+
+    def test_python_that_does_not_import_the_driver_fails(self) -> None:
+        self.write_nova()
+        # Without site-packages, as without the file that names the hook.
+        self.run_nova(python=self.make_program(
+            'python3', f'exec {sys.executable} -I -S "$@"'))
+        self.assert_found('Nova: configuration', FAILURE, 'ModuleNotFoundError')
+
+    def test_python_of_this_installation_imports_the_driver(self) -> None:
+        self.write_nova()
+        self.run_nova(python=sys.executable)
+        self.assert_found('Nova: configuration', SUCCESS, 'fine')
+
+    def test_host_without_a_sentinel_fails(self) -> None:
+        self.write_nova()
+        (self.place / 'specreds/sentinel.json').unlink()
+        self.assert_found('Nova: configuration', FAILURE, 'specreds-sentinel has never run')
+
+    def test_qemu_without_rbd_is_a_warning(self) -> None:
+        self.write_nova()
+        self.make_program('qemu-img', "echo \"qemu-img: Unknown driver 'rbd'\" >&2; exit 1")
+        self.assert_found('Nova: configuration', WARNING, 'qemu-block-extra')
+        (self.place / 'qemu-img').unlink()
+        self.assert_found('Nova: configuration', WARNING, 'qemu-img')
