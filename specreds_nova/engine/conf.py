@@ -17,9 +17,9 @@ _PROCESS: list[cfg.Opt] = [
     cfg.StrOpt('name', default=socket.gethostname(), sample_default='its host name',
                help='Set this when several engines run on one host. Name of this engine. Each '
                     'engine needs a name of its own.'),
-    cfg.StrOpt('metrics_host', default='0.0.0.0',
-               help='Set this when metrics shall not be served on all networks of the host. '
-                    'Address at which this engine serves metrics to Prometheus.'),
+    cfg.StrOpt('metrics_host', default='127.0.0.1',
+               help='Set this when Prometheus or a health check runs on another machine. Address '
+                    'at which this engine serves metrics and its health, as plain text.'),
     cfg.PortOpt('metrics_port', default=9180, min=0,
                 help='Set this when several engines run on one host. Port for metrics; 0 for '
                      'none.'),

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics of one engine for Prometheus. The values of a cloud are sums over its engines."""
+"""The metrics of one engine for Prometheus.
+
+All engines show the same states of hosts, sentinels and recoveries, which they read from the
+database. The handbook says how to combine the values of several engines.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 import socket

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics and notifications of an engine."""
 
+import ipaddress
 import re
 import threading
 from typing import Any
@@ -12,6 +13,7 @@ from oslo_messaging.notify import _impl_test
 import requests
 import testtools
 
+from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import events
 from specreds_nova.engine import metrics
 from specreds_nova.engine import model
@@ -90,6 +92,12 @@ class MetricsTest(testtools.TestCase):
         self.assertEqual('ok\n', self._read(port, '/health', 200))
         problems.append('thread detector has failed: no')
         self.assertEqual('thread detector has failed: no\n', self._read(port, '/health', 503))
+
+    def test_metrics_are_served_to_their_own_machine_by_default(self) -> None:
+        conf = cfg.ConfigOpts()
+        engine_conf.register(conf)
+        conf([], default_config_files=[], default_config_dirs=[])
+        self.assertTrue(ipaddress.ip_address(conf.engine.metrics_host).is_loopback)
 
     def _read(self, port: int, path: str, status: int) -> str:
         answer = requests.get(f'http://127.0.0.1:{port}{path}', timeout=30)

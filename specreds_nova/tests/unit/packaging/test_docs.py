@@ -146,6 +146,22 @@ class HandbookTest(testtools.TestCase):
         for family in registry.collect():
             self.assertIn(f'``{family.name}', self.page)
 
+    def test_ways_to_combine_the_metrics_of_engines_are_documented(self) -> None:
+        registry = prometheus_client.CollectorRegistry()
+        shown = metrics.Metrics(registry)
+        before = {family.name: family for family in registry.collect()}
+        # What the engine reads from the database that all engines share.
+        shown.hosts(dict.fromkeys(model.HOST_STATES, 7))
+        shown.sentinels({None: 7})
+        shown.active(dict.fromkeys(model.STATES, 7))
+        shown.backups(7)
+        rows = re.split(r'(?m)^(?=``max``|``sum``|one by one|====)',
+                        (_DOC / 'handbook.rst').read_text().partition('over engines')[2])[2:5]
+        for family in registry.collect():
+            named = [number for number, row in enumerate(rows) if f'``{family.name}' in row]
+            self.assertEqual(1, len(named), family.name)
+            self.assertEqual(family != before[family.name], named == [0], family.name)
+
     def test_upgrade_checks_are_documented(self) -> None:
         page = (_DOC / 'upgrades.rst').read_text()
         for name, _ in status.Checks._upgrade_checks:
