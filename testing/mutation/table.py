@@ -384,4 +384,8 @@ MUTATIONS = (
              'now + _WRITTEN', 'now',
              'specreds_nova.tests.unit.engine.detection.test_leases_of_engines.LeasesTest.'
              'test_outage_ends_no_lease_of_a_living_engine'),
+    Mutation('lease-over-by-hung-writes', 'specreds_nova/engine/detection/votes.py',
+             ' or behind > _BEHIND:', ':',
+             'specreds_nova.tests.unit.engine.detection.test_leases_of_engines.LeasesTest.'
+             'test_writes_that_hang_end_no_lease_of_a_living_engine'),
 )

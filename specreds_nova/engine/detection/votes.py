@@ -7,6 +7,8 @@ for ``LEASE`` seconds by its own clock: the clock of a database may change with 
 begins again
 
 * with a read that ends long after the one before it, as other engines may be as late;
+* with a read in which this engine's own counter stands still: its writes hang, as those of others
+  may, or it reads a replica that is behind;
 * ``_WRITTEN`` seconds after the end of an outage of the database, as other engines may still wait
   for their time-outs: each living engine has written again by then.
 
@@ -51,6 +53,8 @@ _REPEAT = 0.2
 LEASE = 0.8
 # Seconds between two reads from which on other engines may be as late as this one.
 _LATE = 0.4
+# Seconds for which the own counter may be the same before the counters of others tell nothing.
+_BEHIND = 0.6
 # Seconds after an outage until each living engine has written again: the time-out of its rows.
 _WRITTEN = 2.0
 # Seconds for which a vote counts that does not change.
@@ -141,7 +145,7 @@ class Votes(pulse.Pulse):
     def read(self) -> None:
         """Read the rows of all engines.
 
-        :raises exception.Unreachable: the database does not answer
+        :raises exception.Unreachable: the database does not answer, or with rows that are old
         """
         began = self._clock.now()
         votes = self._database.votes()
@@ -157,7 +161,15 @@ class Votes(pulse.Pulse):
                 before = known.get(vote.engine)
                 same = before is not None and before[0].counter == vote.counter
                 self._rows[vote.engine] = vote, before[1] if same and before else now
+            own = self._rows.get(self._engine)
+            behind = 0.0 if own is None else now - own[1]
+            if own is None or behind > _BEHIND:
+                self._since = max(self._since, now)
             self._ended = frozenset(name for name in self._rows if self._end(name) <= began)
+        if behind >= STALE:
+            raise exception.Unreachable(
+                f'this engine has read the same counter of its own row for {behind:.1f} s: its '
+                'writes hang, or it reads a replica that is behind')
 
     def ended(self) -> frozenset[str]:
         """Return the other engines whose leases are over."""

@@ -6,6 +6,7 @@ from unittest import mock
 
 import testtools
 
+from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import votes
 from specreds_nova.tests.unit.engine import clock as clocks
@@ -125,6 +126,39 @@ class LeasesTest(testtools.TestCase):
             self.second.away = False
             self.run_for(5.0)
         self.assertEqual({'e1': [], 'e2': []}, self.over)
+
+    def read_again_and_again(self, seconds: float) -> None:
+        """Let the first engine read as it does while a host is held back, and time pass."""
+        for _ in range(round(seconds / 0.25)):
+            self.first.votes.read()
+            self.run_for(0.25)
+
+    def test_writes_that_hang_end_no_lease_of_a_living_engine(self) -> None:
+        for hung, late in ((1.0, 0.0), (1.5, 0.25), (1.9, 0.5)):
+            self.first.due = self.clock.time + hung
+            self.second.due = self.first.due + late
+            self.read_again_and_again(hung + late)
+            self.run_for(3.0)
+        self.assertEqual({'e1': [], 'e2': []}, self.over)
+
+    def test_engine_that_reads_old_rows_waits_for_others(self) -> None:
+        replica = test_votes.Database()
+        replica.rows = dict(self.database.rows)
+        with mock.patch.object(self.database, 'votes', replica.votes):
+            self.first.due, self.second.alive = self.clock.time, False
+            self.run_for(10.0)
+        self.assertEqual([], self.over['e1'])
+        self.second.alive = True
+        self.run_for(3.0)
+        self.assertEqual([], self.over['e1'])
+
+    def test_old_rows_are_no_answer(self) -> None:
+        with mock.patch.object(self.database, 'vote'):
+            self.read_again_and_again(votes.STALE - 0.25)
+            self.clock.time += 0.5
+            self.assertRaises(exception.Unreachable, self.first.votes.read)
+        self.run_for(0.5)
+        self.first.votes.read()
 
     def test_lease_of_an_engine_that_died_in_an_outage_is_over(self) -> None:
         self.first.away = self.second.away = True
