@@ -202,7 +202,7 @@ class Store:
         """Change a recovery, and record steps of it."""
         if values or begun or not ended:
             self._change(recovery, values)
-        elif self.history[recovery.id].epoch != recovery.epoch:
+        elif _claim(self.history[recovery.id]) != _claim(recovery):
             raise exception.Superseded(recovery.id)
         current = self.history[recovery.id]
         ends = {(step.name, step.attempt): step for step in ended}
@@ -225,7 +225,7 @@ class Store:
         if values.get('state', recovery.state) not in model.STATES:
             raise exception.Invalid(str(values))
         current = self.history[recovery.id]
-        if current.epoch == recovery.epoch and current.state == model.ENDED == values.get(
+        if _claim(current) == _claim(recovery) and current.state == model.ENDED == values.get(
                 'state') and all(getattr(current, name) == values[name] for name in values):
             return _shown(current)
         current = self._owned(recovery)
@@ -279,7 +279,7 @@ class Store:
 
     def _owned(self, recovery: model.Recovery) -> model.Recovery:
         current = self.history[recovery.id]
-        if current.epoch != recovery.epoch:
+        if _claim(current) != _claim(recovery):
             raise exception.Superseded(recovery.id)
         if current.state == model.ENDED:
             raise exception.Ended(recovery.id)
@@ -289,6 +289,10 @@ class Store:
         changed = dataclasses.replace(current, updated=self._now(), **values)
         self.history[current.id] = changed
         return _shown(changed)
+
+
+def _claim(recovery: model.Recovery) -> tuple[int, str | None]:
+    return recovery.epoch, recovery.engine
 
 
 def _ended(step: model.Step, end: model.Step | None) -> model.Step:

@@ -37,9 +37,10 @@ _PLACE = tuple(_T.c[name] for name in model.BackupPlace._fields)
 # Statements of each step of each recovery: to make them anew takes longer than to run them.
 _READ = sa.select(_T).where(_T.c.id == sa.bindparam('the_recovery'))
 _HOLD = sa.update(_T).where(
-    _T.c.id == sa.bindparam('the_recovery'), _T.c.epoch == sa.bindparam('the_epoch')).values(
+    _T.c.id == sa.bindparam('the_recovery'), _T.c.epoch == sa.bindparam('the_epoch'),
+    _T.c.engine.is_not_distinct_from(sa.bindparam('the_engine'))).values(
     updated=sa.bindparam('now'))
-_REFRESH = sa.select(_T.c.epoch, _T.c.state, _T.c.abort).where(
+_REFRESH = sa.select(_T.c.epoch, _T.c.engine, _T.c.state, _T.c.abort).where(
     _T.c.id == sa.bindparam('the_recovery'))
 
 # Outcomes that are impossible after the commit point.
@@ -191,6 +192,7 @@ def change(connection: sa.Connection, recovery: model.Recovery, values: dict[str
     primary_lives = (values.get('state') in model.BEFORE_COMMIT
                      or values.get('outcome') in _PRIMARY_LIVES)
     parameters = {'the_recovery': recovery.id, 'the_epoch': recovery.epoch,
+                  'the_engine': recovery.engine,
                   **{f'new_{name}': value for name, value in new.items()}}
     if not primary_lives or recovery.state in model.BEFORE_COMMIT:
         known = {f'known_{name}': getattr(recovery, name) for name in _COMPARED}
@@ -201,7 +203,7 @@ def change(connection: sa.Connection, recovery: model.Recovery, values: dict[str
     current = get(connection, recovery.id)
     if changed == 1 and current is not None:
         return current
-    if current is not None and current.epoch == recovery.epoch:
+    if current is not None and _claim(current) == _claim(recovery):
         if current.state != model.ENDED:
             raise exception.Invalid(
                 f'recovery {recovery.id} is {current.state}, past the commit point: it cannot '
@@ -221,7 +223,7 @@ def _change(names: frozenset[str], *, before_commit: bool) -> sa.Update:
     """
     statement = sa.update(_T).where(
         _T.c.id == sa.bindparam('the_recovery'), _T.c.epoch == sa.bindparam('the_epoch'),
-        _T.c.active == _ACTIVE)
+        _T.c.engine.is_not_distinct_from(sa.bindparam('the_engine')), _T.c.active == _ACTIVE)
     if before_commit:
         statement = statement.where(_T.c.state.in_(model.BEFORE_COMMIT))
     return statement.values({name: sa.bindparam(f'new_{name}') for name in sorted(names)})
@@ -251,7 +253,8 @@ def hold(connection: sa.Connection, recovery: model.Recovery, now: float) -> mod
     :raises exception.Superseded: another engine has taken over the recovery
     """
     held = connection.execute(_HOLD, {
-        'the_recovery': recovery.id, 'the_epoch': recovery.epoch, 'now': now})
+        'the_recovery': recovery.id, 'the_epoch': recovery.epoch, 'the_engine': recovery.engine,
+        'now': now})
     if held.rowcount != 1:
         raise _lost(recovery, get(connection, recovery.id))
     return recovery
@@ -266,7 +269,7 @@ def refresh(connection: sa.Connection, recovery: model.Recovery) -> model.Recove
     row = connection.execute(_REFRESH, {'the_recovery': recovery.id}).one_or_none()
     if row is None or row.state == model.ENDED:
         raise exception.Ended(f'recovery {recovery.id} has ended')
-    if row.epoch != recovery.epoch:
+    if (row.epoch, row.engine) != _claim(recovery):
         raise _lost(recovery, get(connection, recovery.id))
     return recovery if row.abort == recovery.abort else dataclasses.replace(
         recovery, abort=row.abort)
@@ -316,11 +319,16 @@ def _checked(recovery: model.Recovery, values: dict[str, Any]) -> dict[str, Any]
 def _lost(recovery: model.Recovery, stored: model.Recovery | None) -> exception.Superseded:
     if stored is None:
         return exception.Ended(f'recovery {recovery.id} has ended, and was removed')
-    if stored.epoch != recovery.epoch:
+    if _claim(stored) != _claim(recovery):
         return exception.Superseded(
             f'recovery {recovery.id} is at epoch {stored.epoch}, of engine {stored.engine}: '
-            f'epoch {recovery.epoch} cannot change it')
+            f'epoch {recovery.epoch} of engine {recovery.engine} cannot change it')
     return exception.Ended(f'recovery {recovery.id} has ended: {stored.outcome}')
+
+
+def _claim(recovery: model.Recovery) -> tuple[int, str | None]:
+    """Return what a change depends on: a database that has lost commits counts epochs twice."""
+    return recovery.epoch, recovery.engine
 
 
 def _row(recovery: model.Recovery) -> dict[str, Any]:

@@ -51,7 +51,8 @@ class RecoveryWorker:
             stored = waiting.insist(self._context.store.get, recovery.id)
             if stored is None:
                 return
-            if stored.state != model.ENDED and stored.epoch != recovery.epoch:
+            if stored.state != model.ENDED and (
+                    stored.epoch, stored.engine) != (recovery.epoch, recovery.engine):
                 raise exception.Superseded(
                     f'recovery {recovery.id} was taken over by engine {stored.engine}')
             recovery = stored

@@ -120,6 +120,20 @@ class RecoveriesTest(base.StoreTest):
         self.assertEqual(newer, stored)
         self.assertIsNone(stored.steps[0].ended)
 
+    def test_engine_whose_claim_the_database_has_lost_changes_nothing(self) -> None:
+        # A replica that lacked the claim was promoted, and another engine has made the same one.
+        stored = self.created()
+        former = dataclasses.replace(stored, engine='engine2')
+        self.assertRaises(exception.Superseded, self.store.change, former, state=model.RACING)
+        self.assertRaises(exception.Superseded, self.store.refresh, former)
+        self.assertRaises(exception.Superseded, self.end, former)
+        self.assertRaises(exception.Superseded, self.begin_step, former, 'super')
+        attempt = self.begin_step(stored, 'super')
+        self.assertRaises(exception.Superseded, self.end_step, former, 'super', attempt, {})
+        self.assertIsNone(self.store.get(stored.id).steps[0].ended)
+        self.end(stored)
+        self.assertRaises(exception.Superseded, self.end, former)
+
     def test_engine_may_supersede_itself(self) -> None:
         former = self.created()
         self.taken_over(former, 'engine1')
