@@ -104,7 +104,7 @@ def translated() -> Iterator[None]:
     try:
         yield
     except (db_exception.DBConnectionError, db_exception.DBDeadlock, db_exception.RetryRequest,
-            sa_exc.TimeoutError) as exc:
+            sa_exc.OperationalError, sa_exc.TimeoutError) as exc:
         raise exception.Unreachable(f'the database does not answer: {exc}') from exc
     except db_exception.DBError as exc:
         if not isinstance(exc.inner_exception, sa_exc.OperationalError):

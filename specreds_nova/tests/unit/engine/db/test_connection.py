@@ -66,10 +66,18 @@ class TroubleTest(testtools.TestCase):
         self.assertEqual([], self.troubles)
 
     @ddt.data(db_exception.DBConnectionError('no'), db_exception.DBDeadlock('no'),
-              db_exception.DBError(exc.OperationalError('', None, Exception('no'))))
+              db_exception.DBError(exc.OperationalError('', None, Exception('no'))),
+              # oslo.db raises most of them as they are.
+              exc.OperationalError('', None, Exception('the server is read-only')))
     def test_long_outage_raises_unreachable(self, trouble: Exception) -> None:
         self.troubles = [trouble] * 100
         self.assertRaises(exception.Unreachable, self.store.hosts)
+
+    def test_database_that_takes_no_writes_is_unreachable(self) -> None:
+        self.store._transactions.run(
+            lambda connected: connected.execute(sa.text('PRAGMA query_only = ON')))
+        self.assertRaises(exception.Unreachable, self.store.see, 'node1')
+        self.assertEqual([], self.store.hosts())
 
     def test_programming_error_is_not_retried(self) -> None:
         self.troubles = [db_exception.DBError(ValueError('no'))]
