@@ -33,6 +33,8 @@ _GATHER = 0.03
 _REST = 3.0
 # Seconds between two looks for other engines whose leases are over.
 _LOOK = 0.05
+# Seconds for which a recovery is left to another process with the name of this engine.
+_TWIN = 60.0
 # Seconds without progress after which a thread hangs that asks the database.
 _HANGS = 600.0
 
@@ -61,6 +63,9 @@ class Conductor:
         self._lock = threading.Lock()
         # All recoveries on which this engine works; those that race have a slot.
         self._running: set[str] = set()
+        # Recoveries that another process of this name has taken over from this one, and until when
+        # they are left to it. Both would else take them from each other for ever.
+        self._twin: dict[str, float] = {}
         self._capacity = context.capacity
         self._capacity.freed = self._freed
         self._wake = threading.Event()
@@ -187,6 +192,10 @@ class Conductor:
         free = self._context.store.free({*self._ended(), self._name})
         with self._lock:
             running |= self._running
+        now = self._context.clock.now()
+        self._twin = {recovery_id: until for recovery_id, until in self._twin.items()
+                      if until > now}
+        running |= self._twin.keys()
         wanted = {recovery.id: recovery for recovery in free if recovery.id not in running}
         self._left = bool(wanted)
         self._order.slots = self._capacity.slots(self._slots)
@@ -231,12 +240,24 @@ class Conductor:
         :param server: its server, if that was just read
         """
         self._context.preparations.take(recovery.id)
-        self._work(recovery.id, lambda: self._worker.bring_to_end(recovery, server))
+        self._work(recovery.id, lambda: self._bring_to_end(recovery, server))
 
     def _take_over(self, recovery: model.Recovery) -> None:
         """Claim a recovery, and work on it."""
-        self._work(recovery.id, lambda: self._worker.bring_to_end(
+        self._work(recovery.id, lambda: self._bring_to_end(
             self._context.store.take_over(recovery, self._name)))
+
+    def _bring_to_end(self, recovery: model.Recovery, server: model.Server | None = None) -> None:
+        try:
+            self._worker.bring_to_end(recovery, server)
+        except exception.Superseded:
+            stored = self._context.store.get(recovery.id)
+            if stored is not None and stored.state != model.ENDED and stored.engine == self._name:
+                LOG.error('recovery %s was taken over by another process with the name of this '
+                          'engine, %s: give each engine a name of its own', recovery.id,
+                          self._name)
+                self._twin[recovery.id] = self._context.clock.now() + _TWIN
+            raise
 
     def _work(self, recovery_id: str, work: Callable[[], object]) -> None:
         """Work on a recovery until it has ended, or another engine has it."""

@@ -240,6 +240,24 @@ class ConductorTest(base.RecoveryTest):
         self._wait(lambda: not self.store.active())
         self.assertEqual(2, self.store.history[recovery.id].epoch)
 
+    def test_processes_with_one_name_do_not_take_a_recovery_from_each_other_for_ever(
+            self) -> None:
+        recovery = self._made('a')
+
+        def attempt(run: runs.Run) -> None:
+            with run.step('long'):
+                self.begun.append('a')
+                self.fibers.call(time.sleep, 0.6)
+            run.change(state=model.ENDED, outcome=model.RECOVERED)
+        self.attempt.side_effect = attempt
+        self._conductor().start()
+        self._wait(lambda: self.begun)
+        time.sleep(0.3)
+        self._conductor()._thread.start()
+        self._wait(lambda: not self.store.active() or len(self.begun) > 10)
+        self.assertEqual(['a', 'a'], self.begun)
+        self.assertEqual(model.RECOVERED, self.store.history[recovery.id].outcome)
+
     def test_failed_attempt_is_repeated(self) -> None:
         self._made('a')
         errors = [exception.RetryAttempt('lost'), exception.Unreachable('no database'),
