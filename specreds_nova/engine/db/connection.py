@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import contextlib
 import threading
 from typing import TypeVar
+from urllib import parse
 
 from oslo_config import cfg
 from oslo_db import api
@@ -38,7 +39,7 @@ def register(conf: cfg.ConfigOpts) -> None:
 def connect(conf: cfg.ConfigOpts, timeouts: str = _TIMEOUTS) -> sa.Engine:
     """Return the engine of SQLAlchemy for the configured database.
 
-    :param timeouts: parameters of a connection to MySQL, unless the configuration has some
+    :param timeouts: parameters of a connection to MySQL, except those that the configuration has
     :raises exception.Invalid: the configuration names no database
     :raises exception.Unreachable: the database does not answer
     """
@@ -47,8 +48,11 @@ def connect(conf: cfg.ConfigOpts, timeouts: str = _TIMEOUTS) -> sa.Engine:
     if not url:
         raise exception.Invalid('the configuration names no database: set [database] connection')
     parameters = conf.database.connection_parameters
-    if not parameters and url.startswith('mysql'):
-        parameters = timeouts
+    if url.startswith('mysql'):
+        known = parse.parse_qs(f'{parse.urlsplit(url).query}&{parameters}')
+        parameters = '&'.join(filter(None, [parameters, *(
+            timeout for timeout in timeouts.split('&')
+            if timeout.partition('=')[0] not in known)]))
     passed = {name: conf.database[name] for name in _PASSED}
     with translated():
         # Only green threads have to yield when a connection is returned. Here each transaction

@@ -113,3 +113,25 @@ class TroubleTest(testtools.TestCase):
         ended = self.store.change(taken, state=model.ENDED, outcome=model.PRIMARY)
         self.assertEqual([], self.troubles)
         self.assertEqual(ended, self.store.get(recovery.id))
+
+
+@ddt.ddt
+class TimeoutsTest(testtools.TestCase):
+    """A connection to MySQL that hangs ends, whatever else the configuration says of it."""
+
+    @ddt.data(
+        ('', '', 'connect_timeout=2&read_timeout=2&write_timeout=2'),
+        ('?charset=utf8', 'ssl_ca=/ca',
+         'ssl_ca=/ca&connect_timeout=2&read_timeout=2&write_timeout=2'),
+        ('?read_timeout=9', 'write_timeout=8', 'write_timeout=8&connect_timeout=2'))
+    @ddt.unpack
+    def test_timeouts_are_those_that_are_missing(self, query: str, given: str,
+                                                 expected: str) -> None:
+        conf = cfg.ConfigOpts()
+        connection.register(conf)
+        conf([], default_config_files=[])
+        conf.set_override('connection', f'mysql+pymysql://u:p@db/s{query}', 'database')
+        conf.set_override('connection_parameters', given, 'database')
+        with mock.patch('oslo_db.sqlalchemy.engines.create_engine') as create:
+            connection.connect(conf, connection.ROW_TIMEOUTS)
+        self.assertEqual(expected, create.call_args.kwargs['connection_parameters'])
