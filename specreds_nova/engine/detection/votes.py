@@ -22,8 +22,8 @@ same, so it cannot know by itself that it is at fault. Each engine writes into i
 it does not hear, at once when that changes. A decision about a host needs that each engine that is
 alive has it among those. So that no vote blocks for ever:
 
-* a vote counts for ``STALE`` seconds after this engine has seen its counter change: the vote of an
-  engine that has died or hangs does not;
+* a vote counts for ``STALE`` seconds after this engine has seen its counter change, or longer if
+  its own counter changes as rarely: the vote of an engine that has died or hangs does not;
 * the vote of an engine that does not hear its own echo does not count either;
 * an engine that expects the silence of a host after a goodbye does not hear the host: it keeps
   other engines from suspecting the host, but is no reason to trust it again;
@@ -33,6 +33,7 @@ A vote also says which servers run on a host that another engine does not hear: 
 rebooted is heard, and yet its servers are dead.
 """
 
+import collections
 from collections.abc import Collection
 import threading
 from typing import Protocol
@@ -59,6 +60,8 @@ _BEHIND = 0.6
 _WRITTEN = 2.0
 # Seconds for which a vote counts that does not change.
 STALE = 2.0
+# Seconds that one vote and one read take at most, with the time-out of each of their statements.
+_LONGEST_LAG = 8.0
 # Seconds after which the row of an engine that is gone is removed.
 _GONE = 3600.0
 
@@ -104,6 +107,8 @@ class Votes(pulse.Pulse):
         # The end of the latest read, and the time from which on counters have been read in time.
         self._read_at = self._since = float('-inf')
         self._ended: frozenset[str] = frozenset()
+        # The latest times between two changes of the own counter, as it was read.
+        self._lags: collections.deque[float] = collections.deque([0.0], maxlen=5)
         self._failing = False
 
     def start(self) -> None:
@@ -161,8 +166,10 @@ class Votes(pulse.Pulse):
                 before = known.get(vote.engine)
                 same = before is not None and before[0].counter == vote.counter
                 self._rows[vote.engine] = vote, before[1] if same and before else now
-            own = self._rows.get(self._engine)
+            own, before = self._rows.get(self._engine), known.get(self._engine)
             behind = 0.0 if own is None else now - own[1]
+            if own is not None and before is not None and own[1] != before[1]:
+                self._lags.append(min(own[1] - before[1], _LONGEST_LAG))
             if own is None or behind > _BEHIND:
                 self._since = max(self._since, now)
             self._ended = frozenset(name for name in self._rows if self._end(name) <= began)
@@ -205,8 +212,10 @@ class Votes(pulse.Pulse):
     def _fresh(self) -> list[model.Vote]:
         now = self._clock.now()
         with self._lock:
+            # A database that is slow for this engine may be so for the others, too.
+            stale = max(STALE, 3.0 * max(self._lags))
             return [vote for vote, seen in self._rows.values()
-                    if vote.engine != self._engine and now - seen < STALE]
+                    if vote.engine != self._engine and now - seen < stale]
 
     def _look(self) -> None:
         contested = {host for vote in self._fresh() for host in vote.silent}

@@ -152,6 +152,21 @@ class LeasesTest(testtools.TestCase):
         self.run_for(3.0)
         self.assertEqual([], self.over['e1'])
 
+    def test_vote_counts_although_the_database_is_slow(self) -> None:
+        # Each vote, and the look after it, takes 2.8 s, and those of the engines are out of step.
+        for count in range(20):
+            for engine, rest in ((self.first, 1.3), (self.second, 1.5)):
+                engine.due = self.clock.time
+                self.run_for(0.01)
+                engine.due = self.clock.time + 5.0
+                for _ in range(round(rest / 0.1)):
+                    self.run_for(0.1)
+                    if count > 2:
+                        self.assertEqual(('e2',), self.first.votes.hearing('cn1'))
+        self.second.alive = False
+        self.run_for(12.0)
+        self.assertEqual((), self.first.votes.hearing('cn1'))
+
     def test_old_rows_are_no_answer(self) -> None:
         with mock.patch.object(self.database, 'vote'):
             self.read_again_and_again(votes.STALE - 0.25)
