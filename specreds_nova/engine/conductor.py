@@ -29,8 +29,9 @@ LOG = logging.getLogger(__name__)
 _INTERVAL = 0.5
 # Seconds to wait for more recoveries after the first one.
 _GATHER = 0.03
-# Pause after a look at the recoveries, in durations of the look.
+# Pause after a look at the recoveries, in durations of the look, and in seconds at most.
 _REST = 3.0
+_LONGEST_REST = 2.0
 # Seconds between two looks for other engines whose leases are over.
 _LOOK = 0.05
 # Seconds for which a recovery is left to another process with the name of this engine.
@@ -161,7 +162,7 @@ class Conductor:
                 LOG.exception('recoveries cannot be taken; they are tried again')
             else:
                 self._silent = False
-            rest = _REST * (self._monotonic() - began)
+            rest = min(_REST * (self._monotonic() - began), _LONGEST_REST)
             if rest > _GATHER:
                 # A look reads all free recoveries, which takes long if there are thousands.
                 self._stopped.wait(rest)

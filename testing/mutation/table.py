@@ -376,16 +376,16 @@ MUTATIONS = (
              '                            )',
              'specreds_nova.tests.unit.engine.db.test_recoveries.RecoveriesTest.'
              'test_recovery_is_claimed_only_as_it_was_read'),
-    Mutation('lease-over-by-late-reads', 'specreds_nova/engine/detection/votes.py',
-             'elif now - self._read_at > _LATE:', 'elif False:',
+    Mutation('lease-over-by-late-writes', 'specreds_nova/engine/detection/votes.py',
+             'lag = max(behind, *self._lags)', 'lag = 0.0',
              'specreds_nova.tests.unit.engine.detection.test_leases_of_engines.LeasesTest.'
-             'test_engine_that_reads_late_waits_for_others'),
+             'test_engine_that_is_late_waits_for_others_which_may_be_as_late'),
     Mutation('lease-over-by-an-outage', 'specreds_nova/engine/detection/votes.py',
              'now + _WRITTEN', 'now',
              'specreds_nova.tests.unit.engine.detection.test_leases_of_engines.LeasesTest.'
              'test_outage_ends_no_lease_of_a_living_engine'),
     Mutation('lease-over-by-hung-writes', 'specreds_nova/engine/detection/votes.py',
-             ' or behind > _BEHIND:', ':',
+             'lag = max(behind, *self._lags)', 'lag = max(self._lags)',
              'specreds_nova.tests.unit.engine.detection.test_leases_of_engines.LeasesTest.'
              'test_writes_that_hang_end_no_lease_of_a_living_engine'),
 )

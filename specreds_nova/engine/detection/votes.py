@@ -3,14 +3,12 @@
 
 Each engine has a row in the database. A lease of the engine is the row's counter, which the engine
 raises every ``_REPEAT`` seconds. The lease is over when another engine has read the same counter
-for ``LEASE`` seconds by its own clock: the clock of a database may change with its node. That time
-begins again
+for ``LEASE`` seconds by its own clock: the clock of a database may change with its node.
 
-* with a read that ends long after the one before it, as other engines may be as late;
-* with a read in which this engine's own counter stands still: its writes hang, as those of others
-  may, or it reads a replica that is behind;
-* ``_WRITTEN`` seconds after the end of an outage of the database, as other engines may still wait
-  for their time-outs: each living engine has written again by then.
+If an engine reads its own counter as the same for ``_BEHIND`` seconds, leases are longer by three
+times that time: other engines may be as late. After an outage of the database the time begins
+``_WRITTEN`` seconds later, as other engines may still wait for their time-outs: each living engine
+has written again by then.
 
 A wrong verdict only moves recoveries to another engine: the database refuses every later change by
 the former one.
@@ -52,9 +50,9 @@ _LOOK = 0.1
 _REPEAT = 0.2
 # Seconds for which a counter is the same until the lease of its engine is over.
 LEASE = 0.8
-# Seconds between two reads from which on other engines may be as late as this one.
+# Seconds after which a read is too old to say which engines have ended.
 _LATE = 0.4
-# Seconds for which the own counter may be the same before the counters of others tell nothing.
+# Seconds for which the own counter may be the same before leases are longer.
 _BEHIND = 0.6
 # Seconds after an outage until each living engine has written again: the time-out of its rows.
 _WRITTEN = 2.0
@@ -109,6 +107,8 @@ class Votes(pulse.Pulse):
         self._ended: frozenset[str] = frozenset()
         # The latest times between two changes of the own counter, as it was read.
         self._lags: collections.deque[float] = collections.deque([0.0], maxlen=5)
+        # Seconds by which leases are longer, as the database is slow.
+        self._slow = 0.0
         self._failing = False
 
     def start(self) -> None:
@@ -158,8 +158,6 @@ class Votes(pulse.Pulse):
         with self._lock:
             if self._failing:
                 self._since = max(self._since, now + _WRITTEN)
-            elif now - self._read_at > _LATE:
-                self._since = max(self._since, now)
             self._read_at = now
             known, self._rows = self._rows, {}
             for vote in votes:
@@ -170,8 +168,10 @@ class Votes(pulse.Pulse):
             behind = 0.0 if own is None else now - own[1]
             if own is not None and before is not None and own[1] != before[1]:
                 self._lags.append(min(own[1] - before[1], _LONGEST_LAG))
-            if own is None or behind > _BEHIND:
+            if own is None:
                 self._since = max(self._since, now)
+            lag = max(behind, *self._lags)
+            self._slow = 3.0 * lag if lag > _BEHIND else 0.0
             self._ended = frozenset(name for name in self._rows if self._end(name) <= began)
         if behind >= STALE:
             raise exception.Unreachable(
@@ -186,7 +186,7 @@ class Votes(pulse.Pulse):
 
     def _end(self, engine: str) -> float:
         """Return the time at which the lease of an engine is over, unless it is renewed."""
-        return max(self._rows[engine][1], self._since) + LEASE
+        return max(self._rows[engine][1], self._since) + LEASE + self._slow
 
     def hearing(self, host: str) -> tuple[str, ...]:
         """Return the other engines that hear a host."""

@@ -100,12 +100,21 @@ class LeasesTest(testtools.TestCase):
         self.run_for(20.5)
         self.assertEqual({'e1': [], 'e2': []}, self.over)
 
-    def test_engine_that_reads_late_waits_for_others(self) -> None:
+    def test_engine_that_is_late_waits_for_others_which_may_be_as_late(self) -> None:
+        for _ in range(20):
+            self.first.due, self.second.due = self.clock.time + 0.7, self.clock.time + 0.99
+            self.run_for(1.0)
+        self.assertEqual({'e1': [], 'e2': []}, self.over)
+
+    def test_engine_that_is_late_notices_a_death(self) -> None:
+        for _ in range(10):
+            self.first.due, self.second.due = self.clock.time + 0.7, self.clock.time + 0.99
+            self.run_for(1.0)
         self.second.alive = False
         for _ in range(10):
-            self.first.due = self.clock.time + 0.5
-            self.run_for(0.6)
-        self.assertEqual([], self.over['e1'])
+            self.first.due = self.clock.time + 0.7
+            self.run_for(1.0)
+        self.assertNotEqual([], self.over['e1'])
 
     def test_engine_that_does_not_read_knows_of_no_end(self) -> None:
         self.second.alive = False
