@@ -2,32 +2,42 @@
 """Make ``nova.virt.specreds`` a name of this package's driver.
 
 Nova finds a ``compute_driver`` only below ``nova.virt``. ``specreds.pth`` imports this module at
-each start of Python, so the module is small and imports nothing of Nova.
+each start of Python, so the module imports nothing until somebody asks for the alias.
 """
 
-from collections.abc import Sequence
-import importlib
-import importlib.abc
-import importlib.machinery
 import sys
-import types
+
+# As in typing, which takes longer to import than the rest.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    import importlib.machinery
+    import types
+    from typing import Any
 
 ALIAS = 'nova.virt.specreds'
 REAL = 'specreds_nova.virt.entry'
 
 
-class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class _Alias:
     """Finds the alias, and loads the real module under both names."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None = None,
-                  target: types.ModuleType | None = None
-                  ) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname: str, path: 'Sequence[str] | None' = None,
+                  target: 'types.ModuleType | None' = None
+                  ) -> 'importlib.machinery.ModuleSpec | None':
         """Return the spec of the alias, and None for other names."""
         del path, target
-        return importlib.machinery.ModuleSpec(fullname, self) if fullname == ALIAS else None
+        if fullname != ALIAS:
+            return None
+        import importlib.machinery
+        # A loader without the base class, whose module imports many others.
+        loader: Any = self
+        return importlib.machinery.ModuleSpec(fullname, loader)
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+    def create_module(self, spec: 'importlib.machinery.ModuleSpec') -> 'types.ModuleType':
         """Return a module with the driver, never the real one, whose spec would be replaced."""
+        import importlib
+        import types
         module = types.ModuleType(spec.name)
         real = importlib.import_module(REAL)
         module.__doc__ = real.__doc__
@@ -35,7 +45,7 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             setattr(module, name, getattr(real, name))
         return module
 
-    def exec_module(self, module: types.ModuleType) -> None:
+    def exec_module(self, module: 'types.ModuleType') -> None:
         """Do nothing: the module is complete."""
 
 

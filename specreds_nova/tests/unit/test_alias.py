@@ -3,12 +3,21 @@
 
 import importlib
 import pathlib
+import subprocess
 import sys
 
 import testtools
 
 from specreds_nova import alias
 from specreds_nova import opts
+
+_LOADED = """
+import sys
+before = set(sys.modules)
+sys.path.insert(0, sys.argv[1])
+import specreds_nova.alias
+print(*sorted(set(sys.modules) - before))
+"""
 
 
 class AliasTest(testtools.TestCase):
@@ -31,6 +40,13 @@ class AliasTest(testtools.TestCase):
     def test_pth_file_imports_the_alias(self) -> None:
         root = pathlib.Path(__file__).parents[3]
         self.assertEqual(f'import {alias.__name__}\n', (root / 'specreds.pth').read_text())
+
+    def test_start_of_python_imports_nothing_else(self) -> None:
+        root = pathlib.Path(__file__).parents[3]
+        loaded = subprocess.run(
+            [sys.executable, '-I', '-S', '-c', _LOADED, str(root)],
+            check=True, capture_output=True, text=True).stdout.split()
+        self.assertEqual(['specreds_nova', 'specreds_nova.alias'], loaded)
 
     def test_each_option_has_a_help_sentence(self) -> None:
         [(group, options)] = opts.list_opts()
