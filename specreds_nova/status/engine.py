@@ -18,9 +18,14 @@ from specreds_nova.status import files
 from specreds_nova.status import findings
 from specreds_nova.status import options
 
+_RABBIT = 'oslo_messaging_rabbit'
 
-def settings(config: files.Files) -> Iterator[findings.Finding]:
-    """Check the required options of other groups, and the engine's own options."""
+
+def settings(config: files.Files, nova: files.Files | None) -> Iterator[findings.Finding]:
+    """Check the required options of other groups, and the engine's own options.
+
+    :param nova: of Nova's services on this host; None if there are none
+    """
     for section, name, purpose in (
             ('DEFAULT', 'transport_url', 'the broker to which nova-compute sends its heartbeats'),
             ('service_auth', 'auth_type',
@@ -31,6 +36,19 @@ def settings(config: files.Files) -> Iterator[findings.Finding]:
         yield findings.warning(f'{config}: [keystone_authtoken] auth_type is not set, so the API '
                                'cannot authenticate requests')
     yield from options.judge(config, engine_conf.GROUP, engine_conf.OPTIONS)
+    if nova is not None and _exchange(config) != _exchange(nova):
+        yield findings.failure(
+            f'[{_RABBIT}] of {config} and {nova} differ, so RabbitMQ refuses what the engine asks '
+            'hosts and the scheduler: set rabbit_quorum_queue, amqp_durable_queues and '
+            'amqp_auto_delete of the engine as for Nova')
+
+
+def _exchange(config: files.Files) -> tuple[bool, bool]:
+    """Return whether oslo.messaging declares exchanges as durable, and as auto-deleted."""
+    quorum, durable, deleted = (
+        config.flag(_RABBIT, name, default=False)
+        for name in ('rabbit_quorum_queue', 'amqp_durable_queues', 'amqp_auto_delete'))
+    return quorum or durable, deleted
 
 
 def database(conf: cfg.ConfigOpts) -> Iterator[findings.Finding]:

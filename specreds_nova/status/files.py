@@ -6,6 +6,8 @@ import pathlib
 
 from oslo_config import cfg
 
+_TRUE = ('true', '1', 'yes', 'on')
+
 
 class Unreadable(Exception):
     """A file cannot be read, or is no configuration; the message names it and the reason."""
@@ -33,6 +35,10 @@ class Files:
     def get(self, section: str, name: str, default: str = '') -> str:
         """Return the effective value of an option."""
         return ([default, *self.all(section, name)])[-1]
+
+    def flag(self, section: str, name: str, *, default: bool) -> bool:
+        """Return the effective value of an option that is true or false."""
+        return self.get(section, name, str(default)).strip().lower() in _TRUE
 
     def words(self, section: str, name: str) -> list[str]:
         """Return the parts of a value that is separated by commas."""

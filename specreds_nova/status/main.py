@@ -44,7 +44,8 @@ class Checks(upgradecheck.UpgradeCommands):
 
     def engine_options(self) -> upgradecheck.Result:
         """Check the engine's configuration."""
-        return self._of_engine(lambda: engine.settings(self._engine_files()))
+        return self._of_engine(lambda: engine.settings(
+            self._engine_files(), self._nova_files()))
 
     def engine_database(self) -> upgradecheck.Result:
         """Check the engine's database."""
@@ -107,8 +108,7 @@ class Checks(upgradecheck.UpgradeCommands):
 
     def _of_nova(self, look: Callable[[files.Files, str], Iterator[findings.Finding]]
                  ) -> upgradecheck.Result:
-        named: str | None = self._conf.nova_conf
-        service = compute.Compute([named]) if named else compute.found(_PROC)
+        service = self._nova_service()
         python = service.python if service else ''
         return self._of_files(
             service.paths if service else [], 'nova-compute is not on this host', nova.named,
@@ -133,6 +133,19 @@ class Checks(upgradecheck.UpgradeCommands):
             return findings.result(look(config), 'fine')
         except files.Unreadable as exc:
             return findings.result([findings.failure(str(exc))], '')
+
+    def _nova_service(self) -> compute.Compute | None:
+        named: str | None = self._conf.nova_conf
+        return compute.Compute([named]) if named else compute.found(_PROC)
+
+    def _nova_files(self) -> files.Files | None:
+        """Return the configuration of Nova on this host, if there is one and it can be read."""
+        service = self._nova_service()
+        try:
+            return files.read(service.paths) if service else None
+        except files.Unreadable:
+            # The check of Nova says so.
+            return None
 
     def _engine_files(self) -> files.Files:
         return files.read(self._conf.config_file)

@@ -82,7 +82,7 @@ def settings(config: files.Files, engine: files.Files | None, python: str
         yield findings.warning(f'{config}: [specreds] heartbeat_interval is 0: servers of this '
                                'host are not recovered when it fails')
     if engine is not None:
-        here, there = (_true(each.get(section, 'protect_by_default', 'true'))
+        here, there = (each.flag(section, 'protect_by_default', default=True)
                        for each, section in ((config, _GROUP), (engine, 'engine')))
         if here != there:
             yield findings.failure(f'protect_by_default is {here} in {config} and {there} in '
@@ -149,7 +149,3 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _true(text: str) -> bool:
-    return text.strip().lower() in ('true', '1', 'yes', 'on')

@@ -355,6 +355,20 @@ class UpgradeCheckTest(testtools.TestCase):
             _GOOD_ENGINE.replace('[engine]', '[engine]\nprotect_by_default = false'))
         self.assert_found('Nova: configuration', FAILURE, 'has to be the same', *arguments)
 
+    @ddt.data(('', '', SUCCESS), ('rabbit_quorum_queue = true', '', FAILURE),
+              ('', 'amqp_durable_queues = true', FAILURE),
+              ('rabbit_quorum_queue = true', 'amqp_durable_queues = true', SUCCESS),
+              ('rabbit_transient_quorum_queue = true', '', SUCCESS))
+    @ddt.unpack
+    def test_engine_that_declares_the_exchange_of_nova_differently_fails(
+            self, of_nova: str, of_engine: str, code: int) -> None:
+        # A controller runs other services of Nova.
+        self.write('nova.conf', f'[oslo_messaging_rabbit]\n{of_nova}\n')
+        arguments = self.write_engine(
+            f'{_GOOD_ENGINE}[oslo_messaging_rabbit]\n{of_engine}\n')
+        self.assert_found('Engine: configuration', code,
+                          'RabbitMQ refuses' if code else 'fine', *arguments)
+
     def test_missing_file_of_the_command_line_fails(self) -> None:
         self.assert_found('Nova: configuration', FAILURE, 'cannot be read',
                           '--nova-conf', str(self.place / 'nowhere.conf'))
