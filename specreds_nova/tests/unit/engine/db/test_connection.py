@@ -125,13 +125,13 @@ class TimeoutsTest(testtools.TestCase):
          'ssl_ca=/ca&connect_timeout=2&read_timeout=2&write_timeout=2'),
         ('?read_timeout=9', 'write_timeout=8', 'write_timeout=8&connect_timeout=2'))
     @ddt.unpack
-    def test_timeouts_are_those_that_are_missing(self, query: str, given: str,
+    def test_timeouts_are_those_that_are_missing(self, query: str, parameters: str,
                                                  expected: str) -> None:
         conf = cfg.ConfigOpts()
         connection.register(conf)
         conf([], default_config_files=[])
         conf.set_override('connection', f'mysql+pymysql://u:p@db/s{query}', 'database')
-        conf.set_override('connection_parameters', given, 'database')
+        conf.set_override('connection_parameters', parameters, 'database')
         with mock.patch('oslo_db.sqlalchemy.engines.create_engine') as create:
             connection.connect(conf, connection.ROW_TIMEOUTS)
         self.assertEqual(expected, create.call_args.kwargs['connection_parameters'])
