@@ -64,11 +64,12 @@ def settings(config: files.Files, engine: files.Files | None, python: str
             f'{python} does not import {alias.ALIAS}, so that nova-compute does not start '
             f'({reason}): install the package into the environment of nova-compute again, with '
             'specreds.pth')
-    # Nova itself is imported only where it is in use.
-    nova_private = importlib.import_module('specreds_nova.virt.nova_private')
-    for fault in nova_private.faults():
-        yield findings.failure(f'there are no backups on this host, as the plug-in does not fit '
-                               f'the installed Nova: {fault}')
+    else:
+        # Nova itself is imported only where it is in use, and can be.
+        nova_private = importlib.import_module('specreds_nova.virt.nova_private')
+        for fault in nova_private.faults():
+            yield findings.failure(f'there are no backups on this host, as the plug-in does not '
+                                   f'fit the installed Nova: {fault}')
     if (missing := dhcp.missing()) is not None:
         yield findings.failure(missing)
     if not config.get('DEFAULT', 'transport_url'):

@@ -399,6 +399,9 @@ class UpgradeCheckTest(testtools.TestCase):
         # Without site-packages, as without the file that names the hook.
         self.run_nova(python=self.make_program(
             'python3', f'exec {sys.executable} -I -S "$@"'))
+        # Nor does this Python, if Nova is not in its environment.
+        self.useFixture(fixtures.MockPatch('specreds_nova.status.nova.importlib.import_module',
+                                           side_effect=ModuleNotFoundError('nova')))
         self.assert_found('Nova: configuration', FAILURE, 'ModuleNotFoundError')
 
     def test_python_of_this_installation_imports_the_driver(self) -> None:
