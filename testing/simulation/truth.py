@@ -69,8 +69,10 @@ class Truth:
         """Record a host that hides servers although engines should answer it for a while."""
         now, lease = self._hub.now(), self._world._lease(host)
         since, _ = self._seen.get(('answered', host.name), (now, now))
-        hides = (host.alive and host.sentinel and not host.paused and not host.storage
-                 and self._world.lease > 0 and now - max(host.deaf, host.renewed) > lease)
+        # A host that no answer reaches hides its servers, whatever engines believe of it.
+        hides = (host.alive and host.control and host.sentinel and not host.paused
+                 and not host.storage and self._world.lease > 0
+                 and now - max(host.deaf, host.renewed) > lease)
         if hides and now - since > lease + _GRACE and self._world.running(host.name):
             self._world.fail(f'{host.name} hides its servers, though it is trusted and heard')
 
