@@ -33,7 +33,7 @@ _GATHER = 0.03
 _REST = 3.0
 _LONGEST_REST = 2.0
 # Seconds between two looks for other engines whose leases are over.
-_LOOK = 0.05
+_LOOK = 0.02
 # Seconds for which a recovery is left to another process with the name of this engine.
 _TWIN = 60.0
 # Seconds without progress after which a thread hangs that asks the database.

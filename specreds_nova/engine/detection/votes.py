@@ -46,7 +46,7 @@ from specreds_nova.heartbeat import pulse
 LOG = logging.getLogger(__name__)
 
 # Seconds between two looks at monitor and rows, and between two votes that are the same.
-_LOOK = 0.1
+_LOOK = 0.05
 _REPEAT = 0.2
 # Seconds for which a counter is the same until the lease of its engine is over.
 LEASE = 0.8
