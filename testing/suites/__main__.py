@@ -47,12 +47,17 @@ def main(argv: list[str]) -> int:
     args, options = _parser(suites).parse_known_args(argv)
     if args.command == 'check' and options:
         _parser(suites).error(f'unknown argument: {options[0]}')
+    if 'all' in (tests := getattr(args, 'tests', [])) and len(tests) > 1:
+        _parser(suites).error('"all" stands alone')
     # Help is printed where none of the packages is installed that these import.
     from testing.suites import report
     from testing.suites import search
     from testing.suites import tiers
 
-    tests = getattr(args, 'tests', [])
+    if unknown := [word for word in tests if tests != ['all']
+                         and not search.find(_TOP, suites, [word])]:
+        print(f'error: no test matches: {" ".join(unknown)}', file=sys.stderr)
+        return 1
     tier = declared.CHECK if args.command == 'check' else \
         declared.ALL if tests == ['all'] else declared.TEST
     data = pathlib.Path(os.environ.get('SPECREDS_DATA') or _TOP / '.data').absolute()

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Mapping
 import dataclasses
+import os
 import pathlib
 import re
 import tomllib
@@ -75,8 +76,9 @@ class Suite:
         return self.tests_of_all or self.tests if tier == ALL else self.tests
 
     def variables(self, tier: str) -> Mapping[str, str]:
-        """Return the environment variables of the tests in a tier."""
-        return {} if tier == ALL else self.first
+        """Return the environment variables of the tests in a tier, except those of the user."""
+        return {} if tier == ALL else {
+            name: value for name, value in self.first.items() if name not in os.environ}
 
 
 def load(top: pathlib.Path) -> list[Suite]:
@@ -105,6 +107,9 @@ def _declared(file: pathlib.Path, path: str) -> list[Suite]:
         values: dict[str, Any] = tomllib.loads(file.read_text())
         releases = values.pop('releases', {})
         for name in ('later', 'skips', 'options'):
+            # Each character of a text would be taken for an entry.
+            if not isinstance(values.get(name, []), list):
+                raise TypeError(f'{name} is no list')
             values[name] = tuple(values.get(name, ()))
         suite = Suite(path=path, **values)
         if suite.tier not in TIERS or suite.needs not in NEEDS or suite.tests < 1:

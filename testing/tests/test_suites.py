@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import textwrap
 
 import ddt
@@ -114,7 +115,8 @@ class DeclaredTest(CheckoutTest):
         self.assertEqual([1, 1], [each.least(declared.TEST) for each in (suite, more)])
         self.assertEqual([1, 2], [each.least(declared.ALL) for each in (suite, more)])
 
-    @ddt.data('tier = "never"', 'needs = "luck"', 'color = "red"', 'tests = 0', 'name')
+    @ddt.data('tier = "never"', 'needs = "luck"', 'color = "red"', 'tests = 0', 'name',
+               'skips = "text"', 'later = "text"')
     def test_wrong_declaration_is_an_error_that_names_the_file(self, line: str) -> None:
         self.write()
         file = self.path / 'suite.toml'
@@ -123,6 +125,13 @@ class DeclaredTest(CheckoutTest):
         file.write_text('\n'.join([*kept, line]))
         error = self.assertRaises(declared.Invalid, declared.load, self.top)
         self.assertIn(str(file), str(error))
+
+    def test_variable_that_a_user_has_set_stays(self) -> None:
+        suite = declared.Suite('one', 'bench', declared.PROCESSORS, declared.CHECK, 1,
+                               first={'SPECREDS_ROUNDS_OF_ONE': '10'})
+        self.assertEqual({'SPECREDS_ROUNDS_OF_ONE': '10'}, suite.variables(declared.TEST))
+        self.useFixture(fixtures.EnvironmentVariable('SPECREDS_ROUNDS_OF_ONE', '200'))
+        self.assertEqual({}, suite.variables(declared.TEST))
 
     def test_two_suites_of_one_name_are_an_error(self) -> None:
         self.write()
@@ -264,6 +273,35 @@ class OrderTest(CheckoutTest):
         ended = run.chosen([search.Choice(suite)])
         self.assertEqual(1, len(ended))
         self.assertIn('Ceph: did not come up: failed', ended[0].wrong)
+
+
+class WordsTest(testtools.TestCase):
+    """Words of the command line that are wrong."""
+
+    def test_one_that_means_nothing_beside_another_ends_the_run(self) -> None:
+        data = self.useFixture(fixtures.TempDir()).path
+        name = 'no_such' + '_name'
+        ran = subprocess.run(
+            [sys.executable, '-m', 'testing.suites', 'test', 'tempest-unit', name], cwd=_TOP,
+            env={**os.environ, 'SPECREDS_DATA': data}, capture_output=True, text=True)
+        self.assertEqual(1, ran.returncode, ran.stdout)
+        self.assertIn(f'no test matches: {name}', ran.stderr)
+
+
+class DocumentsTest(CheckoutTest):
+    """The check of the documents."""
+
+    def test_warning_is_wrong_again_in_the_next_run(self) -> None:
+        source = self.top / 'doc/source'
+        source.mkdir(parents=True)
+        (source / 'conf.py').touch()
+        (source / 'index.rst').write_text('One\n===\n\n:doc:`missing`\n')
+        [check] = [each for each in commands.COMMANDS if each.name == 'docs']
+        for _ in range(2):
+            run = tiers.Tier(self.top, self.data, declared.CHECK, (), lambda line: None)
+            self.useFixture(fixtures.MonkeyPatch('testing.suites.commands.COMMANDS', (check,)))
+            self.assertEqual(['docs: docs: failed'], [
+                line for each in run.all([]) for line in each.wrong])
 
 
 class HelpTest(testtools.TestCase):
