@@ -34,6 +34,9 @@ def main() -> int:
     chosen = [mutation for mutation in _MUTATIONS
               if (not args.mutation or mutation.name in args.mutation)
               and args.ceph in (None, mutation.needs_ceph)]
+    if not chosen:
+        print('error: these options leave no mutation', file=sys.stderr)
+        return 2
     began = time.monotonic()
 
     def tell(text: str) -> None:

@@ -7,6 +7,7 @@ with these libraries in memory, and loads only the project's modules, one of the
 
 from collections.abc import Iterable, Sequence
 import contextlib
+import fnmatch
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -20,6 +21,8 @@ import traceback
 import types
 from typing import IO, NoReturn
 import unittest
+
+import testtools
 
 from testing.mutation import table
 
@@ -71,12 +74,25 @@ def patterns(test: str) -> list[str]:
 
 
 def _passes(tests: Sequence[str]) -> bool:
-    """Run tests, and return whether all passed. A test that is skipped or not found has not."""
+    """Run tests, and return whether all passed.
+
+    :raises ValueError: a test cannot be loaded, does not exist or is skipped: that says nothing
+    """
     loader = unittest.TestLoader()
     loader.testNamePatterns = [pattern for test in tests for pattern in patterns(test)]
     classes = dict.fromkeys(test.rpartition('.')[0] for test in tests)
-    result = unittest.TextTestRunner().run(loader.loadTestsFromNames(list(classes)))
-    return result.wasSuccessful() and not result.skipped and result.testsRun >= len(tests)
+    suite = loader.loadTestsFromNames(list(classes))
+    if loader.errors:
+        raise ValueError('\n'.join(loader.errors))
+    found = [each.id() for each in testtools.iterate_tests(suite)]
+    for test in tests:
+        if not any(fnmatch.fnmatchcase(name, pattern)
+                   for name in found for pattern in patterns(test)):
+            raise ValueError(f'there is no {test}')
+    result = unittest.TextTestRunner().run(suite)
+    if result.skipped:
+        raise ValueError(f'skipped: {result.skipped}')
+    return result.wasSuccessful()
 
 
 class _Children:

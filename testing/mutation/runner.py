@@ -96,6 +96,8 @@ class Runner:
         for mutation in mutations:
             with _mutated(copy / mutation.path, mutation):
                 self._end(mutation, *self._test(copy, mutation.test))
+        # On a Ceph that has broken meanwhile, each test fails.
+        self._proves(mutations[-1].test, *self._test(copy, mutations[-1].test))
 
     def _proves(self, tests: str, passed: bool, output: str) -> None:
         """Check that tests pass without a mutation."""
@@ -124,10 +126,14 @@ class Runner:
                 text=True, errors='replace', timeout=forks.TIMEOUT)
         except subprocess.TimeoutExpired:
             return False, f'no end within {forks.TIMEOUT} s'
-        # A test that is skipped or not found proves nothing.
-        passed = (done.returncode == 0 and 'skipped=' not in done.stdout
-                  and _RAN.search(done.stdout) is not None)
-        return passed, done.stdout[-forks.OUTPUT:]
+        output = done.stdout[-forks.OUTPUT:]
+        # A test that is skipped, cannot be loaded, is not found or is killed proves nothing.
+        if (done.returncode not in (0, 1) or 'skipped=' in done.stdout
+                or 'unittest.loader._FailedTest' in done.stdout
+                or not _RAN.search(done.stdout)):
+            raise commands.CloudError(f'{test} says nothing, exit status {done.returncode}:\n'
+                                      f'{output}')
+        return done.returncode == 0, output
 
 
 @contextlib.contextmanager

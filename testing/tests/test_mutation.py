@@ -4,6 +4,7 @@
 import ast
 import pathlib
 import subprocess
+import sys
 
 import ddt
 import fixtures
@@ -52,6 +53,7 @@ class TableTest(testtools.TestCase):
 
 
 _TESTS = """
+import pathlib
 import unittest
 import ddt
 import code_of
@@ -63,6 +65,13 @@ class CodeTest(unittest.TestCase):
         self.assertEqual(number + number, code_of.double(number))
     def test_double_of_nothing(self):
         self.fail('it has another name')
+    def test_or_skip(self):
+        if code_of.double(1) != 2:
+            self.skipTest('nothing to test')
+    def test_on_a_ceph_that_breaks(self):
+        used = pathlib.Path(__file__).with_name('used')
+        self.assertFalse(used.exists(), 'broken')
+        used.touch()
 """
 
 
@@ -89,9 +98,12 @@ class RunnerTest(testtools.TestCase):
         (place / 'test_code.py').write_text(_TESTS)
         for words in (['init', '-q'], ['add', '.']):
             subprocess.run(['git', '-C', str(self.checkout), *words], check=True)
-        [result] = runner.Runner(self.checkout, {}, lambda _text: None).run([table.Mutation(
-            'one', 'code_of.py', '2 * number', new, f'{self.package}.test_code.CodeTest.{test}')])
-        return result.noticed
+        return self.run_tests(new, test)[0].noticed
+
+    def run_tests(self, new: str, *tests: str) -> list[runner.Result]:
+        return runner.Runner(self.checkout, {}, lambda _text: None).run([table.Mutation(
+            test, 'code_of.py', '2 * number', new, f'{self.package}.test_code.CodeTest.{test}')
+            for test in tests])
 
     @ddt.data('tests.unit', 'specreds_cinder.tests.functional')
     def test_mutation_is_noticed_by_any_test_of_the_name_that_ddt_has_made(
@@ -105,10 +117,37 @@ class RunnerTest(testtools.TestCase):
         self.package = package
         self.assertRaises(commands.CloudError, self.noticed, '0', 'test_triple')
 
+    def test_test_that_does_not_exist_beside_one_of_ddt_is_an_error(self) -> None:
+        self.noticed('number + 1')
+        self.assertRaisesRegex(commands.CloudError, 'no .*test_triple', self.run_tests,
+                               '0', 'test_double', 'test_triple')
+
+    @ddt.data('tests.unit', 'specreds_cinder.tests.functional')
+    def test_test_that_is_skipped_with_the_change_notices_nothing(self, package: str) -> None:
+        self.package = package
+        self.assertRaisesRegex(commands.CloudError, 'skipped', self.noticed, '0', 'test_or_skip')
+
+    @ddt.data('tests.unit', 'specreds_cinder.tests.functional')
+    def test_module_that_cannot_be_loaded_with_the_change_is_an_error(self, package: str) -> None:
+        self.package = package
+        self.assertRaisesRegex(commands.CloudError, 'no_such_module', self.noticed,
+                               '0\nimport no_such_module')
+
+    def test_ceph_that_breaks_meanwhile_is_an_error(self) -> None:
+        self.package = 'specreds_cinder.tests.functional'
+        self.assertRaisesRegex(commands.CloudError, '(?s)fails without a mutation.*broken',
+                               self.noticed, 'number * 2', 'test_on_a_ceph_that_breaks')
+
+    def test_no_mutation_is_an_error(self) -> None:
+        ran = subprocess.run(
+            [sys.executable, '-m', 'testing.mutation', '--with-ceph', 'cut-shared-too-late'],
+            cwd=_ROOT, capture_output=True, text=True)
+        self.assertEqual((2, ''), (ran.returncode, ran.stdout))
+
     def test_module_that_is_loaded_before_the_change_is_an_error(self) -> None:
         self.assertRaisesRegex(commands.CloudError, 'code_of is loaded before', self.noticed, '0',
                                first='import code_of\n')
 
     def test_change_that_ends_the_process_is_an_error(self) -> None:
-        self.assertRaisesRegex(commands.CloudError, 'one: exit status 7', self.noticed,
+        self.assertRaisesRegex(commands.CloudError, 'test_double: exit status 7', self.noticed,
                                '__import__("os")._exit(7)')
