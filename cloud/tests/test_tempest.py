@@ -109,6 +109,13 @@ class CompareTest(testtools.TestCase):
         for line in ('on:', 'failed   c', 'x', 'y', 'skipped  b', 'why', 'off:', 'passed   c'):
             self.assertIn(line, lines)
 
+    def test_status_is_0_only_if_each_run_passed_and_none_failed(self) -> None:
+        root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        skipped = results.Run('on', [results.Result('b', results.SKIPPED, 'why')], 1)
+        for runs, status in (([self.off], 0), ([self.off, self.on], 1),
+                             ([self.off, skipped], 1)):
+            self.assertEqual(status, tempest._report(root, runs))
+
     def test_page_escapes_texts(self) -> None:
         wrong = results.Run('<hosts>', [results.Result('d', results.FAILED, 'a\n1 < 2')], 7)
         page = tempest_page.page('all & more', [self.off, wrong])

@@ -83,7 +83,7 @@ def _passes(tests: Sequence[str]) -> bool:
     classes = dict.fromkeys(test.rpartition('.')[0] for test in tests)
     suite = loader.loadTestsFromNames(list(classes))
     if loader.errors:
-        raise ValueError('\n'.join(loader.errors))
+        raise ValueError('\n'.join(map(str, loader.errors)))
     found = [each.id() for each in testtools.iterate_tests(suite)]
     for test in tests:
         if not any(fnmatch.fnmatchcase(name, pattern)
