@@ -84,10 +84,10 @@ def _passes(tests: Sequence[str]) -> bool:
     suite = loader.loadTestsFromNames(list(classes))
     if loader.errors:
         raise ValueError('\n'.join(map(str, loader.errors)))
-    found = [each.id() for each in testtools.iterate_tests(suite)]
+    loaded = [each.id() for each in testtools.iterate_tests(suite)]
     for test in tests:
         if not any(fnmatch.fnmatchcase(name, pattern)
-                   for name in found for pattern in patterns(test)):
+                   for name in loaded for pattern in patterns(test)):
             raise ValueError(f'there is no {test}')
     result = unittest.TextTestRunner().run(suite)
     if result.skipped:
