@@ -16,7 +16,7 @@ class Clock(Protocol):
     def wall(self) -> float:
         """Return the seconds since the epoch by the clock of the system, which may be set.
 
-        Times in the database, and those of other services, are compared with these.
+        Times in the database, and times of other services, are compared with these.
         """
 
     def sleep(self, seconds: float) -> None:

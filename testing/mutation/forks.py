@@ -40,7 +40,7 @@ class _Changed(importlib.machinery.SourceFileLoader):
         self._source = source
 
     def get_code(self, fullname: str) -> types.CodeType:
-        """Return the code of the changed source; that of the file may be kept as byte code."""
+        """Return the code of the changed source. Byte code may be the unchanged file's."""
         return compile(self._source, self.path, 'exec', dont_inherit=True)
 
 

@@ -38,7 +38,7 @@ COMMANDS = (
     Command('shellcheck', ('tools/check-shell',), fast=True),
     Command('check-uuid', ('tools/check-uuid',), fast=True),
     Command('mypy', (f'{BIN}/mypy',)),
-    # All anew: Sphinx warns only of the pages that it reads, and keeps those of a run that failed.
+    # All anew: Sphinx warns only of the pages that it reads, and reads no page twice.
     Command('docs', (f'{BIN}/sphinx-build', '-q', '-E', '-a', '-W', '--keep-going', '-b', 'html',
                      'doc/source', '{data}/docs/html')),
     Command('mutations', (*PYTHON, 'testing.mutation', '--without-ceph')),

@@ -76,7 +76,7 @@ class Suite:
         return self.tests_of_all or self.tests if tier == ALL else self.tests
 
     def variables(self, tier: str) -> Mapping[str, str]:
-        """Return the environment variables of the tests in a tier, except those of the user."""
+        """Return the environment variables of the tests in a tier, except the user's own."""
         return {} if tier == ALL else {
             name: value for name, value in self.first.items() if name not in os.environ}
 

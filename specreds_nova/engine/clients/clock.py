@@ -10,7 +10,7 @@ from specreds_nova.engine import fibers as all_fibers
 class Clock:
     """The time of an engine, which never goes backwards, and the clock of the system.
 
-    What an engine measures is in seconds of the first. Times in the database are those of the
+    What an engine measures is in seconds of the first. Times in the database are by the
     second, which other programs have as well, and which NTP or an administrator may set.
 
     :param stopping: event that ends all sleeps

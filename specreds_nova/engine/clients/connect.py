@@ -22,9 +22,9 @@ LOG = logging.getLogger(__name__)
 # Seconds that nova-compute may take to answer before a call is repeated. The start of a backup may
 # take longer.
 CALL_S = 10.0
-# Seconds that Nova's scheduler and its conductor may take to select a destination before Placement
-# is asked instead, for this recovery and for those of the next 30 s. 0 in a benchmark that has
-# neither: then Placement alone is asked, which does not know of all filters of the scheduler.
+# Seconds that Nova's scheduler and its conductor may take to select a destination. After that,
+# Placement is asked instead, for this recovery and for recoveries of the next 30 s. Placement does
+# not know of all filters of the scheduler. A benchmark that has no scheduler sets 0.
 SCHEDULER_S = 2.0
 
 

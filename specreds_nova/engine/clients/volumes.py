@@ -198,7 +198,7 @@ class Volumes:
     def eligibility(self, server: model.Server) -> dict[str, model.Eligibility]:
         """Return what a recovery can do with a server's volumes, and its disks, if it has backups.
 
-        A superposition is in one Ceph cluster, that of the first volume.
+        A superposition is in one Ceph cluster: the first volume's.
 
         :returns: by the id of a volume, or the name of the image of a disk
         """

@@ -67,7 +67,7 @@ class Evidence:
     def told(self, ahead: float = 0.0) -> Mapping[str, Any]:
         """Return it as :class:`model.Host` keeps it: ``kind``, ``words``, ``at``.
 
-        :param ahead: seconds by which the clock of the system is ahead of that of the evidence
+        :param ahead: seconds by which the system's clock is ahead of the evidence's
         """
         return {'kind': self.kind, 'words': self.words, 'at': self.at + ahead}
 

@@ -45,7 +45,7 @@ FactsOf = Callable[[str, Mapping[str, Any] | None], gates.Facts]
 class Suspicion:
     """A host that this engine suspects, as :meth:`Dispatcher.suspect` takes it.
 
-    Its times are those of the engine's clock, which the clock of the system may have left.
+    Its times are by the engine's clock, which the clock of the system may have left.
     """
 
     name: str

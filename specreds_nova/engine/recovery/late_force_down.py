@@ -17,7 +17,7 @@ from specreds_nova.engine.recovery import stamps
 
 # Seconds after which none of the requests of an engine is still on its way.
 _LATEST = 600.0
-# Seconds after a lift from which another request is that of an operator.
+# Seconds after a lift from which another request is an operator's.
 _TOGETHER = 60.0
 # Recoveries that are read to find out whether engines have forced a host down.
 _MANY = 200
@@ -54,7 +54,7 @@ def lift(context: contexts.Context, name: str) -> bool:
 
 
 def _insisted(context: contexts.Context, host: model.Host) -> bool:
-    """Return whether a request after a lift is that of an operator."""
+    """Return whether a request after a lift is an operator's."""
     return any(fact.get('kind') == LIFTED and stamps.age(context.clock, fact['at']) >= _TOGETHER
                for fact in host.why)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of timing: its values are those of the code. Conditions between constants hold."""
+"""The page of timing: its values are the code's. Conditions between constants hold."""
 
 import re
 import types

@@ -162,7 +162,7 @@ class LeasesTest(testtools.TestCase):
         self.assertEqual([], self.over['e1'])
 
     def test_vote_counts_although_the_database_is_slow(self) -> None:
-        # Each vote, and the look after it, takes 2.8 s, and those of the engines are out of step.
+        # Each vote, and the look after it, takes 2.8 s. The engines are out of step.
         for count in range(20):
             for engine, rest in ((self.first, 1.3), (self.second, 1.5)):
                 engine.due = self.clock.time
