@@ -109,7 +109,7 @@ class EngineTestCase(base.NovaTestCase):
         done = subprocess.run(
             [str(layout.BIN / 'openstack'), 'speculative', *words, '-f', 'json'], check=False,
             capture_output=True, text=True, timeout=60, env=self.cloud.environment())
-        self.assertEqual(code, done.returncode, done.stderr)
+        self.assertEqual(code, done.returncode, f'{done.stdout}\n{done.stderr}')
         return json.loads(done.stdout)
 
     def _up(self, host: str) -> bool:
