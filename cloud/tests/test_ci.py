@@ -69,11 +69,13 @@ class ContinuousIntegrationTest(testtools.TestCase):
     def test_tests_that_failed_here_are_named_last(self) -> None:
         failed = self.directory / '.data/test-logs/failed'
         failed.parent.mkdir(parents=True)
-        failed.write_text('--- a.test\n')
-        self.assertNotIn('--- a.test', self.run_script().stdout)
+        failed.write_text('--- a.test\n' + 1000 * '    noted\n'
+                          + '    the cause\nFAILED a.test\n')
+        self.assertNotIn('FAILED a.test', self.run_script().stdout)
         done = self.run_script(FAILS='test')
-        self.assertTrue(done.stdout.endswith('\nfailed before the tests on debian-13:\n'
-                                             '--- a.test\n'), done.stdout)
+        _, last = done.stdout.rsplit('\nfailed before the tests on debian-13:\n', 1)
+        self.assertTrue(last.endswith('    the cause\nFAILED a.test\n'), last)
+        self.assertEqual(1500, len(last))
 
     def test_platform_is_tested_after_a_failure_here(self) -> None:
         self.run_script(FAILS='test')

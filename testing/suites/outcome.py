@@ -15,9 +15,10 @@ SKIPPED = subunit_results.SKIPPED
 Test = subunit_results.Result
 
 # How much of a text that a failed test has attached is kept: the log has all.
-_LINES, _WIDTH = 20, 300
-# What explains a failure, before all else that a test has attached.
-_FIRST = ('lost services', 'traceback')
+_LINES, _WIDTH = 12, 300
+# The texts that explain a failure, in their order after all other texts: where only the end of the
+# output is kept, the end has to name the cause.
+_LAST = {'traceback': 20, 'lost services': 12}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,10 +65,15 @@ def _words(status: str, texts: subunit_results.Texts) -> str:
     """Return why a test was skipped, or the ends of all texts that a failed test has attached."""
     if status != FAILED:
         return texts.get('reason', '').strip()
-    names = sorted(texts, key=lambda name: not name.startswith(_FIRST))
-    return '\n'.join(filter(None, (_end(texts[name]) for name in names))).strip()
+    others = [name for name in texts if not name.startswith(tuple(_LAST))]
+    # The failures of clean-ups have numbers: the traceback of the test itself comes after those.
+    explaining = [(name, lines) for prefix, lines in _LAST.items()
+                  for name in sorted(texts, reverse=True) if name.startswith(prefix)]
+    ends = [_end(texts[name], lines) for name, lines in
+            [*((name, _LINES) for name in others), *explaining]]
+    return '\n'.join(filter(None, ends)).strip()
 
 
-def _end(text: str) -> str:
+def _end(text: str, lines: int) -> str:
     """Return the end of a text, where a traceback has its error."""
-    return '\n'.join(line[:_WIDTH] for line in text.splitlines()[-_LINES:])
+    return '\n'.join(line[:_WIDTH] for line in text.splitlines()[-lines:])

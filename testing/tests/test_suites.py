@@ -196,18 +196,21 @@ class RunTest(CheckoutTest):
         self.assertIn('guests: bench.guests.test_guests.Guests.test_two: failed', ended.wrong)
         self.assertIn('blue', '\n'.join(report.failures([ended])))
 
-    def test_lost_services_are_the_first_words_of_a_failure(self) -> None:
+    def test_words_of_a_failure_end_with_its_cause(self) -> None:
         suite = self.write(
             'from testtools.content import text_content; '
-            'self.addDetail("a detail", text_content("noted")); '
+            'self.addDetail("warnings", text_content("noted\\n" * 1000)); '
             'self.addDetail("lost services", text_content("cn1/switch ended")); '
+            'self.addCleanup(self.fail, "clean-up failed"); '
             'self.assertEqual("red", "blue")', extra='import testtools')
         file = self.path / 'test_guests.py'
         file.write_text(file.read_text().replace('unittest.TestCase', 'testtools.TestCase'))
         [words] = [test.words for test in self.run_suite(suite).tests
                    if test.status == outcome.FAILED]
-        self.assertTrue(words.startswith('cn1/switch ended\n'), words)
-        self.assertTrue(words.endswith('noted'), words)
+        positions = [words.index(word) for word in ('noted', 'clean-up failed', "'blue'")]
+        self.assertEqual(sorted(positions), positions, words)
+        self.assertTrue(words.endswith('\ncn1/switch ended'), words)
+        self.assertEqual(12, words.count('noted\n'), words)
 
     def test_test_that_passes_every_second_time_is_wrong(self) -> None:
         counter = self.top / 'attempts'
