@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how long recoveries wait for a slot, by the order in which they get one.
 
-The clock is simulated. ``darc`` is the engine's own order, the others are baselines.
+The clock is simulated. ``own`` is the engine's own order, the others are baselines.
 
 The mixes are those of Demoulin et al., *When Idling is Ideal* (SOSP 2021), in seconds instead of
 microseconds, with its 14 workers as slots. Recoveries come at random times, at a given share of
@@ -20,10 +20,10 @@ from bench import contention
 from bench import orders
 from bench import plots
 from bench import stats
-from specreds_nova.engine.recovery import policies
+from specreds_nova.engine import model
 
 NAME = 'dispatch'
-_COLOURS = dict(zip(orders.ORDERS, ('#8c8c8c', '#4c72b0', '#55a868', '#c44e52'), strict=True))
+_COLOURS = dict(zip(orders.ORDERS, ('#8c8c8c', '#4c72b0', '#c44e52'), strict=True))
 _SLOTS, _LOAD, _HOSTS = 14, 0.85, 7
 _COUNT, _QUICK_COUNT = 40_000, 8_000
 _SEED = 1
@@ -116,9 +116,8 @@ def play(policy: str, wanted: Sequence[Recovery], slots: int) -> list[Served]:
 
     :param wanted: in the order of their arrival
     """
-    arranged = orders.of(policy, slots, _TENANT_MAX)
-    waiting: dict[str, policies.Waiting] = {}
-    running: set[str] = set()
+    arranged = orders.OF[policy]
+    waiting: dict[str, model.Recovery] = {}
     ends: list[tuple[float, str]] = []
     began: dict[str, float] = {}
     by_id = {f'{number:06d}': recovery for number, recovery in enumerate(wanted)}
@@ -127,25 +126,23 @@ def play(policy: str, wanted: Sequence[Recovery], slots: int) -> list[Served]:
     while name or ends:
         now = min(next_at, ends[0][0] if ends else next_at)
         while ends and ends[0][0] <= now:
-            running.discard(heapq.heappop(ends)[1])
-        new = []
+            heapq.heappop(ends)
         while name and next_at <= now:
-            new.append(_waiting(name, by_id[name]))
+            waiting[name] = _waiting(name, by_id[name])
             next_at, name = next(coming)
-        arranged.note(new, now)
-        waiting |= {recovery.id: recovery for recovery in new}
-        if len(running) == slots:
+        free = slots - len(ends)
+        if not free:
             continue
-        for recovery in arranged.begin(list(waiting.values()), lambda: running, now):
-            running.add(recovery.id)
+        for recovery in arranged(waiting.values(), _TENANT_MAX, now)[:free]:
             began[recovery.id] = now
             heapq.heappush(ends, (now + by_id[recovery.id].seconds, recovery.id))
             del waiting[recovery.id]
     return [Served(recovery, began[name] - recovery.at) for name, recovery in by_id.items()]
 
 
-def _waiting(name: str, recovery: Recovery) -> policies.Waiting:
-    return policies.Waiting(name, 'p', recovery.host, 0, recovery.seconds, recovery.at)
+def _waiting(name: str, recovery: Recovery) -> model.Recovery:
+    return model.Recovery(name, name, '', 'p', recovery.host, recovery.at,
+                          expected=recovery.seconds, created=recovery.at)
 
 
 def _named(key: str, values: Iterable[float]) -> dict[str, float]:
@@ -157,18 +154,11 @@ def _compared(figures: Mapping[str, float]) -> dict[str, float]:
     """Return the figures that have a bar, but for those of one policy alone."""
     def ratio(what: str, first: str, other: str) -> float:
         return round(figures[what.format(first)] / figures[what.format(other)], 4)
-    slowdown = f'{NAME}.{{}}.{{{{}}}}.short.slowdown_p99_9'.format
     return {
-        f'{NAME}.bimodal.short_p99_9_cfcfs_over_darc':
-            ratio(slowdown('bimodal'), orders.CFCFS, orders.DARC),
-        f'{NAME}.extreme.short_p99_9_cfcfs_over_darc':
-            ratio(slowdown('extreme'), orders.CFCFS, orders.DARC),
-        f'{NAME}.rack.short_wait_p99_darc_over_fifo':
-            ratio(f'{NAME}.rack.{{}}.short.wait_s_p99', orders.DARC, orders.FIFO),
-        f'{NAME}.rack.short_wait_p99_sjf_over_fifo':
-            ratio(f'{NAME}.rack.{{}}.short.wait_s_p99', orders.SJF, orders.FIFO),
-        f'{NAME}.rack.makespan_darc_over_cfcfs':
-            ratio(f'{NAME}.rack.{{}}.makespan_s', orders.DARC, orders.CFCFS),
+        f'{NAME}.rack.short_wait_p99_own_over_fifo':
+            ratio(f'{NAME}.rack.{{}}.short.wait_s_p99', orders.OWN, orders.FIFO),
+        f'{NAME}.rack.makespan_own_over_cfcfs':
+            ratio(f'{NAME}.rack.{{}}.makespan_s', orders.OWN, orders.CFCFS),
     }
 
 

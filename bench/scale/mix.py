@@ -19,7 +19,7 @@ from specreds_nova.engine import model
 from specreds_nova.engine.recovery import kinds
 
 _NAME = 'scale'
-_PROGRAMS = {orders.FIFO: 'bench.scale.first_come', orders.DARC: 'bench.scale.placed'}
+_PROGRAMS = {orders.FIFO: 'bench.scale.first_come', orders.OWN: 'bench.scale.placed'}
 _INTERVAL, _WARM_UP, _PAUSE = 0.2, 10.0, 0.5
 
 
@@ -27,7 +27,7 @@ _INTERVAL, _WARM_UP, _PAUSE = 0.2, 10.0, 0.5
 class Mix:
     """Hosts that fail at once.
 
-    :ivar slots: slots of the engine, an even share for each failed host under ``fifo``
+    :ivar slots: slots of the engine
     :ivar longest: seconds after which the measurement is given up
     """
 
@@ -59,8 +59,8 @@ def figures_of(waits: dict[str, list[float]]) -> dict[str, float]:
         cuts = statistics.quantiles(seconds, n=100, method='inclusive')
         figures[f'{_NAME}.mix.{policy}.short_wait_s_p50'] = round(cuts[49], 2)
         figures[f'{_NAME}.mix.{policy}.short_wait_s_p99'] = round(cuts[98], 2)
-    figures[f'{_NAME}.short_wait_p99_darc_over_fifo'] = round(
-        figures[f'{_NAME}.mix.{orders.DARC}.short_wait_s_p99']
+    figures[f'{_NAME}.short_wait_p99_own_over_fifo'] = round(
+        figures[f'{_NAME}.mix.{orders.OWN}.short_wait_s_p99']
         / figures[f'{_NAME}.mix.{orders.FIFO}.short_wait_s_p99'], 4)
     return figures
 

@@ -77,11 +77,11 @@ class FailTest(testtools.TestCase):
                 mock.patch.object(process, 'stage', stage), \
                 mock.patch.object(rack, '_WARM_UP', 0.0), \
                 mock.patch.object(mix, 'run', return_value={
-                    'scale.short_wait_p99_darc_over_fifo': 0.05}), \
+                    'scale.short_wait_p99_own_over_fifo': 0.05}), \
                 mock.patch.object(rack, 'hear', side_effect=commands.CloudError('no beats')), \
                 mock.patch.object(rack, 'fail', return_value={'scale.rack.threads': 60}):
             figures = rack.run(tell, False, 1, lambda some: kept.append(dict(some)))
-        self.assertEqual(0.05, figures['scale.short_wait_p99_darc_over_fifo'])
+        self.assertEqual(0.05, figures['scale.short_wait_p99_own_over_fifo'])
         self.assertEqual(0.5, figures['scale.takeover_s'])
         self.assertEqual(60, figures['scale.rack.threads'])
         self.assertEqual(figures, kept[-1])

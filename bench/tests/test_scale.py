@@ -111,14 +111,14 @@ class MixTest(testtools.TestCase):
         with mock.patch.object(process, 'stage') as stage, \
                 mock.patch.object(mix, '_WARM_UP', 0.0):
             stage.return_value.__enter__.return_value = engine
-            waits = mix.waits_of(mix.MIX, 'darc', 1)
+            waits = mix.waits_of(mix.MIX, 'own', 1)
         self.assertEqual(({'slots': '10'}, 'bench.scale.placed'), stage.call_args.args[3:])
         self.assertEqual([2.0] * 80, waits)
 
     def test_waits_are_compared(self) -> None:
-        figures = mix.figures_of({'fifo': [0.0, 100.0, 200.0], 'darc': [0.0, 5.0, 10.0]})
+        figures = mix.figures_of({'fifo': [0.0, 100.0, 200.0], 'own': [0.0, 5.0, 10.0]})
         self.assertEqual((100.0, 0.05), (figures['scale.mix.fifo.short_wait_s_p50'],
-                                         figures['scale.short_wait_p99_darc_over_fifo']))
+                                         figures['scale.short_wait_p99_own_over_fifo']))
 
 
 class HostsTest(testtools.TestCase):

@@ -5,7 +5,7 @@ It claims a recovery by a conditional change of the recovery's row. Claims keep 
 the same work; the epoch of the recovery keeps them from doing harm if both work all the same.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 import math
 import threading
 import time
@@ -17,8 +17,7 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import fibers as all_fibers
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
-from specreds_nova.engine.recovery import order as orders
-from specreds_nova.engine.recovery import policies
+from specreds_nova.engine.recovery import order
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import sequence
 from specreds_nova.engine.recovery import worker as workers
@@ -58,7 +57,6 @@ class Conductor:
         self._name = name
         self._worker = workers.RecoveryWorker(context, attempt)
         self._slots = slots
-        self._order = orders.Order(slots, context.settings.tenant_priority_max)
         self._ended = ended
         self._ended_before: frozenset[str] = frozenset()
         self._lock = threading.Lock()
@@ -89,10 +87,6 @@ class Conductor:
 
     # For the dispatcher
 
-    def expect(self, recoveries: Sequence[model.Recovery]) -> None:
-        """Note the recoveries that are about to be created."""
-        self._order.note(map(policies.of, recoveries), self._context.clock.now())
-
     def reserve(self, recovery: model.Recovery) -> bool:
         """Reserve a slot for a recovery that is about to be created; False if there is none."""
         try:
@@ -100,10 +94,8 @@ class Conductor:
                 return False
         except exception.Unreachable:
             return False
-        wanted, now = policies.of(recovery), self._context.clock.now()
-        self._order.slots = self._capacity.slots(self._slots)
         with self._lock:
-            if not self._order.admits(wanted, self._capacity.held(), now):
+            if not self._free():
                 return False
             self._running.add(recovery.id)
             self._capacity.enter(recovery.id)
@@ -197,17 +189,14 @@ class Conductor:
         self._twin = {recovery_id: until for recovery_id, until in self._twin.items()
                       if until > now}
         running |= self._twin.keys()
-        wanted = {recovery.id: recovery for recovery in free if recovery.id not in running}
+        wanted = [recovery for recovery in free if recovery.id not in running]
         self._left = bool(wanted)
-        self._order.slots = self._capacity.slots(self._slots)
-        clock = self._context.clock
-        for turn in self._order.begin(list(map(policies.of, wanted.values())),
-                                      self._capacity.held, clock.now(),
-                                      clock.wall() - clock.now()):
-            if self._stopped.is_set() or self._capacity.full():
+        for turn in order.ordered(wanted, self._context.settings.tenant_priority_max,
+                                  self._context.clock.wall()):
+            if self._stopped.is_set() or not self._free() or self._capacity.full():
                 break
             if self._enter(turn.id):
-                self._fibers.spawn(self._take_over, wanted[turn.id])
+                self._fibers.spawn(self._take_over, turn)
 
     def _enter(self, recovery_id: str) -> bool:
         """Take a slot for a recovery; return False if this engine works on the recovery."""

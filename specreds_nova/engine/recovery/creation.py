@@ -10,8 +10,7 @@ from oslo_log import log as logging
 
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
-from specreds_nova.engine.recovery import fairness
-from specreds_nova.engine.recovery import policies
+from specreds_nova.engine.recovery import order
 
 LOG = logging.getLogger(__name__)
 
@@ -26,9 +25,6 @@ Wanted = tuple[model.Recovery, model.Server]
 
 class Work(Protocol):
     """The part of the engine that works on recoveries."""
-
-    def expect(self, recoveries: Sequence[model.Recovery]) -> None:
-        """Note the recoveries that are about to be created: reserved slots depend on all."""
 
     def reserve(self, recovery: model.Recovery) -> bool:
         """Reserve a slot for a recovery that is about to be created; False if there is none."""
@@ -61,17 +57,15 @@ class Creation:
         return model.Recovery(
             id=str(uuid.uuid4()), server=server.id, server_name=server.name,
             project=server.project, host=host.name, suspected=host.since, why=host.why,
-            priority=fairness.priority(server, self._context.settings.tenant_priority_max),
+            priority=order.priority(server, self._context.settings.tenant_priority_max),
             expected=seconds, expected_marker=marker, created=now)
 
     def begin_all(self, wanted: Sequence[Wanted]) -> int:
         """Create recoveries, and begin them in order; return how many."""
         servers = {recovery.id: server for recovery, server in wanted}
-        by_id = {recovery.id: recovery for recovery, _ in wanted}
-        ordered = [by_id[turn.id] for turn in policies.ordered(
-            map(policies.of, by_id.values()), self._context.settings.tenant_priority_max,
-            self._context.clock.wall())]
-        self._work.expect(ordered)
+        ordered = order.ordered(
+            [recovery for recovery, _ in wanted], self._context.settings.tenant_priority_max,
+            self._context.clock.wall())
         return sum(self.begin(ordered[place:place + _AT_ONCE], servers)
                    for place in range(0, len(ordered), _AT_ONCE))
 

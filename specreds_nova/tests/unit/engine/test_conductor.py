@@ -156,16 +156,6 @@ class ConductorTest(base.RecoveryTest):
         # It ends a moment before the slot is free.
         self._wait(conductor._free)
 
-    def test_slot_is_kept_for_a_short_recovery(self) -> None:
-        conductor = self._conductor(slots=2)
-        short, first, second = _new('short', 5.0), _new('first', 60.0), _new('second')
-        conductor.expect([short, first, second])
-        for recovery in (short, first):
-            self.addCleanup(conductor.release, recovery.id)
-        self.assertTrue(conductor.reserve(first))
-        self.assertFalse(conductor.reserve(second))
-        self.assertTrue(conductor.reserve(short))
-
     def test_short_recoveries_come_first(self) -> None:
         for server, expected in (('unknown', None), ('long', 60.0), ('short', 5.0)):
             self._made(server, expected=expected)

@@ -4,142 +4,99 @@
 import collections
 from typing import Any
 
+import ddt
 import hypothesis
 from hypothesis import strategies
 import testtools
 
-from specreds_nova.engine.recovery import fairness
+from specreds_nova.engine import model
 from specreds_nova.engine.recovery import order
-from specreds_nova.engine.recovery import policies
+from specreds_nova.tests.unit.engine.recovery import base
 
 _MAX = 100
 _SHORT, _LONG = 5.0, 300.0
-_WAITING = strategies.lists(strategies.builds(
-    policies.Waiting, id=strategies.uuids().map(str), project=strategies.sampled_from('pq'),
-    host=strategies.sampled_from(['h1', 'h2', 'h3']),
-    priority=strategies.sampled_from([-7, 0, 50, 500, 900]),
-    expected=strategies.sampled_from([None, 0.5, _SHORT, 20.0, _LONG]),
-    since=strategies.sampled_from([0.0, 1.0, 900.0])), max_size=30,
-    unique_by=lambda recovery: recovery.id)
 
 
-def _waiting(name: str, expected: float | None = None, **values: Any) -> policies.Waiting:
-    return policies.Waiting(**{
-        'id': name, 'project': 'p', 'host': 'h1', 'priority': 0, 'expected': expected,
-        'since': 0.0, 'name': name, **values})
+def _waiting(name: str, expected: float | None = None, **values: Any) -> model.Recovery:
+    return model.Recovery(**{
+        'id': name, 'server': name, 'server_name': name, 'project': name[0], 'host': 'h1',
+        'suspected': 0.0, 'expected': expected, **values})
 
 
 def _many(name: str, count: int, expected: float | None, **values: Any
-          ) -> list[policies.Waiting]:
+          ) -> list[model.Recovery]:
     return [_waiting(f'{name}{number:03d}', expected, **values) for number in range(count)]
 
 
-def _begun(waiting: list[policies.Waiting], slots: int, now: float = 0.0) -> list[str]:
-    """Return the ids of the recoveries that begin at once in an idle engine."""
-    running: set[str] = set()
-    for recovery in order.Order(slots, _MAX).begin(waiting, running.copy, now):
-        running.add(recovery.id)
-    return [recovery.id for recovery in waiting if recovery.id in running]
+_WAITING = strategies.lists(strategies.builds(
+    _waiting, name=strategies.uuids().map(str), project=strategies.sampled_from('pq'),
+    priority=strategies.sampled_from([-7, 0, 50, 500, 900]),
+    expected=strategies.sampled_from([None, 0.5, _SHORT, 20.0, _LONG]),
+    created=strategies.sampled_from([0.0, 1.0, 900.0])), max_size=30,
+    unique_by=lambda recovery: recovery.id)
+
+
+def _server(priority: int | str, spec: int | str | None) -> model.Server:
+    specs = {} if spec is None else {'extra_specs': {order.PRIORITY: str(spec)}}
+    return base.make_server('a', flavor={'vcpus': 1, **specs},
+                            metadata={order.PRIORITY: str(priority)})
+
+
+@ddt.ddt
+class PriorityTest(testtools.TestCase):
+    """Tenants can set priorities of their servers within limits."""
+
+    @ddt.data((0, None, 0), (7, None, 7), (5000, None, _MAX), (-7, None, -7),
+              (-5000, None, -1000), (7, 900, 900), (7, -3, -3), (7, 5000, 1000),
+              ('very', 'most', 0))
+    @ddt.unpack
+    def test_priority_is_limited(self, priority: int | str, spec: int | str | None,
+                                 expected: int) -> None:
+        self.assertEqual(expected, order.priority(_server(priority, spec), _MAX))
 
 
 class OrderTest(testtools.TestCase):
-    """The promises of the order."""
+    """The promises of the order. A recovery is of the project with which its name begins."""
 
-    def _ordered(self, *waiting: policies.Waiting, now: float = 0.0) -> list[str]:
-        return [recovery.id for recovery in policies.ordered(waiting, _MAX, now)]
+    def _ordered(self, *waiting: model.Recovery, now: float = 0.0) -> list[str]:
+        return [recovery.id for recovery in order.ordered(waiting, _MAX, now)]
 
     def test_shortest_comes_first(self) -> None:
-        self.assertEqual(['d', 'b', 'c', 'a'], self._ordered(
-            _waiting('a', None, since=9.0), _waiting('b', 20.0),
-            _waiting('c', 100.0, since=2.0), _waiting('d', 5.0, since=1.0)))
+        self.assertEqual(['pd', 'pb', 'pc', 'pa'], self._ordered(
+            _waiting('pa', None, created=9.0), _waiting('pb', 20.0),
+            _waiting('pc', 100.0, created=2.0), _waiting('pd', 5.0, created=1.0)))
+
+    def test_projects_take_turns(self) -> None:
+        self.assertEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3'], self._ordered(*map(
+            _waiting, ('a1', 'a2', 'a3', 'b1', 'b2', 'c1'))))
 
     def test_projects_take_turns_before_the_shortest(self) -> None:
-        waiting = [_waiting('a1', 1.0), _waiting('a2', 1.0), _waiting('b1', 300.0, project='q')]
+        waiting = [_waiting('a1', 1.0), _waiting('a2', 1.0), _waiting('b1', 300.0)]
         self.assertEqual(['a1', 'b1', 'a2'], self._ordered(*waiting))
 
     def test_projects_take_turns_among_aged_recoveries(self) -> None:
-        waiting = [_waiting('a1', 1.0), _waiting('a2', 1.0, since=1.0),
-                   _waiting('b1', 1.0, project='q', since=2.0)]
+        waiting = [_waiting('a1', 1.0), _waiting('a2', 1.0, created=1.0),
+                   _waiting('b1', 1.0, created=2.0)]
         self.assertEqual(['a1', 'b1', 'a2'], self._ordered(*waiting, now=100.0))
 
-    def test_priority_of_an_operator_orders_all(self) -> None:
-        self.assertEqual(['c', 'a', 'b'], self._ordered(
-            _waiting('a', 1.0), _waiting('b', 1.0, priority=-1),
-            _waiting('c', None, priority=200, since=5.0)))
+    def test_priority_of_a_tenant_orders_its_own_servers(self) -> None:
+        self.assertEqual(['a3', 'b1', 'a2', 'b2', 'a1'], self._ordered(
+            _waiting('a1'), _waiting('a2', priority=50), _waiting('a3', priority=100),
+            _waiting('b1'), _waiting('b2')))
 
-    def test_no_slot_is_left_free_after_short_recoveries_have_theirs(self) -> None:
-        self.assertEqual(10, len(_begun([*_many('a', 6, None), *_many('b', 6, 1.0)], 10)))
+    def test_priority_of_an_operator_orders_all_servers(self) -> None:
+        self.assertEqual(['b2', 'b1', 'a1', 'a2'], self._ordered(
+            _waiting('a1', priority=100), _waiting('a2', priority=100),
+            _waiting('b1', priority=200), _waiting('b2', priority=300)))
 
-    def test_recoveries_fewer_than_slots_all_begin(self) -> None:
-        waiting = [*_many('a', 3, None), *_many('b', 3, 5.0), *_many('c', 3, 60.0)]
-        self.assertEqual(9, len(_begun(waiting, 100)))
-
-    def test_long_recoveries_leave_slots_to_recent_short_ones(self) -> None:
-        arranged = order.Order(10, _MAX)
-        arranged.note(_many('short', 60, 5.0), 0.0)
-        waiting = _many('long', 20, 100.0)
-        running: set[str] = set()
-        for now, begun in ((60.0, 8), (order.RECENT + 61.0, 8), (261.0, 10)):
-            for recovery in arranged.begin(waiting, running.copy, now):
-                running.add(recovery.id)
-            self.assertEqual(begun, len(running))
-            waiting = [recovery for recovery in waiting if recovery.id not in running]
-
-    def test_short_recoveries_count_for_twice_the_longest_work(self) -> None:
-        arranged = order.Order(10, _MAX)
-        for now in range(0, 400, 4):
-            arranged.note(_many(f'short{now}-', 6, 1.0), float(now))
-        running: set[str] = set()
-        for recovery in arranged.begin(_many('long', 9, 500.0, since=400.0), running.copy, 400.0):
-            running.add(recovery.id)
-        # Short work is 600 s of 5,100 s, so that two slots in ten are kept. By the last two
-        # minutes alone it is 180 s of 4,680 s: one slot.
-        self.assertEqual(8, len(running))
-
-    def test_rare_long_recovery_is_remembered_after_two_minutes(self) -> None:
-        arranged = order.Order(10, _MAX)
-        arranged.note([_waiting('long', 500.0), *_many('short', 500, 1.0)], 0.0)
-        for now, size in ((999.0, 2), (1001.0, 0)):
-            list(arranged.begin([], list, now))
-            self.assertEqual(size, len({recovery.size for _, recovery in
-                                        arranged._known.values()}))
-
-    def test_first_recovery_of_a_size_changes_the_shares_at_once(self) -> None:
-        arranged = order.Order(4, _MAX)
-        arranged.note(_many('short', 200, 5.0), 0.0)
-        self.assertTrue(arranged.admits(_waiting('short000', 5.0), [], 0.0))
-        self.assertTrue(arranged.admits(_waiting('long', 100.0), [], 0.0))
-        self.assertFalse(arranged.admits(_waiting('more', 100.0), ['long'], 0.0))
-
-    def test_new_long_recovery_takes_no_slot_of_short_ones(self) -> None:
-        arranged = order.Order(2, _MAX)
-        arranged.note([_waiting('short', 5.0)], 0.0)
-        self.assertTrue(arranged.admits(_waiting('long', 100.0), [], 0.0))
-        self.assertFalse(arranged.admits(_waiting('more', 100.0), ['long'], 0.0))
-        self.assertTrue(arranged.admits(_waiting('short', 5.0), ['long'], 0.0))
-        self.assertFalse(arranged.admits(_waiting('again', 5.0), ['long', 'short'], 0.0))
-
-    def test_recoveries_that_run_are_not_looked_at_while_enough_slots_are_free(self) -> None:
-        reserve = policies.reserve([*_many('short', 9, 5.0), *_many('long', 1, 100.0)], 1000)
-        self.assertTrue(reserve.admits(_waiting('new', 100.0).size, 500, self.fail))
-
-    def test_one_slot_serves_all_sizes(self) -> None:
-        self.assertEqual(['a000'], _begun(_many('a', 2, None), 1))
+    def test_negative_priority_comes_last(self) -> None:
+        self.assertEqual(['a2', 'b1', 'a1'], self._ordered(
+            _waiting('a1', priority=-5), _waiting('a2'), _waiting('b1')))
 
     def test_aged_recovery_precedes_short_ones(self) -> None:
-        waiting = [_waiting('long', 100.0), _waiting('short', 5.0, since=99.0)]
-        self.assertEqual(['short', 'long'], self._ordered(*waiting, now=99.0))
-        self.assertEqual(['long', 'short'], self._ordered(*waiting, now=100.0))
-
-    def test_lower_priority_waits_for_the_higher_one(self) -> None:
-        # A slot is kept for short recoveries of the higher priority.
-        waiting = [*_many('long', 3, 100.0, priority=500), _waiting('other', 1.0)]
-        arranged = order.Order(3, _MAX)
-        arranged.note([_waiting('gone', 5.0, priority=500)], 0.0)
-        running: set[str] = set()
-        for recovery in arranged.begin(waiting, running.copy, 1.0):
-            running.add(recovery.id)
-        self.assertEqual({'long000', 'long001'}, running)
+        waiting = [_waiting('long', 100.0), _waiting('less', 5.0, created=99.0)]
+        self.assertEqual(['less', 'long'], self._ordered(*waiting, now=99.0))
+        self.assertEqual(['long', 'less'], self._ordered(*waiting, now=100.0))
 
 
 class PropertiesTest(testtools.TestCase):
@@ -147,46 +104,35 @@ class PropertiesTest(testtools.TestCase):
 
     @hypothesis.given(_WAITING, strategies.randoms(use_true_random=False))
     def test_order_does_not_depend_on_the_input_order(
-            self, waiting: list[policies.Waiting], shuffle: Any) -> None:
+            self, waiting: list[model.Recovery], shuffle: Any) -> None:
         other = list(waiting)
         shuffle.shuffle(other)
-        of = policies.ordered
-        self.assertEqual(of(waiting, _MAX, 1000.0), of(other, _MAX, 1000.0))
-        self.assertEqual(collections.Counter(waiting), collections.Counter(of(other, _MAX, 1e3)))
+        first, second = (order.ordered(some, _MAX, 1000.0) for some in (waiting, other))
+        self.assertEqual(first, second)
+        self.assertEqual(collections.Counter(one.id for one in waiting),
+                         collections.Counter(one.id for one in second))
 
-    @hypothesis.given(_WAITING, strategies.integers(1, 12))
-    def test_priority_precedes_size(self, waiting: list[policies.Waiting], slots: int) -> None:
-        begun = set(_begun(waiting, slots, 1000.0))
-        self.assertLessEqual(len(begun), slots)
-        levels = {started: [fairness.level(recovery.priority, _MAX) for recovery in waiting
-                            if (recovery.id in begun) == started] for started in (True, False)}
-        if levels[True] and levels[False]:
-            self.assertGreaterEqual(min(levels[True]), max(levels[False]))
-        self.assertEqual(bool(waiting), bool(begun))
-
-    @hypothesis.given(strategies.integers(1, 30), strategies.integers(0, 40),
-                      strategies.integers(1, 40))
-    def test_no_slot_is_free_while_the_shortest_wait(self, slots: int, longs: int,
-                                                     shorts: int) -> None:
-        waiting = [*_many('long', longs, _LONG), *_many('short', shorts, _SHORT)]
-        begun = _begun(waiting, slots)
-        short = sum(name.startswith('short') for name in begun)
-        self.assertEqual(min(slots, shorts), short)
+    @hypothesis.given(_WAITING)
+    def test_priority_of_an_operator_precedes_all_else(self, waiting: list[model.Recovery]
+                                                       ) -> None:
+        given = [recovery.priority for recovery in order.ordered(waiting, _MAX, 1000.0)]
+        levels = [priority if priority > _MAX else min(priority, 0) for priority in given]
+        self.assertEqual(sorted(levels, reverse=True), levels)
 
     @hypothesis.given(strategies.integers(1, 8), strategies.integers(1, 6))
     def test_no_recovery_starves(self, slots: int, longs: int) -> None:
         """A long recovery begins although short ones arrive without end."""
-        arranged, running = order.Order(slots, _MAX), dict[str, float]()
-        waiting = _many('long', longs, 30.0)
+        running = dict[str, float]()
+        waiting = _many('plong', longs, 30.0)
         for moment in range(0, 300, 5):
             now = float(moment)
             running = {name: until for name, until in running.items() if until > now}
-            waiting += _many(f'short{moment:04d}-', 2 * slots, _SHORT, since=now)
-            for recovery in arranged.begin(waiting, running.keys, now):
+            waiting += _many(f'pshort{moment:04d}-', 2 * slots, _SHORT, created=now)
+            for recovery in order.ordered(waiting, _MAX, now)[:slots - len(running)]:
                 running[recovery.id] = now + (recovery.expected or 0.0)
             waiting = [recovery for recovery in waiting if recovery.id not in running]
-            if not any(recovery.id.startswith('long') for recovery in waiting):
+            if not any(recovery.id.startswith('plong') for recovery in waiting):
                 break
         # Each waits until it is aged, and then at worst for all before it, one after the other.
-        bound = policies.PATIENCE + 30.0 * (longs + 1) + 2 * _SHORT
+        bound = order.PATIENCE + 30.0 * (longs + 1) + 2 * _SHORT
         self.assertLessEqual(now, bound)
