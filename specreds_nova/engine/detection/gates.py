@@ -29,7 +29,8 @@ class Facts:
     :ivar service: of nova-compute, as :meth:`.interfaces.Compute.service` returns it; empty if
         Nova does not answer
     :ivar maintenance: reason of a maintenance; None if there is none
-    :ivar silence: seconds of listening without a beat of the host
+    :ivar silence: seconds of listening without a beat of the host, or for which the host has
+        reported for too long that Ceph or libvirt does not answer
     :ivar hearing: the other engines that hear the host
     :ivar groups: what the host has in common with some of the other hosts
     :ivar powered_up: seconds for which the host may still be booting after its site was powered up

@@ -382,7 +382,7 @@ class Monitor:
                 flaps=(watched_host.flapped(now - self._settings.flap_period)
                        if watched_host else 0),
                 service=service or {},
-                silence=max(0.0, horizon - watched_host.accrual.last) if watched_host else 0.0)
+                silence=self._weighing.lasts(watched_host, horizon) if watched_host else 0.0)
 
     def _ahead(self) -> float:
         """Return by how many seconds the clock of the system is ahead of the engine's."""

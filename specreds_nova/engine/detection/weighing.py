@@ -48,15 +48,17 @@ class Weighing:
                 pieces.append(evidence.of(evidence.SILENCE, silence, now, min(share, 1.0)))
         return pieces
 
+    def lasts(self, host: watched.Watched, horizon: float) -> float:
+        """Return for how many seconds a host has been silent, or a service has been late there.
+
+        :param horizon: time of the listening clock, by which silence counts
+        """
+        return max(0.0, horizon - host.accrual.last,
+                   *(age - patience for _, age, patience in _overdue(host, self._settings)))
+
     def _ages(self, host: watched.Watched) -> list[tuple[str, float]]:
         """Return the services that do not answer the host, and for how long each has not."""
-        beat = host.beat
-        if beat is None or beat.leaving:
-            return []
-        services = ((evidence.LIBVIRT, beat.libvirt_age, self._settings.libvirt_patience),
-                    (evidence.STORAGE, beat.storage_age, self._settings.storage_patience))
-        return [(kind, age) for kind, age, patience in services
-                if age is not None and age > patience]
+        return [(kind, age) for kind, age, _ in _overdue(host, self._settings)]
 
     def grace(self, host: watched.Watched) -> float:
         """Return the seconds for which silence is meaningless after the host's goodbye."""
@@ -65,3 +67,15 @@ class Weighing:
     def _silence(self, host: watched.Watched, horizon: float) -> float:
         """Return the silence of a host in intervals."""
         return (horizon - host.accrual.last) / host.interval
+
+
+def _overdue(host: watched.Watched, settings: monitoring.Settings
+             ) -> list[tuple[str, float, float]]:
+    """Return the services that are late on a host: kind, age of the answer, and patience."""
+    beat = host.beat
+    if beat is None or beat.leaving:
+        return []
+    services = ((evidence.LIBVIRT, beat.libvirt_age, settings.libvirt_patience),
+                (evidence.STORAGE, beat.storage_age, settings.storage_patience))
+    return [(kind, age, patience) for kind, age, patience in services
+            if age is not None and age > patience]

@@ -46,6 +46,14 @@ class GroupsTest(base.CloudTestCase):
         self.run_for(2.0)
         self.assertEqual('[]', self.held('cn1'))
 
+    def test_rack_that_loses_its_storage_gets_time_but_not_for_ever(self) -> None:
+        for age in (6.0, 9.0, 10.5, 60.0):
+            for name in ('cn1', 'cn2'):
+                self.nodes[name].more = {'storage_age': age}
+            self.run_for(1.0)
+            self.assertLessEqual({'cn1', 'cn2'}, self.suspected())
+            self.assertEqual(age >= 10.0, self.held('cn1') == '[]', age)
+
     def test_hosts_of_several_racks_are_not_held_back(self) -> None:
         for name in ('cn1', 'cn4'):
             self.nodes[name].alive = False
