@@ -24,13 +24,11 @@ LOG = logging.getLogger(__name__)
 Why = Sequence[Mapping[str, Any]]
 Act = Callable[[str, str, Why], str | None]
 
-# Seconds after which a crash that still has to wait is dropped. A host is not trusted while other
-# recoveries of it are under way, which end within this time.
-_LONGEST = 900.0
 # Seconds without progress after which the thread hangs that asks other services.
 _HANGS = 600.0
-# Share of a crash's age until the next attempt, if it is longer than the interval of attempts.
-_SHARE = 0.1
+# Share of a crash's age until the next attempt, if it is longer than the interval of attempts, and
+# seconds until then at most: Ceph, Nova or the host may be away for hours.
+_SHARE, _RARELY = 0.1, 60.0
 
 
 @dataclasses.dataclass
@@ -137,6 +135,8 @@ class Crashes:
                 recorded = self._record(entry, waits=not entry.over)
                 # An engine that starts later would act again on a crash that is not removed.
                 if not entry.over or not recorded:
+                    # The database keeps the latest crash of a server on a host, too.
+                    waiting = [other for other in waiting if not _replaces(entry, other)]
                     waiting.append(entry)
             # A crash of any server may have just added those that it concerns.
             if self._boots and not self._news.qsize():
@@ -161,34 +161,29 @@ class Crashes:
 
     def _waits(self, entry: _Waiting) -> bool:
         """Act on a crash, and return whether to try again."""
-        crash, old = entry.crash, self._clock.now() - entry.since >= _LONGEST
-        if old and entry.held is None:
-            # It was recorded when the last engine ended.
-            LOG.warning('server %s crashed on %s while no engine ran, and is not restarted',
-                        crash.server, crash.host)
-            return False
+        crash = entry.crash
         try:
             held = self._act(crash.host, crash.server, crash.why)
         except exception.EngineError as exc:
             held = str(exc)
-        except Exception:
-            LOG.exception('the crash of server %s on %s is dropped', crash.server, crash.host)
-            return False
+        except Exception as exc:
+            held = f'an unexpected error: {exc!r}'
+            if held != entry.held:
+                LOG.exception('the crash of server %s on %s is tried again', crash.server,
+                              crash.host)
         if held is None:
             return False
-        over = self._postpone(entry) >= _LONGEST
-        if over or held != entry.held:
-            LOG.warning('server %s crashed on %s, and is not restarted%s: %s', crash.server,
-                        crash.host, '' if over else ' yet', held)
+        self._postpone(entry)
+        if held != entry.held:
+            LOG.warning('server %s crashed on %s, and is not restarted yet: %s', crash.server,
+                        crash.host, held)
         entry.held = held
-        return not over
+        return True
 
-    def _postpone(self, entry: _Waiting) -> float:
-        """Set the time of the next attempt, and return the age of a crash in seconds."""
+    def _postpone(self, entry: _Waiting) -> None:
+        """Set the time of the next attempt."""
         now = self._clock.now()
-        age = now - entry.since
-        entry.due = now + max(self._again, _SHARE * age)
-        return age
+        entry.due = now + max(self._again, min(_SHARE * (now - entry.since), _RARELY))
 
     def _record(self, entry: _Waiting, *, waits: bool) -> bool:
         """Record a crash that has to wait, and remove one that does not.
@@ -215,3 +210,9 @@ class Crashes:
                           entry.crash.host, 'recorded' if waits else 'removed')
         entry.kept = waits
         return True
+
+
+def _replaces(entry: _Waiting, other: _Waiting) -> bool:
+    """Return whether nothing is to be done about another crash any more, as a later one waits."""
+    return (not entry.over and (entry.crash.host, entry.crash.server)
+            == (other.crash.host, other.crash.server))

@@ -29,6 +29,9 @@ _SELDOM = 3600.0
 _MANY = 12
 # Seconds within which reports of a crash are taken for the same crash.
 _TOLD = 15.0
+# Seconds after which a user may have started a server again that had crashed, and its guest may
+# have ended once more, as its user wanted. Seconds by which Nova may have noted the crash earlier.
+_OLD, _EARLIER = 900.0, 60.0
 # How long to cache a refusal that is based on Nova's answer, in seconds.
 _HELD = 2.0
 # States in which only the host of a server can have anything of it, so that Nova deletes a server
@@ -214,7 +217,14 @@ class Dispatcher:
         :raises exception.Unreachable: Nova or the database does not answer: call again
         """
         context = self._context
+        heard = min((float(fact['at']) for fact in why if 'at' in fact),
+                    default=context.clock.wall())
+        old = stamps.age(context.clock, heard) >= _OLD
         if not context.suspects.is_well(name):
+            if old and not context.store.host(name).generation:
+                LOG.info('server %s crashed on %s, which was removed from the cloud', server_id,
+                         name)
+                return None
             return f'{name} is not known to be well'
         host = context.store.host(name)
         if host.state != model.TRUSTED:
@@ -222,8 +232,6 @@ class Dispatcher:
         server = context.compute.server(server_id)
         recoveries = context.store.recoveries({'server': server_id}, _MANY)
         before = [recovery for recovery in recoveries if restart.concerns(recovery)]
-        heard = min((float(fact['at']) for fact in why if 'at' in fact),
-                    default=context.clock.wall())
         if any(self._answers(recovery, heard) for recovery in before):
             # Another engine has acted on this crash.
             return None
@@ -244,7 +252,8 @@ class Dispatcher:
         else:
             # A server does not flap because its host does.
             before = []
-        if reasons := self._against(host, service, server, before):
+        if reasons := self._against(host, service, server, before,
+                                     heard - _EARLIER if old else None):
             LOG.warning('server %s crashed on %s, and is not restarted: %s', server_id, name,
                         '; '.join(reasons))
             return None
@@ -268,11 +277,12 @@ class Dispatcher:
             self._context.suspects.running(recovery.host, recovery.server))
 
     def _against(self, host: model.Host, service: Mapping[str, Any], server: model.Server,
-                 before: Sequence[model.Recovery]) -> list[str]:
+                 before: Sequence[model.Recovery], since: float | None) -> list[str]:
         """Return the reasons for which a server that has crashed is not restarted.
 
         :param service: nova-compute of its host, as Nova shows it
         :param before: the recoveries after its earlier crashes that count
+        :param since: the time after which nobody but Nova may have changed the server's power
         """
         options = self._context.options
         period = monitoring.Settings.flap_period
@@ -281,7 +291,8 @@ class Dispatcher:
         often = [f'it has crashed {times} times before in {period:g} s'] \
             if 0 < options.flap_count <= times else []
         facts = gates.Facts(host.name, service=service, maintenance=host.maintenance)
-        if server.status == 'SHUTOFF' and self._context.compute.stopped_by_itself(server.id):
+        if server.status == 'SHUTOFF' and self._context.compute.stopped_by_itself(
+                server.id, since):
             # Nova has marked the server as stopped because of the crash.
             server = dataclasses.replace(server, status='ACTIVE')
         return self._crash_gates.reasons(facts) + self._server_gates.reasons(server) + often

@@ -396,6 +396,21 @@ class CrashedTest(_DispatcherTest):
         self.assertIn('suspected', self.dispatcher.crashed('h1', 'a', _CRASH) or '')
         self.assertEqual([], self._created())
 
+    def test_old_crash_on_a_host_that_was_removed_is_over(self) -> None:
+        self.suspects.is_well.return_value = False
+        self.clock.time += 1000.0
+        self.assertIsNone(self.dispatcher.crashed('gone', 'a', _CRASH))
+        self.store.change_host(self.store.host('h1'), flaps=1)
+        self.assertIn('not known', self.dispatcher.crashed('h1', 'a', _CRASH) or '')
+
+    def test_old_crash_is_over_if_a_user_has_started_the_server_since(self) -> None:
+        self.compute.server.return_value = base.make_server('a', status='SHUTOFF')
+        self.compute.stopped_by_itself.side_effect = lambda server, since: since is None
+        self.clock.time += 1000.0
+        self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
+        self.assertEqual([], self._created())
+        self.compute.stopped_by_itself.assert_called_once_with('a', 940.0)
+
     def test_crash_waits_for_another_recovery(self) -> None:
         self.make_recovery('a', why=({'kind': 'silence'},))
         self.assertIn('under way', self.dispatcher.crashed('h1', 'a', _CRASH) or '')
