@@ -17,15 +17,18 @@ from specreds_cinder import releases
 LOG = logging.getLogger(__name__)
 
 _STATUSES = ('available', 'in-use')
-# Statuses in which an attached volume stays if the host of its server dies, although nobody works
-# on it any more. Cinder lets Nova attach such a volume to no other host.
-_LEFT = ('detaching', 'error_extending')
+# Statuses in which a volume stays if the host of its server dies, although nobody works on it any
+# more, and the state of its attachment. Cinder lets Nova attach such a volume to no other host.
+_LEFT = {'attaching': 'attaching', 'detaching': 'attached', 'error_extending': 'attached'}
+# Statuses of an attached volume that a job of Cinder reads, by a client on another host. The fence
+# that ends the primary ends that client, too.
+_READ = ('backing-up', 'uploading')
 # In which Cinder lets Nova attach a volume of a server to another host (_attachment_reserve).
 _MOVABLE = (*_STATUSES, 'reserved', 'downloading')
 _MIGRATED = (None, 'success', 'error', 'none', 'deleting')
 _ATTACHED = fields.VolumeAttachStatus.ATTACHED
-# In the last two, nothing is being done.
-_SNAPSHOT_STATUSES = ('available', 'in-use', 'error', 'error_deleting')
+# A backup reads a snapshot through a clone. In the last two, nothing is being done.
+_SNAPSHOT_STATUSES = ('available', 'in-use', 'backing-up', 'error', 'error_deleting')
 
 
 def volumes(volume_ids: Sequence[str]) -> list[objects.Volume]:
@@ -71,21 +74,34 @@ def objections(candidates: Sequence[objects.Volume]) -> list[Objection]:
 
 def movable(volume: objects.Volume) -> bool:
     """Return whether Nova can attach a server's volume to another host at the moment."""
-    return volume.status in _MOVABLE or _left(volume)
+    return volume.status in _MOVABLE or _left(volume) or read(volume)
 
 
-def restore(candidates: Sequence[objects.Volume]) -> None:
+def read(volume: objects.Volume) -> bool:
+    """Return whether a job of Cinder reads an attached volume, by a client of its own."""
+    return volume.status in _READ and volume.attach_status == _ATTACHED
+
+
+def images_read(candidates: Sequence[objects.Volume]) -> list[str]:
+    """Return the names of the images that jobs of Cinder read, as :func:`read` says."""
+    return [volume.name for volume in candidates if read(volume)]
+
+
+def restore(candidates: Sequence[objects.Volume], *, fenced: bool = False) -> None:
     """Make volumes ``in-use`` that a dead host has left in another status.
 
-    Their detachment is cancelled, as Nova does when a detachment fails. The caller holds the locks
-    of the volumes.
+    Their attachment is completed, and their detachment cancelled, as Nova does when a detachment
+    fails.
+
+    :param fenced: their clients are fenced, so that also the jobs that read the volumes have ended
     """
     for volume in candidates:
-        left = volume.status
-        if _left(volume) and volume.conditional_update(
-                {'status': 'in-use'}, {'status': left, 'attach_status': _ATTACHED}):
+        if not (_left(volume) or (fenced and read(volume))):
+            continue
+        before = {'status': volume.status, 'attach_status': volume.attach_status}
+        if volume.conditional_update({'status': 'in-use', 'attach_status': _ATTACHED}, before):
             LOG.info('volume %s was %s, and is in-use again: its server is recovered',
-                     volume.id, left)
+                     volume.id, before['status'])
 
 
 def check(candidates: Sequence[objects.Volume]) -> None:
@@ -110,17 +126,20 @@ def _own(volume: objects.Volume) -> Iterator[tuple[str, exception.SuperpositionC
         reason = f'is in superposition {holder} already'
         yield f'it {reason}', exception.VolumeSuperposed(
             f'volume {volume.id} {reason}: collapse that one first')
-    at_rest = volume.status in _STATUSES or _left(volume)
+    at_rest = volume.status in _STATUSES or _left(volume) or read(volume)
     if not at_rest or volume.migration_status not in _MIGRATED:
         migration = f', migration {volume.migration_status}' if volume.migration_status else ''
         reason = (f'is {volume.status}{migration}: it can be superposed when it is '
                   f'{" or ".join(_STATUSES)}')
+        if 'error' in volume.status and volume.attach_status == _ATTACHED:
+            reason += ('; if its data is whole, run "openstack volume set --state in-use '
+                       f'{volume.id}"')
         yield f'it {reason}', exception.SuperpositionConflict(
             f'volume {volume.id} {reason}', state=volume.status)
 
 
 def _left(volume: objects.Volume) -> bool:
-    return volume.status in _LEFT and volume.attach_status == _ATTACHED
+    return volume.status in _LEFT and volume.attach_status == _LEFT[volume.status]
 
 
 def _under_way(volume_ids: Sequence[str]) -> list[tuple[str, str]]:

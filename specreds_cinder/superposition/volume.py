@@ -69,20 +69,22 @@ class Facts:
     ids: frozenset[int] = frozenset()
 
     @property
-    def on_several_hosts(self) -> bool:
-        """Whether it is not clear which host has the primary.
+    def hosts(self) -> int:
+        """The number of hosts that have it open.
 
         The monitors give every client an id of its own: one id is one client, also if Ceph lists
         several addresses of it.
         """
-        return (len({address.host(client) for client in self.clients}) > 1
-                and len(self.ids) != 1)
+        return min(len({address.host(client) for client in self.clients}),
+                   len(self.ids) or len(self.clients))
 
-    def reasons(self, pools: Mapping[int, ceph.Pool], *, encrypted: bool = False) -> list[str]:
+    def reasons(self, pools: Mapping[int, ceph.Pool], *, encrypted: bool = False,
+                read: bool = False) -> list[str]:
         """Return the reasons why the image cannot be superposed; none if it can.
 
         :param pools: the cluster's pools by id
         :param encrypted: servers open it with a key
+        :param read: another host reads it, beside the server's
         """
         against = [text for bit, text in _NEEDED.items() if not self.features & bit]
         against += [text for bit, text in _REFUSED.items() if self.features & bit]
@@ -99,7 +101,7 @@ class Facts:
             against.append(f'the kernel of a host has it mapped ({", ".join(sorted(self.kernel))}'
                            f'): one client serves all images that are mapped there, so a fence '
                            f'would cut all of them off')
-        if self.on_several_hosts:
+        if self.hosts > 1 + read:
             against.append(
                 f'clients on several hosts have it open ({", ".join(sorted(self.clients))}): '
                 f'there must be one primary. If one has ended, and is still listed after a '

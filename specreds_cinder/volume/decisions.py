@@ -7,7 +7,9 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from specreds_cinder import eligibility
 from specreds_cinder import exception
+from specreds_cinder import hints
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import base
 from specreds_cinder.volume import merging
@@ -39,6 +41,8 @@ class Decisions(merging.Merging):
                  shown['server_id'], report['outcome'], report['durations']['total'] * 1e3)
         if report['outcome'] != states.PROMOTED:
             self._remove_hints(shown)
+        else:
+            eligibility.restore(hints.volumes(superposition_id), fenced=True)
         return report
 
     def abort(self, ctxt: Any, superposition_id: str) -> None:

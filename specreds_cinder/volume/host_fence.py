@@ -52,7 +52,7 @@ class HostFence(base.Base):
             volumes = eligibility.volumes(volume_ids)
             targets = [self._target(ctxt, volume, fenced_host, fence_id) for volume in volumes]
             counts = self._worker(ctxt, 'shut_out', targets=targets, fence_id=fence_id)
-            eligibility.restore(volumes)
+            eligibility.restore(volumes, fenced=True)
         LOG.info('host %s is shut out of volumes %s by fence %s: %d clients',
                  fenced_host, ', '.join(volume_ids), fence_id, sum(counts))
         return [{'volume_id': volume.id, 'clients': count}

@@ -37,8 +37,9 @@ class Members(base.Base):
                 shown = self._worker(
                     ctxt, 'super', superposition=superposition_id,
                     images=[*(volume.name for volume in volumes), *images],
-                    encrypted=encryption.images(volumes), reason=reason,
-                    server_id=server_id, joint=len(members) > 1, labels={
+                    encrypted=encryption.images(volumes),
+                    read=eligibility.images_read(volumes), reason=reason, server_id=server_id,
+                    joint=len(members) > 1, labels={
                         'volumes': {volume.name: volume.id for volume in volumes},
                         'members': list(members), 'user_id': ctxt.user_id,
                         'project_id': volumes[0].project_id if volumes else None,

@@ -57,7 +57,8 @@ class BackendSuperpositions(housekeeping.Housekeeping, disk_fence.DiskFence):
                     for disk, against in zip(disks, stored, strict=True)]
         volumes = eligibility.volumes(volume_ids)
         stored = self._worker(ctxt, 'eligibility', images=[volume.name for volume in volumes],
-                              encrypted=encryption.images(volumes))
+                              encrypted=encryption.images(volumes),
+                              read=eligibility.images_read(volumes))
         objections = eligibility.objections(volumes)
         reasons = {volume.id: [each.reason for each in objections if each.volume_id == volume.id]
                    + more for volume, more in zip(volumes, stored, strict=True)}

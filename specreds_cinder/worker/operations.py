@@ -143,27 +143,32 @@ class Operations:
         return [address.endpoint(monitor['addr']) for monitor in monmap['mons']]
 
     def eligibility(self, images: builtins.list[str],
-                    encrypted: Sequence[str] = ()) -> builtins.list[builtins.list[str]]:
+                    encrypted: Sequence[str] = (),
+                    read: Sequence[str] = ()) -> builtins.list[builtins.list[str]]:
         """Return for each image the reasons why it cannot be superposed; none if it can.
 
         :param encrypted: those of the images that servers open with a key
+        :param read: those of the images that another host reads, beside the server's
         """
-        return [self._protocol.objections(self._ref(image), encrypted=image in encrypted)
+        return [self._protocol.objections(self._ref(image), encrypted=image in encrypted,
+                                          read=image in read)
                 for image in images]
 
     # Deciding
 
     def super(self, superposition: str, images: builtins.list[str], reason: str,
               server_id: str | None, joint: bool, labels: Mapping[str, Any],
-              encrypted: Sequence[str] = ()) -> dict[str, Any]:
+              encrypted: Sequence[str] = (), read: Sequence[str] = ()) -> dict[str, Any]:
         """Put images into superposition. Raises as :meth:`Protocol.super` does.
 
         :param encrypted: those of the images that servers open with a key
+        :param read: those of the images that another host reads, beside the server's
         """
         record = self._protocol.super(
             [self._ref(image) for image in images], reason, server_id,
             superposition=superposition, joint=joint, labels=labels,
-            encrypted=[self._ref(image) for image in encrypted])
+            encrypted=[self._ref(image) for image in encrypted],
+            read=[self._ref(image) for image in read])
         self._watches.begin(record)
         return self._view(record)
 

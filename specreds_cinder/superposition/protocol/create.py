@@ -41,7 +41,8 @@ class Creation(end.Ending):
     def super(self, refs: Sequence[records.VolumeRef], reason: str = '',
               server_id: str | None = None, *, superposition: str | None = None,
               joint: bool = False, labels: Mapping[str, Any] | None = None,
-              encrypted: Collection[records.VolumeRef] = ()) -> records.Record:
+              encrypted: Collection[records.VolumeRef] = (),
+              read: Collection[records.VolumeRef] = ()) -> records.Record:
         """Put a set of volumes into superposition: all of them, or none.
 
         The backup must not open them before this returns.
@@ -54,6 +55,8 @@ class Creation(end.Ending):
             of :meth:`collapse`
         :param labels: values of the caller, kept in the record
         :param encrypted: those of the volumes that servers open with a key
+        :param read: those of the volumes that another host reads, beside the server's. Its client
+            is fenced with the primary
         :raises InvalidInput: no volume is named, or one is named twice
         :raises VolumeGone: a volume does not exist
         :raises NotEligible: a volume cannot be superposed
@@ -65,7 +68,8 @@ class Creation(end.Ending):
             raise errors.InvalidInput('name at least one volume, and each only once')
         began = time.monotonic()
         superposition = superposition or records.new_id()
-        eligible, ended = self._eligible(refs, superposition, frozenset(encrypted))
+        eligible, ended = self._eligible(refs, superposition, frozenset(encrypted),
+                                         frozenset(read))
         now = records.now()
         record = self.store.create(records.Record(
             id=superposition, state=states.CREATING, volumes=eligible, created_at=now,
@@ -85,7 +89,7 @@ class Creation(end.Ending):
         return record
 
     def _eligible(self, refs: Sequence[records.VolumeRef], superposition: str,
-                  encrypted: Collection[records.VolumeRef]
+                  encrypted: Collection[records.VolumeRef], read: Collection[records.VolumeRef]
                   ) -> tuple[tuple[records.Volume, ...], tuple[ledgers.Entries, ...]]:
         """Return volumes as records describe them, and the watchers of each that have ended.
 
@@ -96,18 +100,21 @@ class Creation(end.Ending):
         without = [self._without_ended(image) for image in inspected]
         facts, ended = [image for image, _ in without], [dead for _, dead in without]
         for image in facts:
-            if reasons := image.reasons(pools, encrypted=image.ref in encrypted):
+            if reasons := image.reasons(pools, encrypted=image.ref in encrypted,
+                                        read=image.ref in read):
                 raise errors.NotEligible(str(image.ref), reasons)
         eligible = tuple(recorded(image, pools, overlay.name(image.ref.image, superposition),
                                   encrypted=image.ref in encrypted) for image in facts)
         return eligible, tuple(ended)
 
-    def objections(self, ref: records.VolumeRef, *, encrypted: bool = False) -> list[str]:
+    def objections(self, ref: records.VolumeRef, *, encrypted: bool = False,
+                   read: bool = False) -> list[str]:
         """Return the reasons why :meth:`super` refuses a volume at the moment.
 
         Nothing is changed but an invalid object map, which the volume's client rebuilds.
 
         :param encrypted: servers open it with a key
+        :param read: another host reads it, beside the server's
         :returns: the reasons; none if the volume is accepted
         """
         try:
@@ -118,7 +125,7 @@ class Creation(end.Ending):
             return [f'it is in superposition {holder.id} already']
         try:
             image, _ended = self._without_ended(rebuild.inspect(self.cluster, ref))
-            return image.reasons(self.cluster.pools(), encrypted=encrypted)
+            return image.reasons(self.cluster.pools(), encrypted=encrypted, read=read)
         except errors.NotEligible as exc:
             return list(exc.reasons)
         except (errors.VolumeGone, errors.Rebuilding) as exc:
@@ -138,7 +145,7 @@ class Creation(end.Ending):
 
         :returns: their entries in the ledger
         """
-        if not image.on_several_hosts:
+        if image.hosts < 2:
             return {}
         listed = self.fenced_clients.read(image.ref.home).entries
         watchers = (image.clients - image.owners) & listed.keys()

@@ -171,8 +171,9 @@ class Worker:
         del timeout
         return self.dirty.pop(0)
 
-    def _eligibility(self, images: list[str], encrypted: Sequence[str] = ()) -> list[list[str]]:
-        del encrypted
+    def _eligibility(self, images: list[str], encrypted: Sequence[str] = (),
+                     read: Sequence[str] = ()) -> list[list[str]]:
+        del encrypted, read
         return [[] for _image in images]
 
 

@@ -8,9 +8,11 @@ from cinder import context
 from cinder import coordination
 from cinder import exception as cinder_exception
 from cinder import objects
+from cinder.objects import fields
 from cinder.tests.unit import fake_constants as fake
 from cinder.tests.unit import test
 from cinder.tests.unit import utils
+from cinder.volume import api
 import ddt
 
 from specreds_cinder import eligibility
@@ -177,15 +179,38 @@ class RestTest(DatabaseTestCase):
         self.assertEqual(status, error.state)
         self.assertIn(volume_id, error.msg)
 
-    @ddt.data('detaching', 'error_extending')
-    def test_status_that_a_dead_host_left_is_restored(self, status: str) -> None:
-        volume_id, free = self.make(status=status, attach_status='attached'), self.make()
+    @ddt.data(('attaching', 'attaching'), ('detaching', 'attached'),
+              ('error_extending', 'attached'))
+    @ddt.unpack
+    def test_status_that_a_dead_host_left_is_restored(self, status: str, attached: str) -> None:
+        volume_id, free = self.make(status=status, attach_status=attached), self.make()
         self.assert_at_rest(volume_id)
         read = eligibility.volumes([volume_id, free])
         self.assertEqual([True, True], [eligibility.movable(volume) for volume in read])
         eligibility.restore(read)
-        self.assertEqual(['in-use', 'available'], [
-            volume.status for volume in eligibility.volumes([volume_id, free])])
+        self.assertEqual([('in-use', 'attached'), ('available', 'detached')], [
+            (volume.status, volume.attach_status)
+            for volume in eligibility.volumes([volume_id, free])])
+
+    @ddt.data('backing-up', 'uploading')
+    def test_job_that_reads_a_volume_ends_with_the_fence(self, status: str) -> None:
+        volume_id = self.make(status=status, attach_status='attached')
+        self.assert_at_rest(volume_id)
+        [read] = eligibility.volumes([volume_id])
+        self.assertEqual((True, [read.name]),
+                         (eligibility.movable(read), eligibility.images_read([read])))
+        for fenced, after in ((False, status), (True, 'in-use')):
+            eligibility.restore([read], fenced=fenced)
+            self.assertEqual(after, eligibility.volumes([volume_id])[0].status)
+
+    @ddt.data('backing-up', 'uploading')
+    def test_job_that_ends_before_the_fence_has_the_last_word(self, status: str) -> None:
+        volume_id = self.make(status=status, attach_status='attached')
+        read = eligibility.volumes([volume_id])
+        objects.Volume.get_by_id(self.admin, volume_id).update_single_status_where(
+            'error', status)
+        eligibility.restore(read, fenced=True)
+        self.assertEqual('error', eligibility.volumes([volume_id])[0].status)
 
     def test_status_that_has_changed_meanwhile_stays(self) -> None:
         volume_id = self.make(status='detaching', attach_status='attached')
@@ -194,6 +219,25 @@ class RestTest(DatabaseTestCase):
             'available', 'detaching')
         eligibility.restore(read)
         self.assertEqual('available', eligibility.volumes([volume_id])[0].status)
+
+    @ddt.data(*fields.VolumeStatus.ALL, 'reverting')
+    def test_volume_is_movable_if_cinder_lets_nova_attach_it(self, status: str) -> None:
+        attached = 'attaching' if status == 'attaching' else 'attached'
+        volume_id = self.make(status=status, attach_status=attached)
+        server = {'volume_id': volume_id, 'instance_uuid': fake.INSTANCE_ID}
+        objects.VolumeAttachment(self.admin, attach_status=attached, attached_host='a',
+                                 **server).create()
+        [volume] = eligibility.volumes([volume_id])
+        promised = eligibility.movable(volume)
+        eligibility.restore([volume], fenced=True)
+        [volume] = eligibility.volumes([volume_id])
+        try:
+            # Nova begins with an attachment to no host.
+            api.API().attachment_create(self.admin, volume, fake.INSTANCE_ID)
+        except cinder_exception.InvalidVolume:
+            self.assertFalse(promised)
+        else:
+            self.assertTrue(promised)
 
     @ddt.data('migrating', 'starting', 'completing', 'target:x')
     def test_migration_is_a_conflict(self, status: str) -> None:
@@ -217,7 +261,7 @@ class RestTest(DatabaseTestCase):
         hints.remove([volume_id], 's1')
         self.check(volume_id)
 
-    @ddt.data('creating', 'deleting', 'unmanaging', 'backing-up')
+    @ddt.data('creating', 'deleting', 'unmanaging')
     def test_unfinished_snapshot_is_a_conflict(self, status: str) -> None:
         volume_id = self.make()
         snapshot = self.snapshot(volume_id, status)
@@ -228,8 +272,8 @@ class RestTest(DatabaseTestCase):
         objects.Snapshot.get_by_id(self.admin, snapshot).destroy()
         self.check(volume_id)
 
-    @ddt.data('available', 'error', 'error_deleting')
-    def test_finished_snapshot_is_accepted(self, status: str) -> None:
+    @ddt.data('available', 'backing-up', 'error', 'error_deleting')
+    def test_snapshot_at_rest_is_accepted(self, status: str) -> None:
         volume_id = self.make()
         self.snapshot(volume_id, status)
         self.assert_at_rest(volume_id)

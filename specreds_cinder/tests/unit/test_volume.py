@@ -29,9 +29,9 @@ GOOD = volumes.Facts(
 @ddt.ddt
 class ReasonsTest(testtools.TestCase):
 
-    def reasons(self, **changes: Any) -> list[str]:
+    def reasons(self, *, read: bool = False, **changes: Any) -> list[str]:
         """Return the reasons against a suitable image with some facts changed."""
-        return dataclasses.replace(GOOD, **changes).reasons(POOLS)
+        return dataclasses.replace(GOOD, **changes).reasons(POOLS, read=read)
 
     def test_suitable_image_has_no_reasons(self) -> None:
         self.assertEqual([], self.reasons())
@@ -54,6 +54,11 @@ class ReasonsTest(testtools.TestCase):
             self.assertEqual(1, len(reasons))
             for client in clients:
                 self.assertIn(client, reasons[0])
+
+    def test_a_job_may_read_on_one_more_host(self) -> None:
+        clients = [f'10.0.0.{number}:0/1' for number in (1, 2, 3)]
+        for count, good in ((1, True), (2, True), (3, False)):
+            self.assertEqual(good, not self.reasons(read=True, clients=frozenset(clients[:count])))
 
     def test_watch_of_a_client_that_has_ended_can_be_removed(self) -> None:
         pools = {**POOLS, 1: dataclasses.replace(POOLS[1], pg_num=32)}
@@ -128,9 +133,9 @@ class InspectTest(testtools.TestCase):
                     {'addr': '10.0.0.9:0/9', 'id': 9, 'cookie': 1}]
         facts = self.inspect(watchers, [('client.7', 'auto 1', '[fd00::1]:0/1')])
         self.assertEqual({'10.0.0.1:0/1', '[fd00::1]:0/1'}, facts.clients)
-        self.assertFalse(facts.on_several_hosts)
+        self.assertEqual(1, facts.hosts)
         facts = self.inspect(watchers, [('client.8', 'auto 1', '[fd00::1]:0/1')])
-        self.assertTrue(facts.on_several_hosts)
+        self.assertEqual(2, facts.hosts)
 
     def test_owner_of_the_latch_is_no_client(self) -> None:
         facts = self.inspect([{'addr': '10.0.0.1:0/1', 'id': 7, 'cookie': 1}],

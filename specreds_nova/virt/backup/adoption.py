@@ -80,12 +80,12 @@ class Adoption:
             repeated_evacuations.refuse(instance, self._host.name)
             record = self._promoted(instance)
             if record is None:
+                self._drop_orphans(evacuation)
                 return None
-            again, record.adopting = record.adopting, True
+            record.adopting = True
             self._host.journal.save(record)
             with record.timed('adopt'):
-                if again:
-                    self._drop_orphans(evacuation)
+                self._drop_orphans(evacuation)
                 self._take_over(evacuation, record)
             self._host.journal.save(record)
             LOG.info('backup %s is adopted as the server in %.0f ms',
@@ -234,9 +234,10 @@ class Adoption:
                      'running domain', volume.volume_id, instance=instance)
 
     def _drop_orphans(self, evacuation: Evacuation) -> None:
-        """Delete attachments that a cut-off evacuation has made.
+        """Delete attachments that a cut-off evacuation or a failed live migration has left.
 
         They are the server's attachments that no block device names; a live one is always named.
+        Cinder connects no volume of which another attachment is connected.
         """
         api = self._host.driver._volume_api
         known = {bdm.attachment_id for bdm in evacuation.bdms}
@@ -247,8 +248,8 @@ class Adoption:
                     evacuation.context, evacuation.instance.uuid, bdm.volume_id):
                 if attachment['id'] not in known:
                     LOG.info('deleting attachment %s of volume %s, which a cut-off evacuation '
-                             'has left', attachment['id'], bdm.volume_id,
-                             instance=evacuation.instance)
+                             'or a failed live migration has left', attachment['id'],
+                             bdm.volume_id, instance=evacuation.instance)
                     api.attachment_delete(evacuation.context, attachment['id'])
 
 

@@ -246,9 +246,26 @@ class ReadTest(base.ServiceTestCase):
         self.assertEqual((True, True), (answer['eligible'], answer['movable']))
         self.create(wanted)
         self.back.volumes['vol-1'].conditional_update.assert_called_once_with(
-            {'status': 'in-use'}, {'status': status, 'attach_status': 'attached'})
+            {'status': 'in-use', 'attach_status': 'attached'},
+            {'status': status, 'attach_status': 'attached'})
 
-    @ddt.data({'status': 'backing-up'}, {'status': 'extending'}, {'status': 'retyping'},
+    @ddt.data('backing-up', 'uploading')
+    def test_job_that_reads_a_volume_is_fenced_with_the_primary(self, status: str) -> None:
+        wanted = self.back.add_volume(base.HOST, status=status)
+        [answer] = self.service.eligibility(self.context, ['vol-1'])
+        self.assertEqual((True, True), (answer['eligible'], answer['movable']))
+        self.create(wanted)
+        [images] = [call['read'] for method, call in self.worker.calls if method == 'super']
+        self.assertEqual(['volume-vol-1'], images)
+        restored = self.back.volumes['vol-1'].conditional_update
+        # If the primary lives, the job goes on.
+        restored.assert_not_called()
+        self.service.collapse(self.context, 's1', True)
+        restored.assert_called_once_with(
+            {'status': 'in-use', 'attach_status': 'attached'},
+            {'status': status, 'attach_status': 'attached'})
+
+    @ddt.data({'status': 'maintenance'}, {'status': 'extending'}, {'status': 'retyping'},
               {'migration_status': 'migrating'}, {'multiattach': True}, 'superposed', 'snapshot')
     def test_every_reason_of_a_refusal_is_known_beforehand(self, obstacle: Any) -> None:
         wanted = self.back.add_volume(base.HOST, **obstacle if isinstance(obstacle, dict) else {})

@@ -5,6 +5,7 @@ import logging
 from typing import Any
 from unittest import mock
 
+import ddt
 import fixtures
 from nova import exception as nova_exception
 from nova import objects
@@ -19,6 +20,7 @@ from specreds_nova.virt.backup import journal as journals
 _LATE = '99999999-9999-4999-8999-999999999999'
 
 
+@ddt.ddt
 class AdoptionTest(base.TestCase):
     """The adoption in the driver's ``rebuild``."""
 
@@ -32,7 +34,7 @@ class AdoptionTest(base.TestCase):
         self.kinds = {base.VOLUME: 'rbd_super'}
         self.connected = base.SUPERPOSITION
         self.api = self.driver._volume_api
-        self.api.attachment_get_all.return_value = [{'id': 'a1'}, {'id': 'left over'}]
+        self.api.attachment_get_all.return_value = [{'id': 'a1'}]
 
     def detach(self, context: Any, bdms: Any, detach_root_bdm: bool) -> None:
         self.assertTrue(detach_root_bdm)
@@ -174,13 +176,17 @@ class AdoptionTest(base.TestCase):
         self.assertIsInstance(error.inner_exception, exception.SuperpositionUnknown)
         self.assertEqual('hardened', self.phase())
 
-    def test_adoption_after_a_crash_deletes_old_attachments(self) -> None:
-        self.record(journals.PROMOTED, opened=True, adopting=True)
-        self.adopt()
+    @ddt.data(True, False)
+    def test_attachments_that_no_block_device_names_are_deleted(self, promoted: bool) -> None:
+        self.api.attachment_get_all.return_value = [{'id': 'a1'}, {'id': 'left over'}]
+        if promoted:
+            self.record(journals.PROMOTED, opened=True)
+        # Without a backup, Nova attaches the volumes after this.
+        self.assertEqual(promoted, self.adopt() is not None)
         self.api.attachment_get_all.assert_called_once_with(
             mock.sentinel.context, base.SERVER, base.VOLUME)
         self.api.attachment_delete.assert_called_once_with(mock.sentinel.context, 'left over')
-        self.assertEqual('detach', self.order[0])
+        self.assertEqual(['detach'] if promoted else [], self.order[:1])
 
     def test_request_that_comes_while_another_one_adopts_changes_nothing(self) -> None:
         self.record(journals.PROMOTED, opened=True, adopting=True)
