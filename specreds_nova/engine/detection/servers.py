@@ -89,6 +89,12 @@ class Gates:
         reasons = (gate.reason(server) for gate in self._gates)
         return [reason for reason in reasons if reason is not None]
 
+    def obstacles(self, server: model.Server) -> list[str]:
+        """Return why a server that is to be protected cannot have a recovery; none otherwise."""
+        if any(isinstance(gate, Protection) and gate.reason(server) for gate in self._gates):
+            return []
+        return self.reasons(server)
+
 
 def scaled(limit: int, healthy: int) -> int:
     """Return a limit that is meant for up to :data:`PER_HOSTS` hosts, for more hosts."""

@@ -19,12 +19,14 @@ from specreds_nova.engine.recovery import creation
 from specreds_nova.engine.recovery import kinds
 from specreds_nova.engine.recovery import nova_prefetch
 from specreds_nova.engine.recovery import stamps
+from specreds_nova.engine.recovery.steps import refused
 from specreds_nova.engine.recovery.steps import restart
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two recoveries of the same server, at most.
-_SELDOM = 3600.0
+# Seconds between two recoveries of the same server, at most: a host that was cut off for long may
+# die at any moment.
+_SELDOM = 300.0
 # Former recoveries of a server that are read to find out how often it was recovered.
 _MANY = 12
 # Seconds within which reports of a crash are taken for the same crash.
@@ -79,6 +81,8 @@ class Dispatcher:
         self._nova = nova
         # By host: the time until which Nova is not asked again, and its reasons.
         self._held: dict[str, tuple[float, list[str]]] = {}
+        # By host: the time of its suspicion, and the servers that were left in their state since.
+        self._shown: dict[str, tuple[float, set[str]]] = {}
 
     def suspect(self, name: str, why: Why, heard: float | None = None,
                 well: float | None = None) -> list[str]:
@@ -208,7 +212,8 @@ class Dispatcher:
         now = self._context.clock.now()
         if self._reasons(host, now, ours=True):
             return 0
-        return self._creation.begin_all(self._wanted(host, now, again=True))
+        return self._creation.begin_all(
+            [*self._wanted(host, now, again=True), *self._left(host, now)])
 
     def crashed(self, name: str, server_id: str, why: Why) -> str | None:
         """Act on the crash of one server on a host that is well.
@@ -314,6 +319,36 @@ class Dispatcher:
         return [(self._creation.new(host, server, expected.get(server.id), now), server)
                 for server in due]
 
+    def _left(self, host: model.Host, since: float) -> list[creation.Wanted]:
+        """Return a recovery that fails for each server that a dead host leaves in its state.
+
+        :param since: time since which the host has done nothing
+        """
+        context, options = self._context, self._context.options
+        suspected, now = stamps.age(context.clock, host.since), context.clock.wall()
+        if suspected < options.evacuate_after:
+            return []
+        active = {recovery.server for recovery in context.store.active(host.name)}
+        known = self._shown.get(host.name)
+        if known is None or known[0] != host.since:
+            known = self._shown[host.name] = host.since, set()
+        left: list[creation.Wanted] = []
+        for server in self._nova.servers(host.name, since):
+            reasons = self._server_gates.obstacles(_without_request(server))
+            if not reasons or server.id in active or server.id in known[1] or (
+                    # Another service may evacuate it.
+                    tasks.is_rebuild(server.task)
+                    and suspected < context.settings.evacuate_timeout):
+                continue
+            known[1].add(server.id)
+            if self._before(host, server):
+                # It has an outcome since the host was suspected.
+                continue
+            fact = refused.fact(server, reasons, now)
+            left.append((self._creation.new(
+                dataclasses.replace(host, why=(*host.why, fact)), server, None, now), server))
+        return left
+
     def _reasons(self, host: model.Host, since: float, ours: bool = False) -> list[str]:
         """Return the reasons that hold back the recoveries of a host.
 
@@ -357,14 +392,18 @@ class Dispatcher:
 
     def _due(self, host: model.Host, server: model.Server) -> bool:
         """Return whether another recovery is due: the wait doubles with each recovery."""
-        before = [recovery for recovery in
-                  self._context.store.recoveries({'server': server.id}, _MANY)
-                  if recovery.host == host.name and recovery.created >= host.since]
+        before = self._before(host, server)
         if not before:
             return True
         wait = min(float(self._context.settings.again_after) * 2 ** (len(before) - 1), _SELDOM)
         return all(stamps.age(self._context.clock, recovery.ended or 0.0) >= wait
                    for recovery in before)
+
+    def _before(self, host: model.Host, server: model.Server) -> list[model.Recovery]:
+        """Return the recoveries of a server since its host was suspected."""
+        return [recovery for recovery in
+                self._context.store.recoveries({'server': server.id}, _MANY)
+                if recovery.host == host.name and recovery.created >= host.since]
 
 
 def _unexpected(host: str, error: Exception) -> str:

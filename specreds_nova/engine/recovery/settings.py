@@ -34,7 +34,7 @@ class Settings:
         if it is past the decision
     :ivar tenant_priority_max: highest priority that tenants can give; operators can give more
     :ivar again_after: until the next recovery of a server whose primary was found alive; doubles
-        each time, up to an hour
+        each time, up to five minutes
     :ivar power_off_after: for the sentinel of a fenced host to end servers, and for the host to be
         heard again, before the host is powered off
     :ivar janitor_interval: between two looks at returned hosts and at what operators say

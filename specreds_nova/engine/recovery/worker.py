@@ -9,6 +9,7 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery.steps import refused
 from specreds_nova.engine.recovery.steps import restart
 
 LOG = logging.getLogger(__name__)
@@ -72,8 +73,12 @@ class RecoveryWorker:
 
     def _try(self, run: runs.Run) -> None:
         try:
-            attempt = restart.attempt if restart.concerns(run.recovery) else self._attempt
-            attempt(run)
+            if refused.concerns(run.recovery):
+                refused.attempt(run)
+            elif restart.concerns(run.recovery):
+                restart.attempt(run)
+            else:
+                self._attempt(run)
         except exception.RetryAttempt as exc:
             LOG.info('recovery %s: another attempt begins: %s', run.id, exc)
             run.flush()

@@ -13,6 +13,7 @@ from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.recovery import dispatch
+from specreds_nova.engine.recovery import worker as workers
 from specreds_nova.engine.recovery.steps import restart
 from specreds_nova.tests.unit.engine.recovery import base
 from testing.simulation import clients
@@ -288,14 +289,53 @@ class DispatcherTest(_DispatcherTest):
         host = self.suspect()
         self.compute.servers.return_value = [base.make_server('a')]
         times = []
-        for _ in range(4):
+        for _ in range(6):
             while not self.dispatcher.again(host):
                 self.clock.sleep(1.0)
             [recovery] = self.store.active()
             times.append(self.clock.now())
             self.store.change(recovery, state=model.ENDED, outcome=model.PRIMARY)
         gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
-        self.assertEqual([60.0, 120.0, 240.0], gaps)
+        self.assertEqual([60.0, 120.0, 240.0, 300.0, 300.0], gaps)
+
+    @ddt.data(('MIGRATING', 'migrating', 'on another host'),
+              ('RESIZE', 'resize_prep', 'on another host'),
+              ('VERIFY_RESIZE', None, 'on another host'), ('PAUSED', None, '--state active a'),
+              ('SUSPENDED', None, 'it is SUSPENDED'), ('SHUTOFF', None, '--state active a'),
+              ('ERROR', None, '--state active a'), ('ACTIVE', 'image_uploading', 'at work on it'),
+              ('ACTIVE', 'powering-off', 'at work on it'), ('BUILD', 'deleting', 'it is BUILD'))
+    @ddt.unpack
+    def test_server_that_is_left_on_a_dead_host_fails_with_the_reason(
+            self, status: str, task: str | None, words: str) -> None:
+        host = self.suspect()
+        unprotected = {'HA_Enabled': 'false'}
+        self.compute.servers.return_value = [
+            base.make_server('a', status=status, task=task),
+            base.make_server('b', status=status, task=task, metadata=unprotected)]
+        self.assertEqual(0, self.dispatcher.again(host))
+        self.clock.sleep(self.context.options.evacuate_after)
+        self.assertEqual(1, self.dispatcher.again(host))
+        [recovery] = self.store.active()
+        workers.RecoveryWorker(self.context, mock.Mock()).bring_to_end(recovery)
+        ended = self.store.history[recovery.id]
+        self.assertEqual(('a', model.FAILED), (ended.server, ended.outcome))
+        self.assertIn(words, ended.error or '')
+        # It is shown once, by any engine.
+        self.clock.sleep(3600.0)
+        self.assertEqual(0, self.dispatcher.again(host))
+        self.dispatcher._shown.clear()
+        self.assertEqual(0, self.dispatcher.again(host))
+        # An operator has made it active.
+        self.compute.servers.return_value = [base.make_server('a')]
+        self.assertEqual(1, self.dispatcher.again(host))
+
+    def test_evacuation_by_another_service_has_its_time(self) -> None:
+        host = self.suspect()
+        self.compute.servers.return_value = [base.make_server('a', task='rebuilding')]
+        self.clock.sleep(589.0)
+        self.assertEqual(0, self.dispatcher.again(host))
+        self.clock.sleep(1.0)
+        self.assertEqual(1, self.dispatcher.again(host))
 
     def test_host_forced_down_by_the_engine_is_dispatched_again(self) -> None:
         host = self.suspect(state=model.FENCED)
