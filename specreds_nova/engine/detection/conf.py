@@ -54,6 +54,7 @@ def host_gates(group: Any) -> gates.Gates:
         gates.Correlated(group.too_many_share),
         gates.PowerUp(),
         gates.Disabled(),
+        gates.Reporting(),
         gates.Flapping(group.flap_count),
         gates.Unleased()))
 

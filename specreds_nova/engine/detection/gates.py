@@ -35,6 +35,7 @@ class Facts:
     :ivar groups: what the host has in common with some of the other hosts
     :ivar powered_up: seconds for which the host may still be booting after its site was powered up
     :ivar sentinel: the state of the host's sentinel; None if that is unknown or does not matter
+    :ivar reported: seconds after its latest beat at which its nova-compute has reported to Nova
     """
 
     host: str
@@ -50,6 +51,7 @@ class Facts:
     groups: tuple[correlation.Group, ...] = ()
     powered_up: float | None = None
     sentinel: str | None = None
+    reported: float = 0.0
 
 
 class Gate(Protocol):
@@ -68,6 +70,9 @@ CORRELATED_S = 5.0
 # From 30 s on (osd_client_watch_timeout), Ceph has forgotten the clients of guests that have
 # written nothing, and of multi-attach volumes: they cannot be fenced.
 FLAPPING_S = 15.0
+# Seconds after the latest beat from which a report to Nova was sent later: Nova's conductor may
+# have noted an earlier one late. Seconds of such reports after which no beats are to be expected.
+REPORTED_S, UNPLUGGED_S = 15.0, 300.0
 
 
 class Link:
@@ -167,6 +172,28 @@ class Disabled:
             return f'nova-compute of {facts.host} is disabled: it is taken to be in maintenance'
         if facts.service.get('forced_down', False):
             return f'Nova was told that {facts.host} is down: it is being evacuated already'
+        return None
+
+
+class Reporting:
+    """Nova-compute reports to Nova, and sends no beats: the host works, without the plug-in.
+
+    The plug-in was removed, or its heartbeat was disabled, or an upgrade of Nova has not ended. If
+    such a nova-compute stops, nothing tells an upgrade from a death of the host. An operator's
+    word takes precedence.
+    """
+
+    def reason(self, facts: Facts) -> str | None:
+        """Return since when Nova alone hears the host, and what an operator can do."""
+        if facts.word or facts.reported < REPORTED_S:
+            return None
+        told = f'nova-compute of {facts.host} has reported to Nova until {facts.reported:.0f} s ' \
+               f'after its latest heartbeat'
+        if facts.reported >= UNPLUGGED_S:
+            return f'{told}, so its servers are not protected: enable the heartbeat there, or ' \
+                   f'suspect the host if it has failed'
+        if facts.service.get('up', False):
+            return f'{told}: the host has failed only if Nova takes it for down'
         return None
 
 

@@ -58,6 +58,7 @@ class Monitor:
         self._weighing = weighing.Weighing(self._settings)
         self._listening = listening.Listening(self._settings.link, clock.now())
         self._due = due.Due()
+        self._began = clock.now()
         self._lock = threading.Lock()
         self._hosts: dict[str, watched.Watched] = {}
         self._restless = restless.Restless(self._settings)
@@ -382,7 +383,13 @@ class Monitor:
                 flaps=(watched_host.flapped(now - self._settings.flap_period)
                        if watched_host else 0),
                 service=service or {},
+                reported=self._reported(watched_host, service or {}),
                 silence=self._weighing.lasts(watched_host, horizon) if watched_host else 0.0)
+
+    def _reported(self, host: watched.Watched | None, service: Mapping[str, Any]) -> float:
+        """Return by how many seconds a report to Nova is newer than the latest beat of a host."""
+        heard = self._began if host is None or host.heard is None else host.heard
+        return max(0.0, float(service.get('updated', 0.0)) - self._ahead() - heard)
 
     def _ahead(self) -> float:
         """Return by how many seconds the clock of the system is ahead of the engine's."""

@@ -6,7 +6,10 @@ from hypothesis import strategies as st
 
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import evidence
+from specreds_nova.engine.detection import gates
+from specreds_nova.engine.detection import monitor
 from specreds_nova.engine.detection import settings as monitoring
+from specreds_nova.heartbeat import message
 from specreds_nova.tests.unit.engine.detection import base
 
 
@@ -194,6 +197,61 @@ class TogetherTest(base.CloudTestCase):
         self.assertIn('3 times', str(self.gate('cn1')))
         self.run_for(1000)
         self.assertEqual([], self.gate('cn1'))
+
+
+class UnpluggedTest(base.CloudTestCase):
+    """A nova-compute whose heartbeat was disabled goes on reporting to Nova."""
+
+    settings = monitoring.Settings(graces={message.SERVICE: 30.0})
+
+    def reasons(self, *, updated: float, up: bool = True) -> str:
+        """Return the reasons that hold back the recoveries of a host.
+
+        :param updated: seconds since nova-compute has reported to Nova
+        """
+        return str(gates.Gates((gates.Reporting(),)).reasons(self.monitor.facts(
+            'cn1', {'up': up, 'updated': self.clock.wall() - updated})))
+
+    def leave(self) -> None:
+        """Have a nova-compute end in good order, which does not beat when it is back."""
+        self.nodes['cn1'].alive = False
+        self.monitor.heard(self.nodes['cn1'].beat(leaving=True, goodbye=message.SERVICE))
+
+    def test_host_that_reports_to_nova_is_not_taken_for_dead(self) -> None:
+        self.leave()
+        self.run_for(40.0)
+        self.assertEqual({'cn1'}, self.suspected())
+        self.assertIn('has reported to Nova', self.reasons(updated=5.0))
+        # It has died since.
+        self.assertEqual('[]', self.reasons(updated=5.0, up=False))
+
+    def test_host_without_heartbeat_needs_the_word_of_an_operator(self) -> None:
+        self.leave()
+        self.run_for(320.0)
+        self.assertIn('its servers are not protected', self.reasons(updated=5.0, up=False))
+        self.monitor.word('cn1', model.SUSPECT)
+        self.assertEqual('[]', self.reasons(updated=5.0, up=False))
+        self.monitor.word('cn1', None)
+        # Its heartbeat was enabled again, and it dies.
+        self.nodes['cn1'].alive = True
+        self.run_for(2.0)
+        self.nodes['cn1'].alive = False
+        self.run_for(5.0)
+        self.assertEqual('[]', self.reasons(updated=1.0))
+
+    def test_host_that_no_engine_has_heard_since_its_start_is_not_taken_for_dead(self) -> None:
+        self.monitor = monitor.Monitor(self.clock, self.witness, self.settings)
+        self.monitor.expect(['cn1'])
+        self.nodes['cn1'].alive = False
+        self.run_for(60.0)
+        self.assertEqual({'cn1'}, self.suspected())
+        self.assertIn('has reported to Nova', self.reasons(updated=5.0))
+        self.assertEqual('[]', self.reasons(updated=70.0))
+
+    def test_report_that_nova_has_noted_late_proves_nothing(self) -> None:
+        self.nodes['cn1'].alive = False
+        self.run_for(12.0)
+        self.assertEqual('[]', self.reasons(updated=0.0))
 
 
 class AnyOutageTest(base.CloudTestCase):
