@@ -215,6 +215,10 @@ def _run(directory: pathlib.Path, conf: private.Conf, title: str, words: list[st
         outcomes = results.read(process.stdout, directory.with_suffix('.subunit'), told)
     if not outcomes:
         raise commands.CloudError(f'Tempest ran no test that matches {words[-1]}; see {log}')
+    # A failed test makes the status 1, and is reported by its name.
+    if process.returncode and not any(each.status == results.FAILED for each in outcomes):
+        raise commands.CloudError(
+            f'Tempest ended with status {process.returncode}, and no test failed; see {log}')
     return results.Run(title, outcomes, time.monotonic() - began)
 
 

@@ -27,6 +27,21 @@ _TIMEOUT = """\
 #!/bin/sh
 case "$*" in *'matrix shell'*) echo "limit $3" >>"$NOTES"; exit 124 ;; esac
 """
+# Another: ends nothing, and lasts three seconds.
+_CLOCK = """\
+#!/bin/sh
+shift 3
+sleep 3
+exec "$@"
+"""
+# A stand-in for ./run whose tests hang until they are ended.
+_HANGING = """\
+#!/bin/bash
+[ "$1" = test ] || exit 0
+trap 'echo "FAILED what was running" >.data/test-logs/failed; exit 1' TERM
+sleep 600 &
+wait
+"""
 
 
 @ddt.ddt
@@ -96,10 +111,22 @@ class ContinuousIntegrationTest(testtools.TestCase):
         self.assertEqual(1, done.returncode)
 
     def test_platform_without_enough_time_is_a_failure(self) -> None:
-        done = self.run_script(CI='true', SECONDS='4201')
+        # What makes the tests here last long enough.
+        (self.directory / 'bin/timeout').write_text(_CLOCK)
+        (self.directory / 'bin/timeout').chmod(0o755)
+        done = self.run_script(CI='true', SECONDS='4199')
         self.assertIn('FAILED functional tests on debian-13: 420', done.stdout)
         self.assertEqual(1, done.returncode)
         self.assertNotIn(_PLATFORM, self.calls())
+
+    def test_tests_here_are_ended_in_time(self) -> None:
+        (self.directory / 'run').write_text(_HANGING)
+        (self.directory / '.data/test-logs').mkdir(parents=True)
+        done = self.run_script(CI='true', SECONDS='4198')
+        self.assertIn('FAILED ./run test: not ended after 4200 s\n', done.stdout)
+        self.assertIn('FAILED functional tests on debian-13: 420', done.stdout)
+        self.assertTrue(done.stdout.endswith('\nFAILED what was running\n'), done.stdout)
+        self.assertEqual(1, done.returncode)
 
     def test_tests_on_the_platform_are_ended_in_time(self) -> None:
         (self.directory / 'bin/timeout').write_text(_TIMEOUT)

@@ -6,6 +6,7 @@ import io
 import pathlib
 import re
 import shlex
+import sys
 
 import ddt
 import fixtures
@@ -15,6 +16,7 @@ import subunit
 import testtools
 
 from cloud import cloud
+from cloud import commands
 from cloud import tempest
 from cloud import tempest_conf
 from cloud import tempest_page
@@ -72,10 +74,55 @@ class ReadTest(testtools.TestCase):
         self.assertEqual([('a', results.FAILED)],
                          [(result.name, result.status) for result in self.read()])
 
+    def test_listed_test_without_a_result_has_failed(self) -> None:
+        for name in ('m.A.a[id-1]', 'm.A.b[id-2]', 'm.B.c[id-3]'):
+            self.stream.status(test_id=name, test_status='exists')
+        self.ran('m.A.a[id-1]', 'success')
+        self.ran('setUpClass (m.B)', 'skip', reason='no Nova')
+        self.assertEqual(
+            [('m.A.a[id-1]', results.PASSED), ('setUpClass (m.B)', results.SKIPPED),
+             ('m.A.b[id-2]', results.FAILED)],
+            [(result.name, result.status) for result in self.read()])
+
     def test_other_output_is_ignored(self) -> None:
         self.written.write(b'a warning\n')
         self.ran('a', 'success')
         self.assertEqual(['a'], [result.name for result in self.read()])
+
+
+class StatusTest(testtools.TestCase):
+    """Tempest's own exit status."""
+
+    # A stand-in for Tempest: one test passes.
+    _PROGRAM = """\
+#!{python}
+import sys, subunit
+stream = subunit.StreamResultToBytes(sys.stdout.buffer)
+stream.status(test_id='a', test_status='inprogress')
+stream.status(test_id='a', test_status='success')
+sys.exit({status})
+"""
+
+    def run_tempest(self, status: int) -> int:
+        data = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        program = data / 'tempest'
+        program.write_text(self._PROGRAM.format(python=sys.executable, status=status))
+        program.chmod(0o755)
+        for name, value in (('cloud.openstack.layout.BIN', data),
+                            ('cloud.tempest_conf.furnish', lambda cloud: {}),
+                            ('cloud.tempest_conf.hosts', lambda *_: {})):
+            self.useFixture(fixtures.MonkeyPatch(name, value))
+        parser = argparse.ArgumentParser()
+        tempest.add(parser.add_subparsers())
+        args = parser.parse_args(['tempest', '--data', str(data), '--cloud', str(data), '--quick'])
+        return tempest.run(args, lambda line: None)
+
+    def test_status_0_is_success(self) -> None:
+        self.assertEqual(0, self.run_tempest(0))
+
+    def test_other_status_is_an_error_though_all_tests_passed(self) -> None:
+        error = self.assertRaises(commands.CloudError, self.run_tempest, 3)
+        self.assertIn('Tempest ended with status 3', str(error))
 
 
 class CompareTest(testtools.TestCase):

@@ -2,14 +2,19 @@
 """The command lines of ``./run check`` and ``./run test``."""
 
 import argparse
+from collections.abc import Iterator
+import contextlib
+import fcntl
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import time
 
 from cloud import commands as cloud_commands
 from testing.suites import declared
+from testing.suites import search
 
 _TOP = pathlib.Path(__file__).parents[2]
 
@@ -26,7 +31,7 @@ tests of its driver, older releases of OpenStack, Debian 13, Tempest's own tests
 mutations.
 
 Other arguments choose tests: the name of a suite, a file or directory of tests, or a regular
-expression that matches the names of tests. Unknown options are passed to "stestr run".
+expression that matches the names of tests.
 
   ./run test test_journal
   ./run test functional
@@ -44,16 +49,9 @@ The suites:
 def main(argv: list[str]) -> int:
     """Return the exit status: 1 if something failed, 2 for wrong arguments."""
     suites = declared.load(_TOP)
-    args, options = _parser(suites).parse_known_args(argv)
-    if args.command == 'check' and options:
-        _parser(suites).error(f'unknown argument: {options[0]}')
+    args = _parser(suites).parse_args(argv)
     if 'all' in (tests := getattr(args, 'tests', [])) and len(tests) > 1:
         _parser(suites).error('"all" stands alone')
-    # Help is printed where none of the packages is installed that these import.
-    from testing.suites import report
-    from testing.suites import search
-    from testing.suites import tiers
-
     if unknown := [word for word in tests if tests != ['all']
                          and not search.find(_TOP, suites, [word])]:
         print(f'error: no test matches: {" ".join(unknown)}', file=sys.stderr)
@@ -61,18 +59,51 @@ def main(argv: list[str]) -> int:
     tier = declared.CHECK if args.command == 'check' else \
         declared.ALL if tests == ['all'] else declared.TEST
     data = pathlib.Path(os.environ.get('SPECREDS_DATA') or _TOP / '.data').absolute()
+    data.mkdir(parents=True, exist_ok=True)
+    with _alone(data):
+        return _run(suites, tier, tests, data)
+
+
+@contextlib.contextmanager
+def _alone(data: pathlib.Path) -> Iterator[None]:
+    """Keep other runs out of a data directory: each would remove the clusters of the other.
+
+    :raises CloudError: another run uses the directory
+    """
+    with (data / 'test-lock').open('a+') as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise cloud_commands.CloudError(
+                f'another run of tests uses {data}: process {lock.read()}; wait for its end, or '
+                'set SPECREDS_DATA and SPECREDS_TEST_PORT') from None
+        lock.truncate(0)
+        lock.write(f'{os.getpid()} ({" ".join(sys.argv[1:])})')
+        lock.flush()
+        yield
+
+
+def _run(suites: list[declared.Suite], tier: str, tests: list[str], data: pathlib.Path) -> int:
+    """Run tests, print what came of them, and return the exit status."""
+    # Help is printed where none of the packages is installed that these import.
+    from testing.suites import report
+    from testing.suites import tiers
+
     logs = data / 'test-logs'
     shutil.rmtree(logs, ignore_errors=True)
-    logs.mkdir(parents=True)
+    logs.mkdir()
     began = time.monotonic()
 
     def say(line: str) -> None:
         print(f'[{time.monotonic() - began:4.0f} s] {line}', file=sys.stderr, flush=True)
 
-    run = tiers.Tier(_TOP, data, tier, tuple(options), say)
+    run = tiers.Tier(_TOP, data, tier, say)
+    # What timeout(1) or a user ends gets the signal in all processes: what has ended is reported.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _frame: run.stop(signal.Signals(number).name))
     if tests and tier != declared.ALL:
-        choices = search.find(_TOP, suites, tests)
-        ended = run.chosen(choices)
+        ended = run.chosen(search.find(_TOP, suites, tests))
         if not any(each.tests for each in ended):
             print(f'error: no test matches: {" ".join(tests)}', file=sys.stderr)
             return 1

@@ -89,6 +89,9 @@ def load(top: pathlib.Path) -> list[Suite]:
     suites: list[Suite] = []
     for file in sorted(file for name in _TOPS for file in (top / name).rglob(FILE)):
         suites += _declared(file, str(file.parent.relative_to(top)))
+    for file in (file for name in _TOPS for file in (top / name).rglob('tests/**/test_*.py')):
+        if not any(file.is_relative_to(top / suite.path) for suite in suites):
+            raise Invalid(f'{file} is in no suite: {FILE} is missing')
     names = [suite.name for suite in suites]
     if twice := {name for name in names if names.count(name) > 1}:
         raise Invalid(f'several suites have the name {", ".join(sorted(twice))}')

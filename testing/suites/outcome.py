@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What came of a run of a suite, and what is wrong with it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 import dataclasses
-import io
+import pathlib
 import re
+from typing import IO
 
 from cloud import subunit_results
 from testing.suites import declared
@@ -19,13 +20,14 @@ _LINES, _WIDTH = 12, 300
 # The texts that explain a failure, in their order after all other texts: where only the end of the
 # output is kept, the end has to name the cause.
 _LAST = {'traceback': 20, 'lost services': 12}
+# How many lines of a program's output explain its exit status.
+_LAST_LINES = 40
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
     """A run of a suite that has ended.
 
-    :param status: exit status of the program that ran the tests
     :param least: number of tests that have to pass
     :param skips: names of tests that may be skipped: regular expressions
     """
@@ -33,7 +35,6 @@ class Outcome:
     name: str
     tests: Sequence[Test]
     seconds: float
-    status: int = 0
     least: int = 0
     skips: Sequence[str] = ()
 
@@ -51,14 +52,38 @@ class Outcome:
                   and not any(re.search(skip, test.name) for skip in self.skips)]
         if (passed := self.count(PASSED)) < self.least:
             lines.append(f'{passed} tests passed, and {declared.FILE} says at least {self.least}')
-        if self.status and not lines:
-            lines.append(f'exit status {self.status}')
         return [f'{self.name}: {line}' for line in lines]
 
 
-def read(stream: bytes) -> list[Test]:
-    """Return the results in a stream in subunit's format."""
-    return subunit_results.read(io.BytesIO(stream), explain=_words)
+def read(stream: IO[bytes], log: IO[bytes], report: Callable[[Test], object]) -> list[Test]:
+    """Follow a run in subunit's format to its end, and return its results.
+
+    :param log: file for the results, with all that a failed test has attached
+    :param report: called with each result as soon as it is there
+    """
+    def tell(test: Test) -> None:
+        log.write(f'{line(test)}\n'.encode())
+        for name, text in test.texts.items():
+            log.write(f'--- {name}\n{text}\n'.encode())
+        report(test)
+
+    return subunit_results.read(stream, output=log.write, report=tell, explain=_words)
+
+
+def line(test: Test) -> str:
+    """Return a line about a test that has ended."""
+    return f'{test.name} [{test.seconds:.3f} s] ... {test.status}'
+
+
+def of_program(status: int, log: pathlib.Path, seconds: float) -> list[Test]:
+    """Return the failure of a program whose exit status is another one than 0.
+
+    :param log: file with the program's output
+    """
+    if not status:
+        return []
+    words = '\n'.join(log.read_text(errors='replace').splitlines()[-_LAST_LINES:])
+    return [Test(f'exit status {status}', FAILED, words, seconds)]
 
 
 def _words(status: str, texts: subunit_results.Texts) -> str:

@@ -36,7 +36,12 @@ class Places:
         self._logs = data / 'test-logs'
         self._failed = failed
         self._say = say
+        self._stopped = ''
         self._port = int(os.environ.get(_PORT) or _DEFAULT_PORT)
+
+    def stop(self, why: str) -> None:
+        """Make nothing more."""
+        self._stopped = why
 
     @property
     def cloud_port(self) -> int:
@@ -48,7 +53,7 @@ class Places:
         """Make new Cephs, and remove them at the end.
 
         :returns: their data directories
-        :raises CloudError: one did not come up
+        :raises CloudError: one did not come up, or did not end
         """
         directories = [self._data / ('test' if index == 0 else f'test-{index + 1}')
                        for index in range(number)]
@@ -62,7 +67,7 @@ class Places:
     def volumes(self, ceph: pathlib.Path) -> Iterator[pathlib.Path]:
         """Make a cloud without compute hosts, with a back end on a second Ceph.
 
-        :raises CloudError: it did not come up
+        :raises CloudError: it did not come up, or did not end
         """
         directory = self._data / 'test-cloud'
         with self._ended('cloud', [directory]):
@@ -77,7 +82,7 @@ class Places:
         """Make a cloud with three compute hosts, and no engine.
 
         :param options: of ``./run cloud up``
-        :raises CloudError: it did not come up
+        :raises CloudError: it did not come up, or did not end
         """
         directory = self._data / 'test-hosts'
         modes = os.environ.get(_CACHEMODES)
@@ -99,20 +104,32 @@ class Places:
         self._make('ceph', directory, '--port', str(port))
 
     def _make(self, area: str, directory: pathlib.Path, *options: str) -> None:
+        if self._stopped:
+            raise commands.CloudError(f'stopped by {self._stopped}')
         self._command(area, 'wipe', directory)
         self._command(area, 'up', directory, *options)
 
     @contextlib.contextmanager
     def _ended(self, area: str, directories: Sequence[pathlib.Path]) -> Iterator[None]:
-        """End clusters, whatever happens. After a failure their logs are kept."""
+        """End clusters, whatever happens. After a failure their logs are kept.
+
+        :raises CloudError: one did not come up, or did not end
+        """
         action = 'down'
+        errors = []
         try:
             yield
             action = 'down' if self._failed() else 'wipe'
+        except commands.CloudError as exc:
+            errors.append(str(exc))
         finally:
             for directory in directories:
-                with contextlib.suppress(commands.CloudError):
+                try:
                     self._command(area, action, directory)
+                except commands.CloudError as exc:
+                    errors.append(str(exc))
+        if errors:
+            raise commands.CloudError('\n'.join(errors))
 
     def _command(self, area: str, action: str, directory: pathlib.Path, *options: str) -> None:
         """Run a command of a cluster, its output in a log.

@@ -26,7 +26,6 @@ _TEMPEST = (r'^tempest_plugin\.((api|rbac)\.|scenario\.test_killed\.KilledTest\.
 _TEMPEST_SUITE = 'engine'
 # Behind the ports of the tests' clouds.
 _PORTS = 200
-_LAST_LINES = 40
 
 
 class Tier:
@@ -35,19 +34,25 @@ class Tier:
     :param top: directory of the checkout
     :param data: directory for clusters, logs and stestr's repositories
     :param tier: of declared.TIERS
-    :param options: further options of ``stestr run``
     :param say: shows a line of progress
     """
 
     def __init__(self, top: pathlib.Path, data: pathlib.Path, tier: str,
-                 options: tuple[str, ...], say: Callable[[str], None]) -> None:
+                 say: Callable[[str], None]) -> None:
         self._top = top
         self._data = data
         self._tier = tier
         self._say = say
-        self._runner = running.Runner(top, data, tier, options, show=print)
+        self._runner = running.Runner(top, data, tier, show=print)
         self._places = places.Places(top, data, self._failed, say)
         self._ended: list[outcome.Outcome] = []
+        self._stopped = ''
+        self._left_out: list[str] = []
+
+    def stop(self, why: str) -> None:
+        """Begin nothing more. What runs has to end, by the signal that every process gets."""
+        self._stopped = why
+        self._places.stop(why)
 
     def all(self, suites: Sequence[declared.Suite]) -> list[outcome.Outcome]:
         """Run everything of the tier, and return what came of it."""
@@ -76,7 +81,7 @@ class Tier:
         for check in checks:
             if check.alone:
                 self._command(check)
-        return self._ended
+        return self._all_ended()
 
     def chosen(self, choices: Sequence[search.Choice]) -> list[outcome.Outcome]:
         """Run chosen tests, and return what came of them."""
@@ -85,7 +90,22 @@ class Tier:
                 self._suite(choice, running.processors())
         self._on_clusters([choice for choice in choices
                            if choice.suite.needs != declared.PROCESSORS])
+        return self._all_ended()
+
+    def _all_ended(self) -> list[outcome.Outcome]:
+        if self._stopped:
+            self._ended.append(outcome.Outcome('run', [outcome.Test(
+                f'stopped by {self._stopped}', outcome.FAILED,
+                words=f'not begun: {", ".join(self._left_out) or "nothing"}')], 0))
         return self._ended
+
+    def _begins(self, name: str) -> bool:
+        """Return whether a suite or check may begin."""
+        if self._stopped:
+            self._left_out.append(name)
+            return False
+        self._say(f'{name}: begins')
+        return True
 
     def _failed(self) -> bool:
         return any(each.wrong for each in self._ended)
@@ -141,14 +161,15 @@ class Tier:
 
     @contextlib.contextmanager
     def _up(self, what: str) -> Iterator[None]:
-        """Turn the failure to bring a cluster up into a failure of the run."""
+        """Turn the failure to bring a cluster up, or to end it, into a failure of the run."""
         began = time.monotonic()
         try:
             yield
         except cloud_commands.CloudError as exc:
             self._say(f'error: {exc}')
+            seconds = time.monotonic() - began
             self._ended.append(outcome.Outcome(what, [outcome.Test(
-                'did not come up', outcome.FAILED, words=str(exc))], time.monotonic() - began))
+                'did not come up, or did not end', outcome.FAILED, str(exc), seconds)], seconds))
 
     def _on_cloud(self, choice: search.Choice, cloud: pathlib.Path) -> None:
         self._suite(choice, 1, variables={'SPECREDS_TEST_CLOUD': str(cloud)})
@@ -156,8 +177,8 @@ class Tier:
     def _suite(self, choice: search.Choice, processes: int, *, quiet: bool = False,
                nice: bool = False, variables: Mapping[str, str] | None = None) -> None:
         """Run a suite, and keep what came of it."""
-        name = choice.suite.name
-        self._say(f'{name}: begins')
+        if not self._begins(choice.suite.name):
+            return
         ended = self._runner.run(
             choice, processes, quiet=quiet, nice=nice,
             variables={**choice.suite.variables(self._tier), **(variables or {})})
@@ -165,7 +186,8 @@ class Tier:
 
     def _command(self, check: commands.Command, *, nice: bool = False) -> None:
         """Run a command, and keep whether it succeeded."""
-        self._say(f'{check.name}: begins')
+        if not self._begins(check.name):
+            return
         began = time.monotonic()
         log = self._runner.log(check.name)
         with log.open('w') as output:
@@ -174,9 +196,8 @@ class Tier:
                 cwd=self._top, env=os.environ | {
                     'PATH': os.pathsep.join([commands.BIN, os.environ.get('PATH', '')])},
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT).returncode
-        words = '\n'.join(log.read_text(errors='replace').splitlines()[-_LAST_LINES:])
-        tests = [outcome.Test(check.name, outcome.FAILED, words=words)] if status else []
-        self._end(outcome.Outcome(check.name, tests, time.monotonic() - began, status))
+        seconds = time.monotonic() - began
+        self._end(outcome.Outcome(check.name, outcome.of_program(status, log, seconds), seconds))
 
     def _end(self, ended: outcome.Outcome) -> None:
         self._ended.append(ended)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``./run check`` and ``./run test``: which suites run, and what makes a run a failure."""
 
+import fcntl
 import os
 import pathlib
 import re
@@ -12,9 +13,11 @@ import ddt
 import fixtures
 import testtools
 
+from cloud import commands as cloud_commands
 from testing.suites import commands
 from testing.suites import declared
 from testing.suites import outcome
+from testing.suites import places
 from testing.suites import report
 from testing.suites import running
 from testing.suites import search
@@ -133,6 +136,13 @@ class DeclaredTest(CheckoutTest):
         self.useFixture(fixtures.EnvironmentVariable('SPECREDS_ROUNDS_OF_ONE', '200'))
         self.assertEqual({}, suite.variables(declared.TEST))
 
+    def test_tests_without_a_declaration_are_an_error(self) -> None:
+        self.write()
+        (self.top / 'cloud/tests').mkdir(parents=True)
+        (self.top / 'cloud/tests/test_lost.py').touch()
+        error = self.assertRaises(declared.Invalid, declared.load, self.top)
+        self.assertIn('cloud/tests/test_lost.py is in no suite', str(error))
+
     def test_two_suites_of_one_name_are_an_error(self) -> None:
         self.write()
         (self.top / 'cloud').mkdir()
@@ -176,6 +186,7 @@ class SearchTest(testtools.TestCase):
         self.assertEqual({}, self.find('no' + '_such_name'))
 
 
+@ddt.ddt
 class RunTest(CheckoutTest):
     """Runs of a suite, by the real stestr."""
 
@@ -238,6 +249,31 @@ class RunTest(CheckoutTest):
         file.write_text(file.read_text().replace('test_two', 'test_expected_skip'))
         self.assertEqual([], self.run_suite(suite).wrong)
 
+    @ddt.data('os._exit(0)', 'os.kill(os.getpid(), 11)')
+    def test_worker_that_dies_in_a_test_is_wrong(self, death: str) -> None:
+        ended = self.run_suite(self.write(death, extra='import os', least=1))
+        self.assertEqual(['guests: bench.guests.test_guests.Guests.test_two: failed'], ended.wrong)
+        self.assertIn('did not end', '\n'.join(report.failures([ended])))
+
+    @ddt.data('os._exit(0)', 'os.kill(os.getpid(), 11)')
+    def test_worker_that_dies_between_tests_is_wrong(self, death: str) -> None:
+        suite = self.write(extra='import os', least=1)
+        with (self.path / 'test_guests.py').open('a') as file:
+            file.write(f'\n    @classmethod\n    def tearDownClass(cls):\n        {death}\n'
+                       '\n\nclass Later(unittest.TestCase):\n    def test(self):\n        pass\n')
+        ended = self.run_suite(suite)
+        self.assertEqual(2, ended.count(outcome.PASSED))
+        self.assertEqual(['guests: bench.guests.test_guests.Later.test: failed'], ended.wrong)
+        self.assertIn('did not begin', '\n'.join(report.failures([ended])))
+
+    def test_class_that_cannot_begin_stands_for_its_tests(self) -> None:
+        suite = self.write(extra='import os', least=1)
+        with (self.path / 'test_guests.py').open('a') as file:
+            file.write('\n    @classmethod\n    def setUpClass(cls):\n        os.stat("/none")\n')
+        self.assertEqual('setUpClass (bench.guests.test_guests.Guests)',
+                         self.run_suite(suite).tests[0].name)
+        self.assertEqual(1, self.run_suite(suite).count(outcome.FAILED))
+
     def test_too_few_tests_are_wrong(self) -> None:
         ended = self.run_suite(self.write(least=3))
         self.assertEqual(['guests: 2 tests passed, and suite.toml says at least 3'], ended.wrong)
@@ -263,7 +299,7 @@ class OrderTest(CheckoutTest):
         self.useFixture(fixtures.MonkeyPatch('testing.suites.commands.COMMANDS', (
             commands.Command('fast', ('false',), fast=True),
             commands.Command('slow', ('true',)))))
-        run = tiers.Tier(self.top, self.data, declared.CHECK, (), lambda line: None)
+        run = tiers.Tier(self.top, self.data, declared.CHECK, lambda line: None)
         ended = run.all([])
         self.assertEqual(['fast'], [each.name for each in ended])
         self.assertEqual('0 passed, 1 failed, 0 skipped', report.totals(ended))
@@ -272,23 +308,85 @@ class OrderTest(CheckoutTest):
         suite = declared.Suite('functional', 'bench/guests', declared.CEPH, declared.TEST, 1)
         self.useFixture(fixtures.EnvironmentVariable('SPECREDS_TEST_PORT', '1'))
         self.useFixture(fixtures.EnvironmentVariable('PYTHONPATH', str(_TOP)))
-        run = tiers.Tier(self.top, self.data, declared.TEST, (), lambda line: None)
+        run = tiers.Tier(self.top, self.data, declared.TEST, lambda line: None)
         ended = run.chosen([search.Choice(suite)])
         self.assertEqual(1, len(ended))
-        self.assertIn('Ceph: did not come up: failed', ended[0].wrong)
+        self.assertIn('Ceph: did not come up, or did not end: failed', ended[0].wrong)
 
 
-class WordsTest(testtools.TestCase):
-    """Words of the command line that are wrong."""
+class PlacesTest(testtools.TestCase):
+    """Clusters of a run."""
 
-    def test_one_that_means_nothing_beside_another_ends_the_run(self) -> None:
-        data = self.useFixture(fixtures.TempDir()).path
+    def test_cluster_that_cannot_be_removed_is_an_error(self) -> None:
+        data = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        (data / 'test-logs').mkdir()
+        # A stand-in for the program that makes and removes clusters.
+        program = data / 'program'
+        program.write_text('#!/bin/sh\ncase $4 in wipe) [ -e "$0.up" ] && exit 1; ;; '
+                           'up) touch "$0.up" ;; esac\n')
+        program.chmod(0o755)
+        self.useFixture(fixtures.MonkeyPatch('sys.executable', str(program)))
+        made = places.Places(_TOP, data, lambda: False, lambda line: None)
+        with testtools.ExpectedException(cloud_commands.CloudError, '.*cloud wipe failed'), \
+                made.volumes(data):
+            self.assertTrue(pathlib.Path(f'{program}.up').exists())
+
+
+class ProgramTest(testtools.TestCase):
+    """The program ``./run test``."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.data = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.argv = [sys.executable, '-m', 'testing.suites', 'test']
+
+    def start(self, *words: str) -> 'subprocess.Popen[str]':
+        return subprocess.Popen(
+            [*self.argv, *words], cwd=_TOP, env={**os.environ, 'SPECREDS_DATA': str(self.data)},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True)
+
+    def test_word_that_means_nothing_beside_another_ends_the_run(self) -> None:
         name = 'no_such' + '_name'
-        ran = subprocess.run(
-            [sys.executable, '-m', 'testing.suites', 'test', 'tempest-unit', name], cwd=_TOP,
-            env={**os.environ, 'SPECREDS_DATA': data}, capture_output=True, text=True)
-        self.assertEqual(1, ran.returncode, ran.stdout)
-        self.assertIn(f'no test matches: {name}', ran.stderr)
+        program = self.start('tempest-unit', name)
+        output, errors = program.communicate()
+        self.assertEqual(1, program.returncode, output)
+        self.assertIn(f'no test matches: {name}', errors)
+
+    def test_option_is_not_taken_for_the_name_of_a_test(self) -> None:
+        program = self.start('tempest-unit', '--concurrency', '2')
+        _output, errors = program.communicate()
+        self.assertEqual(2, program.returncode)
+        self.assertIn('unrecognized arguments: --concurrency', errors)
+
+    def test_second_run_in_a_directory_names_the_first(self) -> None:
+        with (self.data / 'test-lock').open('w') as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock.write('4711 (test all)')
+            lock.flush()
+            program = self.start('tempest-unit')
+            _output, errors = program.communicate()
+        self.assertEqual(1, program.returncode)
+        self.assertIn(f'another run of tests uses {self.data}: process 4711 (test all)', errors)
+        self.assertFalse((self.data / 'test-logs').exists())
+
+    def test_run_that_is_stopped_reports_what_ended_and_what_did_not_begin(self) -> None:
+        # All processes get the signal, as from timeout(1).
+        self.argv = [sys.executable, '-c', textwrap.dedent("""\
+            import sys
+            from testing.suites import __main__ as program, commands, declared
+            commands.COMMANDS = (
+                commands.Command('first', ('sh', '-c', 'kill 0; sleep 600'), alone=True),
+                commands.Command('second', ('true',), alone=True))
+            declared.load = lambda top: []
+            sys.exit(program.main(['check']))
+            """)]
+        program = self.start()
+        output, _errors = program.communicate()
+        self.assertEqual(1, program.returncode, output)
+        self.assertIn('FAILED first: exit status -15: failed\n', output)
+        self.assertIn('    not begun: second\n', output)
+        self.assertIn('FAILED run: stopped by SIGTERM: failed\n', output)
 
 
 class DocumentsTest(CheckoutTest):
@@ -301,9 +399,9 @@ class DocumentsTest(CheckoutTest):
         (source / 'index.rst').write_text('One\n===\n\n:doc:`missing`\n')
         [check] = [each for each in commands.COMMANDS if each.name == 'docs']
         for _ in range(2):
-            run = tiers.Tier(self.top, self.data, declared.CHECK, (), lambda line: None)
+            run = tiers.Tier(self.top, self.data, declared.CHECK, lambda line: None)
             self.useFixture(fixtures.MonkeyPatch('testing.suites.commands.COMMANDS', (check,)))
-            self.assertEqual(['docs: docs: failed'], [
+            self.assertEqual(['docs: exit status 1: failed'], [
                 line for each in run.all([]) for line in each.wrong])
 
 
