@@ -37,6 +37,13 @@ _CRASHES = frozenset({
     (libvirt.VIR_DOMAIN_EVENT_CRASHED, libvirt.VIR_DOMAIN_EVENT_CRASHED_PANICKED),
     (libvirt.VIR_DOMAIN_EVENT_CRASHED, libvirt.VIR_DOMAIN_EVENT_CRASHED_CRASHLOADED),
 })
+# States and reasons of domains that have crashed. A libvirt that starts finds no QEMU, and notes a
+# crash: a guest that shuts itself down leaves its QEMU until libvirt ends it.
+_CRASHED = frozenset({
+    (libvirt.VIR_DOMAIN_SHUTOFF, libvirt.VIR_DOMAIN_SHUTOFF_CRASHED),
+    (libvirt.VIR_DOMAIN_SHUTOFF, libvirt.VIR_DOMAIN_SHUTOFF_FAILED),
+    (libvirt.VIR_DOMAIN_CRASHED, libvirt.VIR_DOMAIN_CRASHED_PANICKED),
+})
 
 
 class Probe(pulse.Pulse):
@@ -95,7 +102,8 @@ class Libvirt(Probe):
 
     def ask(self) -> None:
         """List the running domains in one call."""
-        if self._connection is None:
+        anew = self._connection is None
+        if anew:
             self._connection = self._connect()
         try:
             active = self._connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE)
@@ -104,7 +112,19 @@ class Libvirt(Probe):
                 self._connection.close()
             self._connection = None
             raise
-        self.domains = frozenset(domain.UUIDString() for domain in active)
+        before, self.domains = self.domains, frozenset(
+            domain.UUIDString() for domain in active)
+        if anew and before is not None:
+            # No event tells what has happened while libvirt was away.
+            for server in sorted(before - self.domains):
+                if self._has_crashed(server):
+                    self.on_crash(server)
+
+    def _has_crashed(self, server: str) -> bool:
+        with contextlib.suppress(libvirt.libvirtError):
+            return tuple(self._connection.lookupByUUIDString(server).state()) in _CRASHED
+        # It is no domain of this host any more.
+        return False
 
     def _connect(self) -> Any:
         try:

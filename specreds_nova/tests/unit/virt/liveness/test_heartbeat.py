@@ -319,6 +319,30 @@ class ProbeTest(testtools.TestCase):
             callback(None, mock.Mock(UUIDString=lambda: 'server-1'), event, detail, None)
             self.assertEqual(['server-1'] * expected, crashed, f'{event} {detail}')
 
+    def test_crash_while_libvirt_is_away_is_reported(self) -> None:
+        crashed: list[str] = []
+        self.probe.on_crash = crashed.append
+        states = {
+            'runs': (libvirt.VIR_DOMAIN_RUNNING, 1),
+            'killed': (libvirt.VIR_DOMAIN_SHUTOFF, libvirt.VIR_DOMAIN_SHUTOFF_CRASHED),
+            'failed': (libvirt.VIR_DOMAIN_SHUTOFF, libvirt.VIR_DOMAIN_SHUTOFF_FAILED),
+            'shut': (libvirt.VIR_DOMAIN_SHUTOFF, libvirt.VIR_DOMAIN_SHUTOFF_SHUTDOWN),
+            'stopped': (libvirt.VIR_DOMAIN_SHUTOFF, libvirt.VIR_DOMAIN_SHUTOFF_DESTROYED)}
+        connection = self.libvirt()
+        everyone = [mock.Mock(UUIDString=mock.Mock(return_value=name))
+                    for name in (*states, 'moved')]
+
+        def look_up(name: str) -> mock.Mock:
+            if name not in states:
+                raise libvirt.libvirtError('no domain')
+            return mock.Mock(state=lambda: [*states[name]])
+        connection.lookupByUUIDString.side_effect = look_up
+        connection.listAllDomains.side_effect = [
+            everyone, libvirt.libvirtError('libvirtd has ended'), everyone[:1], everyone[:1]]
+        for _ in range(4):
+            self.probe.beat()
+        self.assertEqual(['failed', 'killed'], crashed)
+
     def test_running_domains_are_listed(self) -> None:
         beating = heartbeat.of(nova.conf.CONF, 'node1', 'test:///default', lambda server: False)
         first = beating._next()
