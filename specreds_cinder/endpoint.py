@@ -5,8 +5,10 @@ Arguments and answers are plain JSON values. An error is an answer, too: whether
 survives its way to the caller depends on the modules that the caller has imported.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import functools
+import math
+import time
 from typing import Any
 
 from oslo_log import log as logging
@@ -19,34 +21,37 @@ LOG = logging.getLogger(__name__)
 NAMESPACE = 'specreds'
 VERSION = '1.0'
 
-# Methods of service.BackendSuperpositions: for the API, and for other back ends.
-METHODS = frozenset({
-    'create', 'get', 'list', 'check', 'collapse', 'abort', 'merge', 'merging', 'connection',
-    'current_connection', 'eligibility',
-    'fence_observe', 'fence_host', 'fence_disks_observe', 'fence_disks', 'release_booted',
-    'member_create', 'member_check', 'member_prepare', 'member_commit', 'member_drop',
-})
-
 
 class Endpoint:
-    """Passes each call on to a back end's :class:`service.BackendSuperpositions`.
+    """Calls the functions that answer for a back end.
 
-    :param superpositions: returns the back end's instance
+    A call may have the argument ``expires_at``, in seconds since the epoch. After that time no
+    caller waits for the answer, and the call is refused.
+
+    :param backend: returns the back end
+    :param methods: the functions by name, each of which takes the back end, the context of the
+        request, and the arguments of the call
     """
 
     target = messaging.Target(namespace=NAMESPACE, version=VERSION)
 
-    def __init__(self, superpositions: Callable[[], Any]) -> None:
-        self._superpositions = superpositions
+    def __init__(self, backend: Callable[[], Any],
+                 methods: Mapping[str, Callable[..., Any]]) -> None:
+        self._backend = backend
+        self._methods = methods
 
     def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
-        if name not in METHODS:
+        if name.startswith('_') or name not in self._methods:
             raise AttributeError(name)
         return functools.partial(self._answer, name)
 
-    def _answer(self, method: str, ctxt: Any, **arguments: Any) -> dict[str, Any]:
+    def _answer(self, method: str, ctxt: Any, *, expires_at: float = math.inf,
+                **arguments: Any) -> dict[str, Any]:
         try:
-            return {'result': getattr(self._superpositions(), method)(ctxt, **arguments)}
+            if time.time() > expires_at:
+                raise exception.SuperpositionUnavailable(
+                    f'the request to {method} is too old: repeat it')
+            return {'result': self._methods[method](self._backend(), ctxt, **arguments)}
         except exception.SuperpositionError as exc:
             LOG.info('%s was refused: %s', method, exc.msg)
             error = exc

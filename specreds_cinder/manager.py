@@ -11,6 +11,9 @@ from oslo_service import loopingcall
 from specreds_cinder import driver as drivers
 from specreds_cinder import endpoint
 from specreds_cinder import exception
+from specreds_cinder.volume import backend as backends
+from specreds_cinder.volume import housekeeping
+from specreds_cinder.volume import merging
 from specreds_cinder.volume import service
 
 LOG = logging.getLogger(__name__)
@@ -28,11 +31,12 @@ class SuperVolumeManager(manager.VolumeManager):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._superpositions: service.BackendSuperpositions | None = None
-        self.additional_endpoints.append(endpoint.Endpoint(lambda: self.superpositions))
+        self._superpositions: backends.Backend | None = None
+        self.additional_endpoints.append(endpoint.Endpoint(
+            lambda: self.superpositions, service.METHODS))
 
     @property
-    def superpositions(self) -> service.BackendSuperpositions:
+    def superpositions(self) -> backends.Backend:
         """Return the superpositions of this back end.
 
         :raises SuperpositionInvalid: the driver does not support superpositions
@@ -52,14 +56,15 @@ class SuperVolumeManager(manager.VolumeManager):
         super().init_host_with_rpc()
         if not isinstance(self.driver, drivers.SuperRBDDriver) or not self.driver.initialized:
             return
-        self._superpositions = service.BackendSuperpositions(
+        self._superpositions = backends.Backend(
             self.driver, self.service_topic_queue, self._parse_connection_options)
         # No other service works on this back end, unless a cluster of services shares it.
-        self._add_to_threadpool(self._superpositions.look_after, cut_off=not self.cluster)
-        loopingcall.FixedIntervalLoopingCall(self._superpositions.look_after).start(
-            interval=_PASS_S, initial_delay=_PASS_S, stop_on_exception=False)
-        loopingcall.FixedIntervalLoopingCall(self._superpositions.count_others).start(
-            interval=_COUNT_S, initial_delay=_COUNT_S, stop_on_exception=False)
+        self._add_to_threadpool(housekeeping.look_after, self._superpositions,
+                                cut_off=not self.cluster)
+        for step, seconds in ((housekeeping.look_after, _PASS_S),
+                              (merging.count_others, _COUNT_S)):
+            loopingcall.FixedIntervalLoopingCall(step, self._superpositions).start(
+                interval=seconds, initial_delay=seconds, stop_on_exception=False)
         threading.Thread(target=self._announce, daemon=True).start()
 
     def _announce(self) -> None:
@@ -67,7 +72,7 @@ class SuperVolumeManager(manager.VolumeManager):
         ended = threading.Event()
         while True:
             try:
-                self.superpositions.announce_dirty()
+                housekeeping.announce_dirty(self.superpositions)
             except exception.SuperpositionError as exc:
                 LOG.warning('cannot watch superpositions of %s for writes of their primaries, '
                             'trying again in %g s: %s', self.host, _RETRY_S, exc.msg)

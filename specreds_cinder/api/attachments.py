@@ -92,8 +92,9 @@ class AttachmentsController(wsgi.Controller):
         admin = context.get_admin_context()
         connector = objects.VolumeAttachment.get_by_id(admin, attachment['id']).connector or {}
         volume = objects.Volume.get_by_id(admin, attachment['volume_id'])
-        info = self._rpc.current_connection(req.environ['cinder.context'], volume, connector,
-                                            hand_out=hand_out)
+        info = self._rpc.call(req.environ['cinder.context'], rpcapi.backend(volume),
+                              'current_connection', volume_id=volume.id, connector=connector,
+                              hand_out=hand_out)
         return {**{key: stored[key] for key in _CINDERS if key in stored},
                 'driver_volume_type': info['driver_volume_type'], **info['data']}
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import datetime
 from http import HTTPStatus
 import ipaddress
+import time
 from typing import Any
 
 from cinder import context
@@ -15,15 +16,19 @@ from cinder.api.openstack import wsgi
 from cinder.objects import fields
 from oslo_utils import strutils
 from oslo_utils import timeutils
+from oslo_utils import uuidutils
 
 from specreds_cinder import exception
 from specreds_cinder import policies
+from specreds_cinder import rpcapi
 from specreds_cinder import server_disks
-from specreds_cinder.api import facade
+from specreds_cinder.api import fencing
 from specreds_cinder.api import joined
+from specreds_cinder.api import reading
 from specreds_cinder.api import schemas
 from specreds_cinder.api import versions
 from specreds_cinder.api import views
+from specreds_cinder.superposition import states
 
 _Answer = dict[str, Any]
 
@@ -31,6 +36,8 @@ _Answer = dict[str, Any]
 MEMBER_ACTIONS = {'check': 'POST', 'collapse': 'POST', 'merge': 'POST', 'connection': 'POST'}
 COLLECTION_ACTIONS = {'detail': 'GET', 'eligibility': 'GET', 'fence': 'POST',
                       'release': 'POST', 'versions': 'GET'}
+# A decision continues, although its caller has no answer yet.
+_UNDER_WAY = (exception.SuperpositionPending, rpcapi.TookTooLong)
 
 
 class SuperpositionsController(wsgi.Controller):
@@ -38,7 +45,7 @@ class SuperpositionsController(wsgi.Controller):
 
     def __init__(self) -> None:
         super().__init__()
-        self._superpositions = facade.Superpositions()
+        self._rpc = rpcapi.SuperAPI()
 
     @versions.negotiated
     @schemas.query(schemas.LIST)
@@ -75,7 +82,8 @@ class SuperpositionsController(wsgi.Controller):
         host = query.get('host')
         if host is not None:
             policies.authorize(ctxt, policies.FENCE, None)
-        return {'eligibility': self._superpositions.eligibility(ctxt, volumes, disks, host)}
+        return {'eligibility': fencing.eligibility(
+            self._rpc, ctxt, volumes, disks, host)}
 
     @wsgi.response(HTTPStatus.CREATED)
     @versions.negotiated
@@ -95,9 +103,19 @@ class SuperpositionsController(wsgi.Controller):
             raise exception.SuperpositionInvalid(
                 f'volumes {", ".join(volume_ids)} belong to several projects: superpose those '
                 f'of each project separately')
-        superposition = self._superpositions.create(ctxt, volumes, server_id,
-                                                    attributes.get('reason', ''), disks)
-        return {'superposition': views.detail(superposition, admin=ctxt.is_admin)}
+        wanted = [{'id': volume.id, 'host': rpcapi.backend(volume)} for volume in volumes]
+        more = [{'id': disk, 'host': server_disks.backend()} for disk in disks]
+        superposition_id = uuidutils.generate_uuid()
+        began = time.monotonic()
+        # The back end of the first volume drives the others.
+        view = self._rpc.call(
+            ctxt, (wanted + more)[0]['host'], 'create', superposition_id=superposition_id,
+            volumes=wanted, server_id=server_id, reason=attributes.get('reason', ''), disks=more)
+        superposition = joined.join(
+            superposition_id, [view], {}, next(iter(projects), None))
+        durations = {**view.get('durations', {}), 'rpc': time.monotonic() - began}
+        return {'superposition': views.detail(superposition, admin=ctxt.is_admin,
+                                              durations=durations)}
 
     @versions.negotiated
     @schemas.body(schemas.CHECK)
@@ -105,7 +123,9 @@ class SuperpositionsController(wsgi.Controller):
         """Report whether the primary has written."""
         ctxt = req.environ['cinder.context']
         superposition = self._visible(ctxt, id, policies.CHECK)
-        return {'check': self._superpositions.check(ctxt, superposition)}
+        return {'check': rpcapi.merge_checks([
+            self._rpc.call(ctxt, host, 'check', superposition_id=superposition.id)
+            for host in superposition.members])}
 
     @versions.negotiated
     @schemas.body(schemas.COLLAPSE)
@@ -114,17 +134,21 @@ class SuperpositionsController(wsgi.Controller):
         ctxt = req.environ['cinder.context']
         decision = body['collapse']
         superposition = self._visible(ctxt, id, policies.COLLAPSE)
+        began = time.monotonic()
         try:
             if decision['decision'] == 'promote':
-                report = self._superpositions.promote(ctxt, superposition,
-                                                      decision.get('backup_durable', False))
+                report = self._rpc.call(ctxt, superposition.lead, 'promote',
+                                        superposition_id=superposition.id,
+                                        durable=decision.get('backup_durable', False))
             else:
-                report = self._superpositions.abort(ctxt, superposition)
-        except exception.SuperpositionPending:
+                self._abort(ctxt, superposition)
+                report = {'outcome': states.ABORTED, 'durations': {}}
+        except _UNDER_WAY:
             return wsgi.ResponseObject(
                 {'collapse': {'outcome': None, 'state': self._state(ctxt, superposition)}},
                 code=HTTPStatus.ACCEPTED)
-        return {'collapse': report}
+        return {'collapse': {'outcome': report['outcome'], 'durations': {
+            **report['durations'], 'rpc': time.monotonic() - began}}}
 
     @wsgi.response(HTTPStatus.ACCEPTED)
     @versions.negotiated
@@ -133,7 +157,9 @@ class SuperpositionsController(wsgi.Controller):
         """Control the merge of a promoted version."""
         ctxt = req.environ['cinder.context']
         superposition = self._visible(ctxt, id, policies.MERGE)
-        self._superpositions.merge(ctxt, superposition, body['merge']['step'])
+        for host in superposition.present:
+            self._rpc.call(ctxt, host, 'merge', superposition_id=superposition.id,
+                           step=body['merge']['step'])
 
     @versions.negotiated
     @schemas.body(schemas.CONNECTION)
@@ -141,9 +167,14 @@ class SuperpositionsController(wsgi.Controller):
         """Return the connections with which a hypervisor opens the second versions."""
         ctxt = req.environ['cinder.context']
         superposition = self._visible(ctxt, id, policies.CONNECTION)
-        return {'connections': self._superpositions.connections(
-            ctxt, superposition, body['connector'],
-            disks_only=body.get('disks_only', False))}
+        hosts, more = superposition.members, {}
+        if body.get('disks_only', False):
+            # Also if the second version is the real one.
+            hosts, more = (server_disks.backend(),) if superposition.disks else (), {'disks': True}
+        return {'connections': [
+            connection for host in hosts for connection in self._rpc.call(
+                ctxt, host, 'connection', superposition_id=superposition.id,
+                connector=body['connector'], **more)]}
 
     @versions.negotiated
     @schemas.body(schemas.FENCE)
@@ -158,10 +189,10 @@ class SuperpositionsController(wsgi.Controller):
             policies.authorize(ctxt, policies.FENCE, project_id)
         answer = {name: request[name] for name in ('fence_id', 'host', 'step')}
         if request['step'] == 'observe':
-            self._superpositions.observe(ctxt, volumes, request['fence_id'], disks)
+            fencing.observe(self._rpc, ctxt, volumes, request['fence_id'], disks)
             return {'fence': {**answer, 'volumes': None}}
-        return {'fence': {**answer, 'volumes': self._superpositions.fence(
-            ctxt, volumes, request['host'], request['fence_id'], disks)}}
+        return {'fence': {**answer, 'volumes': fencing.close(
+            self._rpc, ctxt, volumes, request['host'], request['fence_id'], disks)}}
 
     @versions.negotiated
     @schemas.body(schemas.RELEASE)
@@ -171,7 +202,7 @@ class SuperpositionsController(wsgi.Controller):
         ctxt = req.environ['cinder.context']
         policies.authorize(ctxt, policies.RELEASE, ctxt.project_id)
         boots = [_boot(boot, received) for boot in body['release']['boots']]
-        return {'release': {'clients': self._superpositions.release(ctxt, boots)}}
+        return {'release': {'clients': fencing.release(self._rpc, ctxt, boots)}}
 
     @wsgi.response(HTTPStatus.NO_CONTENT)
     @versions.negotiated
@@ -179,8 +210,8 @@ class SuperpositionsController(wsgi.Controller):
         """Drop the second versions."""
         ctxt = req.environ['cinder.context']
         try:
-            self._superpositions.abort(ctxt, self._visible(ctxt, id, policies.DELETE))
-        except exception.SuperpositionPending:
+            self._abort(ctxt, self._visible(ctxt, id, policies.DELETE))
+        except _UNDER_WAY:
             return wsgi.ResponseObject(None, code=HTTPStatus.ACCEPTED)
         return None
 
@@ -200,7 +231,7 @@ class SuperpositionsController(wsgi.Controller):
         :raises PolicyNotAuthorized: the other rule forbids the request
         :raises SuperpositionUnavailable: there is another rule, and the state is unknown
         """
-        superposition = self._superpositions.get(ctxt, superposition_id, brief=not sizes)
+        superposition = reading.get(self._rpc, ctxt, superposition_id, brief=not sizes)
         if not policies.allows(ctxt, policies.GET, superposition.project_id):
             raise exception.SuperpositionNotFound(
                 f'there is no superposition {superposition_id}')
@@ -212,10 +243,13 @@ class SuperpositionsController(wsgi.Controller):
                     f'volume service does not answer: repeat the request when the service is up')
         return superposition
 
+    def _abort(self, ctxt: Any, superposition: joined.Superposition) -> None:
+        self._rpc.call(ctxt, superposition.lead, 'abort', superposition_id=superposition.id)
+
     def _state(self, ctxt: Any, superposition: joined.Superposition) -> str:
         """Return the current state of a superposition, or that of the argument if that fails."""
         try:
-            return self._superpositions.get(ctxt, superposition.id, brief=True).state
+            return reading.get(self._rpc, ctxt, superposition.id, brief=True).state
         except exception.SuperpositionError:
             return superposition.state
 
@@ -226,7 +260,7 @@ class SuperpositionsController(wsgi.Controller):
                            ctxt.project_id)
         # No volume has a note of a server's disks: without their back end, the answer "none" could
         # be wrong, and a caller would open the wrong version.
-        superpositions = self._superpositions.list_all(ctxt, with_disks='server_id' in query)
+        superpositions = reading.list_all(self._rpc, ctxt, with_disks='server_id' in query)
         unreachable = sorted({host for superposition in superpositions
                               for host in superposition.unreachable})
         matching = [superposition for superposition in superpositions
@@ -249,7 +283,7 @@ class SuperpositionsController(wsgi.Controller):
     def _measured(self, ctxt: Any, superposition: joined.Superposition) -> joined.Superposition:
         """Return a listed superposition with its sizes; unchanged if it has ended."""
         try:
-            return self._superpositions.get(ctxt, superposition.id)
+            return reading.get(self._rpc, ctxt, superposition.id)
         except exception.SuperpositionNotFound:
             return superposition
 

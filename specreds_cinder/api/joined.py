@@ -36,7 +36,6 @@ class Superposition:
     :param present: the members that still have a part of the superposition, or do not answer
     :param unreachable: the members that do not answer
     :param age_seconds: seconds since it was created
-    :param durations: seconds that its creation took, by step; None unless just created
     :param merge_bytes_per_second: rate that each disk may be merged at, 0 for any; None unless its
         real version is read through overlays
     """
@@ -59,7 +58,6 @@ class Superposition:
     request_id: str | None = None
     dirty: bool | None = None
     dirty_object: str | None = None
-    durations: Mapping[str, float] | None = None
     merge_bytes_per_second: int | None = None
 
     @property

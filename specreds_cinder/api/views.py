@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """JSON views of superpositions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+import dataclasses
 from typing import Any
 
 from cinder.api import common
@@ -13,42 +14,31 @@ COLLECTION = 'os-superpositions'
 
 View = dict[str, Any]
 
+_SUMMARY = ('id', 'state', 'server_id', 'project_id', 'created_at')
+_DETAILS = ('outcome', 'overlay_bytes', 'dirty', 'dirty_object', 'reason', 'user_id',
+            'request_id', 'updated_at', 'age_seconds', 'merge_bytes_per_second')
+
 
 def summary(superposition: joined.Superposition) -> View:
     """Return the summary of a superposition."""
-    return {
-        'id': superposition.id,
-        'state': superposition.state,
-        'volume_ids': list(superposition.volume_ids),
-        'disks': list(superposition.disks),
-        'server_id': superposition.server_id,
-        'project_id': superposition.project_id,
-        'created_at': superposition.created_at,
-    }
+    return {**{field: getattr(superposition, field) for field in _SUMMARY},
+            'volume_ids': list(superposition.volume_ids), 'disks': list(superposition.disks)}
 
 
-def detail(superposition: joined.Superposition, *, admin: bool) -> View:
+def detail(superposition: joined.Superposition, *, admin: bool,
+           durations: Mapping[str, float] | None = None) -> View:
     """Return all fields of a superposition.
 
     :param admin: include the back ends
+    :param durations: seconds that its creation took, by step; None unless just created
     """
     shown = {
         **summary(superposition),
-        'outcome': superposition.outcome,
-        'volumes': [{'id': volume.id, 'size_bytes': volume.size_bytes,
-                     'overlay_bytes': volume.overlay_bytes} for volume in superposition.volumes],
-        'overlay_bytes': superposition.overlay_bytes,
-        'dirty': superposition.dirty,
-        'dirty_object': superposition.dirty_object,
-        'reason': superposition.reason,
-        'user_id': superposition.user_id,
-        'request_id': superposition.request_id,
-        'updated_at': superposition.updated_at,
-        'age_seconds': superposition.age_seconds,
-        'merge_bytes_per_second': superposition.merge_bytes_per_second,
+        **{field: getattr(superposition, field) for field in _DETAILS},
+        'volumes': [dataclasses.asdict(volume) for volume in superposition.volumes],
     }
-    if superposition.durations is not None:
-        shown['durations'] = dict(superposition.durations)
+    if durations is not None:
+        shown['durations'] = durations
     if admin:
         shown['hosts'] = list(superposition.members)
         shown['unreachable_hosts'] = list(superposition.unreachable)

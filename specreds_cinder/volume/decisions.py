@@ -11,64 +11,66 @@ from specreds_cinder import eligibility
 from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder.superposition import states
-from specreds_cinder.volume import base
-from specreds_cinder.volume import merging
+from specreds_cinder.volume import backend as backends
 from specreds_cinder.volume import reports
+from specreds_cinder.volume import sets
 
 LOG = logging.getLogger(__name__)
 
 
-class Decisions(merging.Merging):
-    """Decides superpositions that this back end leads."""
+def promote(backend: backends.Backend, ctxt: Any, superposition_id: str,
+            durable: bool) -> backends.View:
+    """Decide for the backup, unless the primary has written.
 
-    def collapse(self, ctxt: Any, superposition_id: str, durable: bool) -> base.View:
-        """Decide for the backup, unless the primary has written.
-
-        :param durable: the backup's disks have been flushed, and are flushed from now on
-        :raises SuperpositionPending: this service is deciding it already
-        """
-        shown = self._show(ctxt, superposition_id)
-        with self._deciding_on(superposition_id), self._notified(
-                ctxt, 'collapse', self._view(shown), decision='promote') as end:
-            if len(shown['labels']['members']) == 1:
-                report = reports.collapse(self._worker(
-                    ctxt, 'collapse', superposition=superposition_id, durable=durable))
-            else:
-                report = self._collapse_set(ctxt, shown, durable)
-            end['view'] = {**end['view'], 'outcome': report['outcome']}
-            end['durations'] = report['durations']
-        LOG.info('superposition %s of server %s ended %s in %.0f ms', superposition_id,
-                 shown['server_id'], report['outcome'], report['durations']['total'] * 1e3)
-        if report['outcome'] != states.PROMOTED:
-            self._remove_hints(shown)
+    :param durable: the backup's disks have been flushed, and are flushed from now on
+    :raises SuperpositionPending: this service is deciding it already
+    """
+    shown = backend.show(ctxt, superposition_id)
+    with _deciding_on(backend, superposition_id), backend.notified(
+            ctxt, 'collapse', backend.view(shown), decision='promote') as end:
+        if len(shown['labels']['members']) == 1:
+            report = reports.collapse(backend.call(
+                ctxt, 'collapse', superposition=superposition_id, durable=durable))
         else:
-            eligibility.restore(hints.volumes(superposition_id), fenced=True)
-        return report
+            report = sets.prepare_and_commit(backend, ctxt, shown, durable)
+        end['view'] = {**end['view'], 'outcome': report['outcome']}
+        end['durations'] = report['durations']
+    LOG.info('superposition %s of server %s ended %s in %.0f ms', superposition_id,
+             shown['server_id'], report['outcome'], report['durations']['total'] * 1e3)
+    if report['outcome'] != states.PROMOTED:
+        backends.remove_hints(shown)
+    else:
+        eligibility.restore(hints.volumes(superposition_id), fenced=True)
+    return report
 
-    def abort(self, ctxt: Any, superposition_id: str) -> None:
-        """Decide for the primary."""
-        shown = self._show(ctxt, superposition_id)
-        if shown['state'] in states.DECIDED:
-            raise base.conflict(shown, 'the version of the backup is the real one: it can only '
-                                       'be merged')
-        with self._notified(ctxt, 'collapse', self._view(shown), decision='abort') as end:
-            self._drop_all(ctxt, superposition_id, shown['labels']['members'])
-            end['view'] = {**end['view'], 'outcome': states.ABORTED}
-        LOG.info('superposition %s of server %s is aborted', superposition_id,
-                 shown['server_id'])
 
-    @contextlib.contextmanager
-    def _deciding_on(self, superposition_id: str) -> Iterator[None]:
-        """Keep a slow decision from being taken for an interrupted one, and made twice.
+def abort(backend: backends.Backend, ctxt: Any, superposition_id: str) -> None:
+    """Decide for the primary."""
+    shown = backend.show(ctxt, superposition_id)
+    if shown['state'] in states.DECIDED:
+        raise backends.conflict(
+            shown, 'the version of the backup is the real one: it can only be merged')
+    with backend.notified(ctxt, 'collapse', backend.view(shown), decision='abort') as end:
+        sets.drop_all(backend, ctxt, superposition_id, shown['labels']['members'])
+        end['view'] = {**end['view'], 'outcome': states.ABORTED}
+    LOG.info('superposition %s of server %s is aborted', superposition_id,
+             shown['server_id'])
 
-        :raises SuperpositionPending: this service is deciding on it already
-        """
-        with self._lock:
-            if superposition_id in self._deciding:
-                raise exception.SuperpositionPending(
-                    f'superposition {superposition_id} is still collapsing')
-            self._deciding.add(superposition_id)
-        try:
-            yield
-        finally:
-            self._deciding.discard(superposition_id)
+
+@contextlib.contextmanager
+
+
+def _deciding_on(backend: backends.Backend, superposition_id: str) -> Iterator[None]:
+    """Keep a slow decision from being taken for an interrupted one, and made twice.
+
+    :raises SuperpositionPending: this service is deciding on it already
+    """
+    with backend.lock:
+        if superposition_id in backend.deciding:
+            raise exception.SuperpositionPending(
+                f'superposition {superposition_id} is still collapsing')
+        backend.deciding.add(superposition_id)
+    try:
+        yield
+    finally:
+        backend.deciding.discard(superposition_id)

@@ -13,8 +13,10 @@ from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder.superposition import settings
 from specreds_cinder.superposition import states
-from specreds_cinder.volume import base
+from specreds_cinder.volume import backend as backends
 from specreds_cinder.volume import decisions
+from specreds_cinder.volume import members
+from specreds_cinder.volume import merging
 from specreds_cinder.volume import threads
 
 LOG = logging.getLogger(__name__)
@@ -25,123 +27,126 @@ _DIRTY_WAIT_S = 30.0
 _MERGE_DELAY_S = 60
 
 
-class Housekeeping(decisions.Decisions):
-    """Looks after the superpositions of this back end, whichever service created them."""
+def look_after(backend: backends.Backend, cut_off: bool = False) -> None:
+    """Make one pass: resume interrupted steps, start merges, and renew fences.
 
-    def look_after(self, cut_off: bool = False) -> None:
-        """Make one pass: resume interrupted steps, start merges, and renew fences.
+    A failure is logged, and the next pass tries again; this never raises.
 
-        A failure is logged, and the next pass tries again; this never raises.
+    :param cut_off: take every unfinished step for interrupted, however recent it is
+    """
+    ctxt = context.get_admin_context()
+    try:
+        superpositions = backend.call(ctxt, 'list')
+    except exception.SuperpositionError as exc:
+        LOG.warning('cannot list the superpositions of back end %s, trying again at the next '
+                    'pass: %s', backend.host, exc.msg)
+        return
+    backend.bandwidth.replace(superpositions)
+    noted = hints.on(backend.host)
+    # Thousands may wait for their merges: those whose servers wait for a decision go first.
+    # specreds-super made what has no members, and Cinder leaves it to specreds-super.
+    ours = sorted((shown for shown in superpositions if 'members' in shown['labels']),
+                  key=lambda shown: shown['state'] in states.DECIDED)
+    # A decision has a server that waits for it: a pass gives way, and goes on all the same.
+    threads.each(
+        ours, lambda shown: _look_after_safely(backend, ctxt, shown, cut_off, noted),
+        min(backends.LOOKS, len(ours)), lambda: bool(backend.deciding))
+    try:
+        _tidy(backend, {shown['id'] for shown in superpositions})
+    except exception.SuperpositionError as exc:
+        LOG.warning('cannot remove the remains of ended superpositions of back end %s, trying '
+                    'again at the next pass: %s', backend.host, exc.msg)
 
-        :param cut_off: take every unfinished step for interrupted, however recent it is
-        """
+
+def _look_after_safely(backend: backends.Backend, ctxt: Any, shown: backends.View, cut_off: bool,
+                       noted: Mapping[str, str]) -> None:
+    try:
+        _note(shown, noted)
+        _look_after(backend, ctxt, shown, cut_off)
+    except exception.SuperpositionNotFound:
+        backends.remove_hints(shown)
+    except exception.SuperpositionError as exc:
+        LOG.warning('cannot continue superposition %s, which is %s, trying again at the next '
+                    'pass: %s', shown['id'], shown['state'], exc.msg)
+    except Exception:
+        LOG.exception('cannot continue superposition %s, which is %s, trying again at the '
+                      'next pass', shown['id'], shown['state'])
+
+
+def _note(shown: backends.View, noted: Mapping[str, str]) -> None:
+    """Write the notes on volumes that lack them.
+
+    :param noted: the notes that there are, by volume id
+    """
+    if missing := [volume_id for volume_id in shown['labels']['volumes'].values()
+                   if noted.get(volume_id) != shown['id']]:
+        hints.put(missing, shown['id'])
+
+
+def _look_after(backend: backends.Backend, ctxt: Any, shown: backends.View, cut_off: bool) -> None:
+    stale = cut_off or shown['unchanged_seconds'] > settings.Settings.stale_after_s
+    leader = shown['labels']['members'][0]
+    if shown['state'] in (states.CREATING, states.ABORTING):
+        if stale:
+            backend.call(ctxt, 'resume', superposition=shown['id'])
+            backends.remove_hints(shown)
+    elif shown['joint'] and leader != backend.host and shown['state'] not in states.DECIDED:
+        backend.call(ctxt, 'look_after', superposition=shown['id'])
+        if stale:
+            _follow(backend, ctxt, shown, leader)
+    elif shown['state'] == states.COLLAPSING:
+        if stale and shown['id'] not in backend.deciding:
+            LOG.info('resuming the interrupted collapse of superposition %s', shown['id'])
+            decisions.promote(backend, ctxt, shown['id'], False)
+    elif shown['state'] in states.DECIDED:
+        backend.call(ctxt, 'look_after', superposition=shown['id'])
+        if shown['unchanged_seconds'] >= _MERGE_DELAY_S:
+            merging.merge_unused(backend, ctxt, shown)
+    else:
+        backend.call(ctxt, 'look_after', superposition=shown['id'])
+
+
+def _follow(backend: backends.Backend, ctxt: Any, shown: backends.View, leader: str) -> None:
+    """Decide as the leader of the set has."""
+    try:
+        state = backend.peers.call(
+            ctxt, leader, 'get', superposition_id=shown['id'], brief=True)['state']
+    except exception.SuperpositionNotFound:
+        LOG.info('superposition %s is gone on back end %s, which leads it: dropping it here',
+                 shown['id'], leader)
+        members.drop(backend, ctxt, shown['id'], fenced=True)
+        return
+    if state in states.DECIDED:
+        members.commit(backend, ctxt, shown['id'])
+
+
+def _tidy(backend: backends.Backend, known: set[str]) -> None:
+    """Remove the notes on volumes whose superposition has ended, and its remains in Ceph.
+
+    :param known: ids of the superpositions that exist
+    :raises SuperpositionError: Ceph does not answer
+    """
+    for volume_id, superposition_id in hints.on(backend.host).items():
+        if superposition_id in known:
+            continue
+        # Under the lock, since the superposition may be under creation.
+        with hints.lock(volume_id), contextlib.suppress(cinder_exception.VolumeNotFound):
+            shown = backend.call(None, 'find', image=backends.read_volume(volume_id).name)
+            if shown is None or shown['id'] != superposition_id:
+                hints.remove([volume_id], superposition_id)
+    backend.call(None, 'tidy')
+
+
+def announce_dirty(backend: backends.Backend) -> None:
+    """Wait up to half a minute for a superposition to become dirty, and notify of it."""
+    dirty = backend.call(None, 'next_dirty', timeout=_DIRTY_WAIT_S)
+    if dirty is None:
+        return
+    superposition_id, reason = dirty
+    LOG.info('superposition %s is dirty: %s', superposition_id, reason)
+    with contextlib.suppress(exception.SuperpositionNotFound):
         ctxt = context.get_admin_context()
-        try:
-            superpositions = self._worker(ctxt, 'list')
-        except exception.SuperpositionError as exc:
-            LOG.warning('cannot list the superpositions of back end %s, trying again at the next '
-                        'pass: %s', self._host, exc.msg)
-            return
-        self._bandwidth.replace(superpositions)
-        noted = hints.on(self._host)
-        # Thousands may wait for their merges: those whose servers wait for a decision go first.
-        # specreds-super made what has no members, and Cinder leaves it to specreds-super.
-        ours = sorted((shown for shown in superpositions if 'members' in shown['labels']),
-                      key=lambda shown: shown['state'] in states.DECIDED)
-        # A decision has a server that waits for it: a pass gives way, and goes on all the same.
-        threads.each(
-            ours, lambda shown: self._look_after_safely(ctxt, shown, cut_off, noted),
-            min(base.LOOKS, len(ours)), lambda: bool(self._deciding))
-        try:
-            self._tidy({shown['id'] for shown in superpositions})
-        except exception.SuperpositionError as exc:
-            LOG.warning('cannot remove the remains of ended superpositions of back end %s, trying '
-                        'again at the next pass: %s', self._host, exc.msg)
-
-    def _look_after_safely(self, ctxt: Any, shown: base.View, cut_off: bool,
-                           noted: Mapping[str, str]) -> None:
-        try:
-            self._note(shown, noted)
-            self._look_after(ctxt, shown, cut_off)
-        except exception.SuperpositionNotFound:
-            self._remove_hints(shown)
-        except exception.SuperpositionError as exc:
-            LOG.warning('cannot continue superposition %s, which is %s, trying again at the next '
-                        'pass: %s', shown['id'], shown['state'], exc.msg)
-        except Exception:
-            LOG.exception('cannot continue superposition %s, which is %s, trying again at the '
-                          'next pass', shown['id'], shown['state'])
-
-    @staticmethod
-    def _note(shown: base.View, noted: Mapping[str, str]) -> None:
-        """Write the notes on volumes that lack them.
-
-        :param noted: the notes that there are, by volume id
-        """
-        if missing := [volume_id for volume_id in shown['labels']['volumes'].values()
-                       if noted.get(volume_id) != shown['id']]:
-            hints.put(missing, shown['id'])
-
-    def _look_after(self, ctxt: Any, shown: base.View, cut_off: bool) -> None:
-        stale = cut_off or shown['unchanged_seconds'] > settings.Settings.stale_after_s
-        leader = shown['labels']['members'][0]
-        if shown['state'] in (states.CREATING, states.ABORTING):
-            if stale:
-                self._worker(ctxt, 'resume', superposition=shown['id'])
-                self._remove_hints(shown)
-        elif shown['joint'] and leader != self._host and shown['state'] not in states.DECIDED:
-            self._worker(ctxt, 'look_after', superposition=shown['id'])
-            if stale:
-                self._follow(ctxt, shown, leader)
-        elif shown['state'] == states.COLLAPSING:
-            if stale and shown['id'] not in self._deciding:
-                LOG.info('resuming the interrupted collapse of superposition %s', shown['id'])
-                self.collapse(ctxt, shown['id'], False)
-        elif shown['state'] in states.DECIDED:
-            self._worker(ctxt, 'look_after', superposition=shown['id'])
-            if shown['unchanged_seconds'] >= _MERGE_DELAY_S:
-                self._merge_unused(ctxt, shown)
-        else:
-            self._worker(ctxt, 'look_after', superposition=shown['id'])
-
-    def _follow(self, ctxt: Any, shown: base.View, leader: str) -> None:
-        """Decide as the leader of the set has."""
-        try:
-            state = self._peers.get(ctxt, leader, shown['id'])['state']
-        except exception.SuperpositionNotFound:
-            LOG.info('superposition %s is gone on back end %s, which leads it: dropping it here',
-                     shown['id'], leader)
-            self.member_drop(ctxt, shown['id'], fenced=True)
-            return
-        if state in states.DECIDED:
-            self.member_commit(ctxt, shown['id'])
-
-    def _tidy(self, known: set[str]) -> None:
-        """Remove the notes on volumes whose superposition has ended, and its remains in Ceph.
-
-        :param known: ids of the superpositions that exist
-        :raises SuperpositionError: Ceph does not answer
-        """
-        for volume_id, superposition_id in hints.on(self._host).items():
-            if superposition_id in known:
-                continue
-            # Under the lock, since the superposition may be under creation.
-            with hints.lock(volume_id), contextlib.suppress(cinder_exception.VolumeNotFound):
-                shown = self._worker(None, 'find', image=base.read_volume(volume_id).name)
-                if shown is None or shown['id'] != superposition_id:
-                    hints.remove([volume_id], superposition_id)
-        self._worker(None, 'tidy')
-
-    def announce_dirty(self) -> None:
-        """Wait up to half a minute for a superposition to become dirty, and notify of it."""
-        dirty = self._worker(None, 'next_dirty', timeout=_DIRTY_WAIT_S)
-        if dirty is None:
-            return
-        superposition_id, reason = dirty
-        LOG.info('superposition %s is dirty: %s', superposition_id, reason)
-        with contextlib.suppress(exception.SuperpositionNotFound):
-            ctxt = context.get_admin_context()
-            view = self._view(self._show(ctxt, superposition_id))
-            # Another service of a cluster may have decided by now, and be merging.
-            if view['state'] not in states.DECIDED:
-                self._notify(ctxt, 'superposition.dirty', view)
+        view = backend.view(backend.show(ctxt, superposition_id))
+        # Another service of a cluster may have decided by now, and be merging.
+        if view['state'] not in states.DECIDED:
+            backend.notify(ctxt, 'superposition.dirty', view)

@@ -5,15 +5,16 @@ from collections.abc import Mapping, Sequence
 import time
 from typing import Any
 
-from specreds_cinder.volume import base
+from specreds_cinder.volume import backend as backends
 
 # A check of a set that found a superposition gone.
-GONE: base.View = {'dirty': False, 'unproven': True, 'first': None, 'objects': 0, 'seconds': 0.0}
+GONE: backends.View = {
+    'dirty': False, 'unproven': True, 'first': None, 'objects': 0, 'seconds': 0.0}
 
 _STEPS = ('durable', 'fence', 'window', 'sweep2')
 
 
-def collapse(report: Mapping[str, Any]) -> base.View:
+def collapse(report: Mapping[str, Any]) -> backends.View:
     """Return the report of a collapse as the API has it, from the protocol's report."""
     sweep2 = report['sweep2']
     return {'outcome': report['outcome'], 'durations': {
@@ -25,7 +26,7 @@ def collapse(report: Mapping[str, Any]) -> base.View:
 
 def collapse_of_set(outcome: str, checks: Mapping[str, Any],
                     reports: Sequence[Mapping[str, Any]], began: float,
-                    commit_s: float = 0.0) -> base.View:
+                    commit_s: float = 0.0) -> backends.View:
     """Return one report of a set; each step takes as long as on the slowest back end."""
     return {'outcome': outcome, 'durations': {
         'sweep1': checks['seconds'],
@@ -33,7 +34,7 @@ def collapse_of_set(outcome: str, checks: Mapping[str, Any],
            for step in _STEPS}, 'commit': commit_s, 'total': time.monotonic() - began}}
 
 
-def join(views: Sequence[base.View]) -> base.View:
+def join(views: Sequence[backends.View]) -> backends.View:
     """Return one view of a set from the views of its back ends, the leader's first."""
     return {**views[0], 'volumes': [volume for view in views for volume in view['volumes']],
-            'overlay_bytes': base.total(view['overlay_bytes'] for view in views)}
+            'overlay_bytes': backends.total(view['overlay_bytes'] for view in views)}

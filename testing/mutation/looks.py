@@ -212,8 +212,8 @@ MUTATIONS = (
                    'test_superposition_that_is_found_to_be_gone_meanwhile_is_not_watched'),
     table.Mutation('merge-begun-after-its-turn-without-a-look',
                    'specreds_cinder/volume/merging.py',
-                   '        # A server may have been started meanwhile.\n'
-                   "        self._worker(ctxt, 'unused', superposition=shown['id'])\n",
+                   '    # A server may have been started meanwhile.\n'
+                   "    backend.call(ctxt, 'unused', superposition=shown['id'])\n",
                    '',
                    f'{_CINDER_TESTS}.volume.test_merging.MergeTest.'
                    'test_merge_of_an_overlay_that_is_opened_meanwhile_is_skipped_silently'),
@@ -246,14 +246,14 @@ MUTATIONS = (
                    'test_other_volumes_are_written_if_one_is_deleted_meanwhile'),
     table.Mutation('host-fence-by-attachments-read-before-the-lock',
                    'specreds_cinder/volume/host_fence.py',
-                   '        with hints.lock(*volume_ids):\n'
-                   '            volumes = eligibility.volumes(volume_ids)\n'
-                   '            targets = [self._target(ctxt, volume, fenced_host, fence_id) for '
-                   'volume in volumes]\n',
+                   '    with hints.lock(*volume_ids):\n'
                    '        volumes = eligibility.volumes(volume_ids)\n'
-                   '        targets = [self._target(ctxt, volume, fenced_host, fence_id) for '
+                   '        targets = [_target(backend, ctxt, volume, fenced_host, fence_id) for '
+                   'volume in volumes]\n',
+                   '    volumes = eligibility.volumes(volume_ids)\n'
+                   '    targets = [_target(backend, ctxt, volume, fenced_host, fence_id) for '
                    'volume in volumes]\n'
-                   '        with hints.lock(*volume_ids):\n',
+                   '    with hints.lock(*volume_ids):\n',
                    f'{_CINDER_TESTS}.volume.test_host_fence.HostFenceTest.'
                    'test_volume_that_moves_to_another_host_meanwhile_is_not_fenced_there'),
     table.Mutation('worker-hand-out-of-a-dead-worker', f'{_WORKER}/operations.py',

@@ -68,8 +68,8 @@ def _refuse_superposed(ctxt: Any, volume_id: str, done: str, allowed: Collection
     except cinder_exception.VolumeNotFound:
         return
     try:
-        state = rpcapi.SuperAPI().get(
-            ctxt, rpcapi.backend(volume), noted, brief=True)['state']
+        state = rpcapi.SuperAPI().call(ctxt, rpcapi.backend(volume), 'get',
+                                       superposition_id=noted, brief=True)['state']
     except exception.SuperpositionNotFound:
         LOG.debug('superposition %s does not exist: the note on volume %s is stale', noted,
                   volume_id)

@@ -19,7 +19,9 @@ from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder import notifications
 from specreds_cinder import rpcapi
-from specreds_cinder.volume import base
+from specreds_cinder.volume import backend as volume_backend
+from specreds_cinder.volume import housekeeping
+from specreds_cinder.volume import merging
 from specreds_cinder.volume import service
 
 CLEAN = {'dirty': False, 'unproven': False, 'first': None, 'objects': 5, 'seconds': 0.5}
@@ -177,6 +179,21 @@ class Worker:
         return [[] for _image in images]
 
 
+class Service:
+    """A volume service with the requests and the periodic tasks of a back end as its methods."""
+
+    _TASKS = {'look_after': housekeeping.look_after,
+              'announce_dirty': housekeeping.announce_dirty,
+              'count_others': merging.count_others}
+
+    def __init__(self, driver: Any, host: str) -> None:
+        self.backend = volume_backend.Backend(driver, host, lambda _ctxt, _volume, info: info)
+        self.backend.notices = mock.Mock(run=lambda send: send())
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return functools.partial({**service.METHODS, **self._TASKS}[name], self.backend)
+
+
 class Backends(fixtures.Fixture):
     """Back ends by host, their volumes, the notes in the database, and notifications.
 
@@ -207,7 +224,7 @@ class Backends(fixtures.Fixture):
                 (hints, 'put', self._put), (hints, 'remove', self._remove),
                 (hints, 'on', self._on), (hints, 'volumes', self._volumes),
                 (hints, 'backends', self._backends),
-                (base, 'read_volume', lambda volume_id: self.volumes[volume_id]),
+                (volume_backend, 'read_volume', lambda volume_id: self.volumes[volume_id]),
                 (coordination.COORDINATOR, 'get_lock', self.locks.__getitem__),
                 (eligibility, 'volumes', self._read),
                 (eligibility, '_under_way',
@@ -220,11 +237,7 @@ class Backends(fixtures.Fixture):
         # All in one Ceph cluster, each with a pool of its own.
         self.drivers = {host: mock.Mock(worker=worker, location=('fsid', host))
                         for host, worker in self.workers.items()}
-        self.services = {host: service.BackendSuperpositions(
-            driver, host, lambda _ctxt, _volume, info: info)
-                         for host, driver in self.drivers.items()}
-        for each in self.services.values():
-            each._notices = mock.Mock(run=lambda send: send())
+        self.services = {host: Service(driver, host) for host, driver in self.drivers.items()}
 
     def _note(self, host: str, what: str) -> None:
         self.order.append((host, what))
@@ -239,26 +252,11 @@ class Backends(fixtures.Fixture):
         """Return the events of all notifications."""
         return [event.removeprefix('superposition.') for event, _view, _more in self.emitted]
 
-    # The part of SuperAPI that services use among each other
-
-    def member(self, ctxt: Any, host: str, step: str, **arguments: Any) -> Any:
-        """Run a step on another back end."""
-        self._reach(host)
-        return getattr(self.services[host], f'member_{step}')(ctxt, **arguments)
-
-    def get(self, ctxt: Any, host: str, superposition_id: str) -> Any:
-        """Return the superposition of another back end."""
-        self._reach(host)
-        return self.services[host].get(ctxt, superposition_id)
-
-    def merging(self, ctxt: Any, host: str) -> Any:
-        """Return what another back end merges."""
-        self._reach(host)
-        return self.services[host].merging(ctxt)
-
-    def _reach(self, host: str) -> None:
+    def call(self, ctxt: Any, host: str, method: str, **arguments: Any) -> Any:
+        """Call another back end, as services do."""
         if host in self.away:
             raise exception.SuperpositionUnavailable(f'{host} does not answer')
+        return getattr(self.services[host], method)(ctxt, **arguments)
 
     # Replacements of the database
 

@@ -16,6 +16,7 @@ from specreds_cinder import driver
 from specreds_cinder import eligibility
 from specreds_cinder import manager
 from specreds_cinder import rpcapi
+from specreds_cinder.volume import service
 
 _IMAGE = 'volume-1'
 
@@ -57,7 +58,8 @@ class ConnectionTest(testtools.TestCase):
                                  service_topic_queue='node@rbd', _add_to_threadpool=mock.Mock()):
             started = manager.SuperVolumeManager()
             started.init_host_with_rpc()
-            [connection] = started.superpositions.connection(mock.Mock(), 's1', {'host': 'cn2'})
+            [connection] = service.connection(started.superpositions, mock.Mock(), 's1',
+                                              {'host': 'cn2'})
         self.assertEqual(('vol-1', 'rbd_super'),
                          (connection['volume_id'], connection['driver_volume_type']))
         data: dict[str, Any] = connection['data']

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client of RPC, on a real server with oslo.messaging's transport for tests."""
 
+from collections.abc import Callable
 import datetime
 import functools
 import threading
-import time
 import types
 from typing import Any
 from unittest import mock
@@ -23,9 +23,18 @@ from oslo_utils import timeutils
 from specreds_cinder import endpoint
 from specreds_cinder import exception
 from specreds_cinder import rpcapi
+from specreds_cinder.volume import service
 
 HOST, SECOND = 'node@rbd', 'node@rbd2'
 _SECONDS = 30
+
+
+def _method(name: str) -> Callable[..., Any]:
+    return lambda back, ctxt, **arguments: getattr(back, name)(ctxt, **arguments)
+
+
+# Each calls the method of the same name of a stand-in for a back end.
+_METHODS = {name: _method(name) for name in service.METHODS}
 
 
 class Foreign:
@@ -47,7 +56,7 @@ class RpcTestCase(test.TestCase):
         self.backs = {host: mock.Mock() for host in (HOST, SECOND)}
         for host in self.backs:
             self.make_service(host)
-            self.serve(host, endpoint.Endpoint(functools.partial(self.backs.get, host)))
+            self.serve(host, endpoint.Endpoint(functools.partial(self.backs.get, host), _METHODS))
         self.api = rpcapi.SuperAPI()
 
     def make_service(self, host: str, **values: Any) -> None:
@@ -85,84 +94,44 @@ class CallTest(RpcTestCase):
         self.assertEqual(('req-1', 'u1', 'p1'), (ctxt.request_id, ctxt.user_id, ctxt.project_id))
         return dict(called.call_args.kwargs)
 
-    def test_create_reaches_the_first_back_end(self) -> None:
-        create = self.back('create', {'id': 's1'})
-        volumes = [self.volume(1, f'{HOST}#pool'), self.volume(2, SECOND)]
-        self.assertEqual({'id': 's1'},
-                         self.api.create(self.context, 's1', volumes, 'server', 'why'))
-        arguments = self.arguments(create)
-        self.assertTrue(time.time() < arguments.pop('expires_at') < time.time() + 60)
-        self.assertEqual({
-            'superposition_id': 's1', 'server_id': 'server', 'reason': 'why',
-            'volumes': [{'id': 'vol-1', 'host': HOST}, {'id': 'vol-2', 'host': SECOND}],
-            'disks': []}, arguments)
-        self.backs[SECOND].create.assert_not_called()
+    @ddt.data('create', 'fence_host', 'fence_disks')
+    def test_call_that_changes_something_expires(self, method: str) -> None:
+        called = self.back(method, [])
+        self.api.call(self.context, HOST, method, some='thing')
+        # The endpoint takes the time for itself.
+        self.assertEqual({'some': 'thing'}, self.arguments(called))
+        called.reset_mock()
+        with fixtures.MockPatchObject(rpcapi, '_SIGN_OF_LIFE', -1):
+            error = self.assertRaises(exception.SuperpositionUnavailable, self.api.call,
+                                      self.context, HOST, method)
+        self.assertIn('too old', error.msg)
+        called.assert_not_called()
 
-    def test_merges_of_a_back_end_are_counted(self) -> None:
-        self.back('merging', {'fsid': 'f', 'pool': 'p', 'disks': 3})
-        self.assertEqual({'fsid': 'f', 'pool': 'p', 'disks': 3},
-                         self.api.merging(self.context, HOST))
-
-    @ddt.data(
-        ('get', (f'{HOST}#pool', 's1'), {'superposition_id': 's1', 'brief': False}),
-        ('list', (HOST,), {'brief': True}),
-        ('collapse', (HOST, 's1', True), {'superposition_id': 's1', 'durable': True}),
-        ('connection', (HOST, 's1', {'host': 'h'}),
-         {'superposition_id': 's1', 'connector': {'host': 'h'}}),
-        ('eligibility', (HOST, ('vol-1',)), {'volume_ids': ['vol-1']}),
-        ('eligibility', (HOST, ('vol-1',), (), 'h1'),
-         {'volume_ids': ['vol-1'], 'fenced_host': 'h1'}),
-    )
-    @ddt.unpack
-    def test_arguments_and_result_are_passed_on(self, method: str, arguments: tuple[Any, ...],
-                                                expected: dict[str, Any]) -> None:
-        called = self.back(method, {'some': ['thing', 1, None, True]})
+    @ddt.data(f'{HOST}#pool', HOST)
+    def test_arguments_and_result_are_passed_on(self, host: str) -> None:
+        called = self.back('get', {'some': ['thing', 1, None, True]})
         self.assertEqual({'some': ['thing', 1, None, True]},
-                         getattr(self.api, method)(self.context, *arguments))
-        self.assertEqual(expected, self.arguments(called))
+                         self.api.call(self.context, host, 'get', superposition_id='s1',
+                                       connector={'host': 'h'}))
+        self.assertEqual({'superposition_id': 's1', 'connector': {'host': 'h'}},
+                         self.arguments(called))
+        self.backs[SECOND].get.assert_not_called()
 
-    def test_abort_is_passed_on(self) -> None:
-        called = self.back('abort')
-        self.api.abort(self.context, HOST, 's1')
-        self.assertEqual({'superposition_id': 's1'}, self.arguments(called))
-
-    @ddt.data(True, False)
-    def test_current_connection_is_passed_on(self, hand_out: bool) -> None:
-        called = self.back('current_connection', {'data': {}})
-        self.assertEqual({'data': {}}, self.api.current_connection(
-            self.context, self.volume(1, f'{HOST}#pool'), {'host': 'h'}, hand_out=hand_out))
-        self.assertEqual({'volume_id': 'vol-1', 'connector': {'host': 'h'},
-                          'hand_out': hand_out}, self.arguments(called))
-
-    def test_check_joins_the_reports_of_back_ends(self) -> None:
-        self.back('check', {'dirty': False, 'first': None, 'objects': 3, 'seconds': 0.5})
-        self.back('check', {'dirty': True, 'first': 'object 7', 'objects': 4, 'seconds': 0.25},
-                  host=SECOND)
+    def test_reports_of_checks_are_joined(self) -> None:
+        clean = {'dirty': False, 'unproven': False, 'first': None, 'objects': 3, 'seconds': 0.5}
+        dirty = {**clean, 'dirty': True, 'first': 'object 7', 'objects': 4, 'seconds': 0.25}
         self.assertEqual({'dirty': True, 'unproven': False, 'first': 'object 7', 'objects': 7,
-                          'seconds': 0.5}, self.api.check(self.context, [HOST, SECOND], 's1'))
+                          'seconds': 0.5}, rpcapi.merge_checks([clean, dirty]))
 
     @ddt.data((False, 'merged'), (True, 'object 7'))
     @ddt.unpack
     def test_write_counts_more_than_what_is_unproven(self, dirty: bool, first: str) -> None:
-        self.back('check', {'dirty': False, 'unproven': True, 'first': 'merged', 'objects': 3,
-                            'seconds': 0.5})
-        self.back('check', {'dirty': dirty, 'unproven': False, 'objects': 4, 'seconds': 0.25,
-                            'first': first if dirty else None}, host=SECOND)
-        report = self.api.check(self.context, [HOST, SECOND], 's1')
+        report = rpcapi.merge_checks([
+            {'dirty': False, 'unproven': True, 'first': 'merged', 'objects': 3, 'seconds': 0.5},
+            {'dirty': dirty, 'unproven': False, 'objects': 4, 'seconds': 0.25,
+             'first': first if dirty else None}])
         self.assertEqual((dirty, not dirty, first),
                          (report['dirty'], report['unproven'], report['first']))
-
-    def test_merge_reaches_each_back_end(self) -> None:
-        called = [self.back('merge', host=host) for host in (HOST, SECOND)]
-        self.api.merge(self.context, [HOST, SECOND], 's1', 'begin')
-        for each in called:
-            self.assertEqual({'superposition_id': 's1', 'step': 'begin'}, self.arguments(each))
-
-    @ddt.data('create', 'check', 'prepare', 'commit', 'drop')
-    def test_step_of_a_member_is_passed_on(self, step: str) -> None:
-        called = self.back(f'member_{step}', 'done', host=SECOND)
-        self.assertEqual('done', self.api.member(self.context, SECOND, step, some='thing'))
-        self.assertEqual({'some': 'thing'}, self.arguments(called))
 
     @ddt.data(
         exception.SuperpositionNotFound('none'), exception.SuperpositionInvalid('nonsense'),
@@ -173,22 +142,23 @@ class CallTest(RpcTestCase):
         exception.SuperpositionError('a bug'))
     def test_error_is_raised_as_the_same_error(self, raised: exception.SuperpositionError) -> None:
         self.back('get').side_effect = raised
-        error = self.assertRaises(type(raised), self.api.get, self.context, HOST, 's1')
+        error = self.assertRaises(type(raised), self.api.call, self.context, HOST,
+                                  'get')
         self.assertEqual((type(raised), raised.msg, raised.state, raised.reasons, raised.code),
                          (type(error), error.msg, error.state, error.reasons, error.code))
 
     def test_unexpected_error_becomes_a_500(self) -> None:
         self.back('get').side_effect = KeyError('a bug')
-        error = self.assertRaises(exception.SuperpositionError, self.api.get, self.context, HOST,
-                                  's1')
+        error = self.assertRaises(exception.SuperpositionError, self.api.call, self.context, HOST,
+                                  'get')
         self.assertEqual(500, error.code)
 
     def test_unknown_error_of_a_newer_release_becomes_a_500(self) -> None:
         class SuperpositionMislaid(exception.SuperpositionError):
             __module__ = exception.__name__
         self.back('get').side_effect = SuperpositionMislaid('of a newer release')
-        error = self.assertRaises(exception.SuperpositionError, self.api.get, self.context, HOST,
-                                  's1')
+        error = self.assertRaises(exception.SuperpositionError, self.api.call, self.context, HOST,
+                                  'get')
         self.assertEqual('of a newer release', error.msg)
 
 
@@ -202,60 +172,57 @@ class UnansweredTest(RpcTestCase):
         getattr(self.backs[HOST], method).side_effect = lambda *_, **__: go.wait(_SECONDS)
         self.useFixture(fixtures.MockPatchObject(rpcapi, '_TIMEOUT_S', 0.2))
 
-    @ddt.data(('collapse', ('s1', False)), ('abort', ('s1',)))
-    @ddt.unpack
-    def test_timeout_of_a_decision_is_pending(self, method: str,
-                                              arguments: tuple[Any, ...]) -> None:
-        self.hang(method)
-        error = self.assertRaises(exception.SuperpositionPending, getattr(self.api, method),
-                                  self.context, HOST, *arguments)
-        self.assertEqual(202, error.code)
-        self.assertIn('s1', error.msg)
+    def test_timeout_is_told_from_other_silence(self) -> None:
+        self.hang('promote')
+        error = self.assertRaises(rpcapi.TookTooLong, self.api.call, self.context, HOST,
+                                  'promote')
+        self.assertIn('promote', error.msg)
 
     def test_timeout_of_a_query_is_unavailable(self) -> None:
         self.hang('get')
-        error = self.assertRaises(exception.SuperpositionUnavailable, self.api.get, self.context,
-                                  HOST, 's1')
+        error = self.assertRaises(exception.SuperpositionUnavailable, self.api.call,
+                                  self.context, HOST, 'get')
         self.assertIn(HOST, error.msg)
 
     def test_timeout_behind_another_back_end_is_unavailable(self) -> None:
         self.hang('get')
         asking = rpcapi.SuperAPI()
         # As in the leader of a set, whose error is returned to its caller.
-        self.backs[SECOND].get.side_effect = lambda _ctxt, superposition_id, brief: asking.get(
-            self.context, HOST, superposition_id, brief=brief)
-        self.assertRaises(exception.SuperpositionUnavailable, self.api.get, self.context, SECOND,
-                          's1')
+        self.backs[SECOND].get.side_effect = lambda _ctxt: asking.call(self.context, HOST, 'get')
+        self.assertRaises(exception.SuperpositionUnavailable, self.api.call, self.context, SECOND,
+                          'get')
 
     def test_call_is_given_up_without_signs_of_life(self) -> None:
         with mock.patch.object(self.api, '_client') as client:
             client.prepare.return_value.call.return_value = {'result': []}
-            self.api.list(self.context, HOST)
+            self.api.call(self.context, HOST, 'list')
         client.prepare.assert_called_once_with(
             topic='cinder-volume.node@rbd', server='node', timeout=300, call_monitor_timeout=20)
 
     def test_failure_of_the_broker_is_unavailable(self) -> None:
         with mock.patch.object(self.api, '_client') as client:
             client.prepare.return_value.call.side_effect = messaging.MessageDeliveryFailure
-            self.assertRaises(exception.SuperpositionUnavailable, self.api.list, self.context,
-                              HOST)
+            self.assertRaises(exception.SuperpositionUnavailable, self.api.call,
+                              self.context, HOST, 'list')
 
     def test_other_remote_error_is_raised(self) -> None:
         with mock.patch.object(self.api, '_client') as client:
             client.prepare.return_value.call.side_effect = messaging.RemoteError('Unforeseen')
-            self.assertRaises(messaging.RemoteError, self.api.list, self.context, HOST)
+            self.assertRaises(messaging.RemoteError, self.api.call, self.context, HOST,
+                              'list')
 
     @ddt.data('UnsupportedVersion', 'NoSuchMethod')
     def test_remote_error_of_a_missing_extension_is_invalid(self, kind: str) -> None:
         with mock.patch.object(self.api, '_client') as client:
             client.prepare.return_value.call.side_effect = messaging.RemoteError(kind)
-            self.assertRaises(exception.SuperpositionInvalid, self.api.list, self.context, HOST)
+            self.assertRaises(exception.SuperpositionInvalid, self.api.call, self.context, HOST,
+                              'list')
 
     def test_back_end_without_the_extension_is_invalid(self) -> None:
         self.make_service('node2@lvm')
         self.serve('node2@lvm', Foreign())
-        error = self.assertRaises(exception.SuperpositionInvalid, self.api.get, self.context,
-                                  'node2@lvm', 's1')
+        error = self.assertRaises(exception.SuperpositionInvalid, self.api.call, self.context,
+                                  'node2@lvm', 'get')
         self.assertIn('node2@lvm', error.msg)
         self.assertIn('does not have the extension', error.msg)
 
@@ -265,7 +232,8 @@ class ServiceTest(RpcTestCase):
 
     @ddt.data('node9@rbd', 'node', 'rbd', f'{HOST}2x')
     def test_unknown_back_end_is_unavailable(self, host: str) -> None:
-        self.assertRaises(exception.SuperpositionUnavailable, self.api.list, self.context, host)
+        self.assertRaises(exception.SuperpositionUnavailable, self.api.call, self.context, host,
+                              'list')
 
     def test_only_the_service_of_the_back_end_is_read(self) -> None:
         self.backs[HOST].get.return_value = {}
@@ -277,24 +245,24 @@ class ServiceTest(RpcTestCase):
             listed.append(len(services))
             return services
         self.useFixture(fixtures.MockPatchObject(objects.ServiceList, 'get_all', count))
-        self.api.get(self.context, HOST, 's1')
+        self.api.call(self.context, HOST, 'get')
         self.assertEqual([1], listed)
 
     def test_service_that_is_down_is_unavailable(self) -> None:
         self.make_service('node3@rbd',
                           updated_at=timeutils.utcnow() - datetime.timedelta(hours=1))
-        error = self.assertRaises(exception.SuperpositionUnavailable, self.api.list,
-                                  self.context, 'node3@rbd#pool')
+        error = self.assertRaises(exception.SuperpositionUnavailable, self.api.call,
+                                  self.context, 'node3@rbd#pool', 'list')
         self.assertIn('node3@rbd is down', error.msg)
 
     def test_cluster_answers_while_one_service_is_down(self) -> None:
         back = mock.Mock(**{'list.return_value': []})
-        self.serve('cluster@rbd', endpoint.Endpoint(lambda: back))
+        self.serve('cluster@rbd', endpoint.Endpoint(lambda: back, _METHODS))
         for number, age in enumerate((0, 1)):
             self.make_service(
                 f'node{4 + number}@rbd', cluster_name='cluster@rbd',
                 updated_at=timeutils.utcnow() - datetime.timedelta(hours=age))
-        self.assertEqual([], self.api.list(self.context, 'cluster@rbd#pool'))
+        self.assertEqual([], self.api.call(self.context, 'cluster@rbd#pool', 'list'))
 
     def test_back_end_of_a_volume_has_no_pool(self) -> None:
         self.assertEqual(HOST, rpcapi.backend(self.volume(1, f'{HOST}#pool')))

@@ -4,6 +4,7 @@
 import contextlib
 import dataclasses
 import functools
+import inspect
 import json
 import re
 from typing import Any
@@ -26,6 +27,7 @@ import webob
 from specreds_cinder import hints
 from specreds_cinder import rpcapi
 from specreds_cinder.api import guards
+from specreds_cinder.volume import service
 
 CONF = cfg.CONF
 
@@ -86,7 +88,13 @@ def view(superposition_id: str = ID, volume_ids: tuple[str, ...] = (VOLUME,), *,
 
 
 _SUPER_API = rpcapi.SuperAPI
-_RPC = mock.create_autospec(_SUPER_API, instance=True)
+_RPC = mock.Mock(spec=['call', *service.METHODS])
+
+
+def _call(ctxt: Any, host: str, method: str, **arguments: Any) -> Any:
+    # The service takes these arguments.
+    inspect.signature(service.METHODS[method]).bind(None, ctxt, **arguments)
+    return getattr(_RPC, method)(ctxt, host, **arguments)
 
 
 @functools.cache
@@ -110,7 +118,8 @@ def _application() -> Any:
 class APITestCase(test.TestCase):
     """Sends requests to the API.
 
-    :ivar rpc: stand-in for the volume services
+    :ivar rpc: stand-in for the volume services: by method, a function of the context, the host
+        and the arguments
     """
 
     def setUp(self) -> None:
@@ -119,6 +128,7 @@ class APITestCase(test.TestCase):
         warnings.filterwarnings('ignore', category=DeprecationWarning, module='cinder')
         self.rpc = _RPC
         self.rpc.reset_mock(return_value=True, side_effect=True)
+        self.rpc.call.side_effect = _call
         self.patch('specreds_cinder.rpcapi.SuperAPI', return_value=self.rpc)
         self.admin = context.get_admin_context()
         self.application = _application()
@@ -143,7 +153,9 @@ class APITestCase(test.TestCase):
     def messages(self, method: str) -> mock.Mock:
         """Make a method of ``rpc`` send messages, and return the stand-in for their sender."""
         with mock.patch('cinder.rpc.get_client') as sender:
-            getattr(self.rpc, method).side_effect = getattr(_SUPER_API(), method)
+            sending = _SUPER_API()
+        getattr(self.rpc, method).side_effect = lambda ctxt, host, **arguments: sending.call(
+            ctxt, host, method, **arguments)
         client: mock.Mock = sender.return_value
         return client
 

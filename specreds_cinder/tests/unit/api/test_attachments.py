@@ -56,8 +56,8 @@ class TestAttachments(base.APITestCase):
         expected = {**_CINDERS, 'driver_volume_type': 'rbd_super', 'name': 'volumes/volume-1',
                     'superposition': _OVERLAY}
         self.assertEqual(expected, self.info(self.attachment))
-        _ctxt, volume, connector = self.rpc.current_connection.call_args.args
-        self.assertEqual((base.VOLUME, _CONNECTOR), (volume.id, connector))
+        self.assertEqual({'volume_id': base.VOLUME, 'connector': _CONNECTOR, 'hand_out': True},
+                         self.rpc.current_connection.call_args.kwargs)
         self.assertEqual([expected], self.listed())
 
     def test_merged_volume_shows_no_overlay(self) -> None:

@@ -7,6 +7,7 @@ import ddt
 import oslo_messaging as messaging
 
 from specreds_cinder import exception
+from specreds_cinder import rpcapi
 from specreds_cinder.tests.unit.api import base
 
 _PROMOTE = {'collapse': {'decision': 'promote'}}
@@ -22,11 +23,9 @@ class TestCreate(base.APITestCase):
         self.rpc.create.side_effect = self.create
 
     @staticmethod
-    def create(_ctxt: Any, superposition_id: str, volumes: Any, *_more: Any,
-               disks: Any) -> Any:
+    def create(_ctxt: Any, _host: str, superposition_id: str, volumes: Any, **_more: Any) -> Any:
         """Return what the back end of the volumes returns."""
-        del disks
-        return base.view(superposition_id, tuple(volume.id for volume in volumes),
+        return base.view(superposition_id, tuple(volume['id'] for volume in volumes),
                          durations={'storage': 0.1})
 
     def created(self, **request: Any) -> Any:
@@ -36,9 +35,11 @@ class TestCreate(base.APITestCase):
         superposition = self.created(volume_ids=[base.VOLUME], server_id=None, reason='why')
         self.assertEqual([base.VOLUME], superposition['volume_ids'])
         self.assertEqual({'rpc', 'storage'}, set(superposition['durations']))
-        _ctxt, superposition_id, volumes, server_id, reason = self.rpc.create.call_args.args
-        self.assertEqual((superposition['id'], [base.VOLUME], None, 'why'),
-                         (superposition_id, [volume.id for volume in volumes], server_id, reason))
+        self.assertEqual(base.HOST, self.rpc.create.call_args.args[1])
+        self.assertEqual({
+            'superposition_id': superposition['id'], 'server_id': None, 'reason': 'why',
+            'volumes': [{'id': base.VOLUME, 'host': base.HOST}], 'disks': []},
+            self.rpc.create.call_args.kwargs)
 
     def test_service_role_may_create_for_another_project(self) -> None:
         body = {'superposition': {'volume_ids': [base.VOLUME]}}
@@ -112,23 +113,26 @@ class TestDecide(base.APITestCase):
         self.refused(400, 'POST', f'{base.MEMBER}/check', {'deep': True})
 
     def test_promotion_of_what_is_unproven_returns_that(self) -> None:
-        self.rpc.collapse.return_value = {'outcome': 'unproven', 'durations': {'total': 0.2}}
+        self.rpc.promote.return_value = {'outcome': 'unproven', 'durations': {'total': 0.2}}
         body = {'collapse': {'decision': 'promote', 'backup_durable': True}}
         self.assertEqual('unproven', self.done(
             200, 'POST', f'{base.MEMBER}/collapse', body)['collapse']['outcome'])
 
     def test_promote_returns_outcome_and_durations(self) -> None:
-        self.rpc.collapse.return_value = {'outcome': 'promoted', 'durations': {'total': 0.2}}
+        self.rpc.promote.return_value = {'outcome': 'promoted', 'durations': {'total': 0.2}}
         body = {'collapse': {'decision': 'promote', 'backup_durable': True}}
         answer = self.done(200, 'POST', f'{base.MEMBER}/collapse', body)['collapse']
         self.assertEqual(('promoted', 0.2, {'total', 'rpc'}), (
             answer['outcome'], answer['durations']['total'], set(answer['durations'])))
-        self.assertEqual((base.HOST, base.ID, True), self.rpc.collapse.call_args.args[1:])
+        self.assertEqual(base.HOST, self.rpc.promote.call_args.args[1])
+        self.assertEqual({'superposition_id': base.ID, 'durable': True},
+                         self.rpc.promote.call_args.kwargs)
         self.done(200, 'POST', f'{base.MEMBER}/collapse', _PROMOTE)
-        self.assertEqual((base.HOST, base.ID, False), self.rpc.collapse.call_args.args[1:])
+        self.assertFalse(self.rpc.promote.call_args.kwargs['durable'])
 
-    def test_pending_decision_returns_202(self) -> None:
-        self.rpc.collapse.side_effect = exception.SuperpositionPending('goes on')
+    @ddt.data(exception.SuperpositionPending('goes on'), rpcapi.TookTooLong('no answer'))
+    def test_pending_decision_returns_202(self, error: Exception) -> None:
+        self.rpc.promote.side_effect = error
         self.rpc.get.side_effect = [base.view(), base.view(state='collapsing')]
         self.assertEqual({'collapse': {'outcome': None, 'state': 'collapsing'}},
                          self.done(202, 'POST', f'{base.MEMBER}/collapse', _PROMOTE))
@@ -139,28 +143,34 @@ class TestDecide(base.APITestCase):
     def test_unknown_state_cannot_be_decided(self) -> None:
         self.rpc.get.side_effect = exception.SuperpositionUnavailable('no answer')
         self.assertIn('unknown', self.refused(503, 'POST', f'{base.MEMBER}/collapse', _PROMOTE))
-        self.rpc.collapse.assert_not_called()
+        self.rpc.promote.assert_not_called()
 
     def test_abort_reaches_the_back_end(self) -> None:
         answer = self.done(200, 'POST', f'{base.MEMBER}/collapse', _ABORT)['collapse']
         self.assertEqual('aborted', answer['outcome'])
-        self.assertEqual((base.HOST, base.ID), self.rpc.abort.call_args.args[1:])
+        self.assert_aborted()
 
     def test_conflicting_decision_returns_409(self) -> None:
-        self.rpc.collapse.side_effect = exception.SuperpositionConflict(
+        self.rpc.promote.side_effect = exception.SuperpositionConflict(
             'it is aborting', state='aborting')
         self.assertIn('aborting', self.refused(409, 'POST', f'{base.MEMBER}/collapse', _PROMOTE))
 
     def test_delete_aborts(self) -> None:
         self.assertEqual('', self.done(204, 'DELETE', base.MEMBER))
-        self.assertEqual((base.HOST, base.ID), self.rpc.abort.call_args.args[1:])
-        self.rpc.abort.side_effect = exception.SuperpositionPending('goes on')
-        self.done(202, 'DELETE', base.MEMBER)
+        self.assert_aborted()
+        for error in (exception.SuperpositionPending('goes on'), rpcapi.TookTooLong('no answer')):
+            self.rpc.abort.side_effect = error
+            self.done(202, 'DELETE', base.MEMBER)
+
+    def assert_aborted(self) -> None:
+        self.assertEqual((base.HOST, {'superposition_id': base.ID}), (
+            self.rpc.abort.call_args.args[1], self.rpc.abort.call_args.kwargs))
 
     @ddt.data('begin', 'end', 'offline')
     def test_each_step_of_a_merge_reaches_the_back_end(self, step: str) -> None:
         self.done(202, 'POST', f'{base.MEMBER}/merge', {'merge': {'step': step}})
-        self.assertEqual(((base.HOST,), base.ID, step), self.rpc.merge.call_args.args[1:])
+        self.assertEqual((base.HOST, {'superposition_id': base.ID, 'step': step}), (
+            self.rpc.merge.call_args.args[1], self.rpc.merge.call_args.kwargs))
 
     def test_connection_is_returned(self) -> None:
         connections = [{'volume_id': base.VOLUME, 'driver_volume_type': 'rbd_super', 'data': {}}]
@@ -168,7 +178,8 @@ class TestDecide(base.APITestCase):
         connector = {'host': 'node3', 'ip': '10.0.0.3'}
         self.assertEqual({'connections': connections}, self.done(
             200, 'POST', f'{base.MEMBER}/connection', {'connector': connector}))
-        self.assertEqual((base.HOST, base.ID, connector), self.rpc.connection.call_args.args[1:])
+        self.assertEqual((base.HOST, {'superposition_id': base.ID, 'connector': connector}), (
+            self.rpc.connection.call_args.args[1], self.rpc.connection.call_args.kwargs))
 
     @ddt.data(('check', None), ('collapse', _PROMOTE), ('collapse', _ABORT),
               ('merge', {'merge': {'step': 'end'}}), ('connection', {'connector': {'ip': '1'}}))
@@ -177,7 +188,7 @@ class TestDecide(base.APITestCase):
         self.refused(403, 'POST', f'{base.MEMBER}/{action}', body, ctxt=base.caller('member'))
         self.refused(403, 'DELETE', base.MEMBER, ctxt=base.caller('member'))
         self.assertEqual(0, sum(getattr(self.rpc, name).call_count for name in (
-            'check', 'collapse', 'abort', 'merge', 'connection')))
+            'check', 'promote', 'abort', 'merge', 'connection')))
 
     @ddt.data(b'', b'{', b'[]', b'null', b'{"collapse": null}', b'{"collapse": {}}',
               b'{"collapse": {"decision": "both"}}', b'{"collapse": {"decision": ["abort"]}}',

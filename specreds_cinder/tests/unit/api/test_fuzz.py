@@ -53,8 +53,9 @@ class TestFuzz(base.APITestCase):
         self.volume(base.SECOND)
         self.attach(base.SECOND)
         self.rpc.create.return_value = base.view(durations={})
-        self.rpc.check.return_value = {'dirty': False, 'unproven': False}
-        self.rpc.collapse.return_value = {'outcome': 'promoted', 'durations': {}}
+        self.rpc.check.return_value = {'dirty': False, 'unproven': False, 'first': None,
+                                       'objects': 1, 'seconds': 0.1}
+        self.rpc.promote.return_value = {'outcome': 'promoted', 'durations': {}}
         self.rpc.connection.return_value = []
 
     def send(self, path: str, body: Any, schema: dict[str, Any], done: int) -> None:

@@ -24,7 +24,7 @@ class ReleaseTest(base.APITestCase):
             datetime.datetime(2026, 11, 24, 10, tzinfo=datetime.UTC)))
         self.done(200, 'POST', f'{base.BASE}/release', self.release())
         self.assertEqual([{'addresses': ['192.0.2.1'], 'booted_at': '2026-11-24T09:00:00+00:00'}],
-                         self.rpc.release_booted.call_args.args[2])
+                         self.rpc.release_booted.call_args.kwargs['boots'])
 
     def test_every_back_end_releases_clients(self) -> None:
         for host in (base.HOST, base.OTHER_HOST, 'compute@lvm'):

@@ -65,6 +65,8 @@ class TestRead(base.APITestCase):
 
     def test_only_a_look_measures_overlays(self) -> None:
         self.superposed()
+        self.rpc.check.return_value = {'dirty': False, 'unproven': False, 'first': None,
+                                       'objects': 7, 'seconds': 0.1}
         self.done(200, 'GET', base.MEMBER)
         self.done(200, 'GET', f'{base.MEMBER}?sizes=0')
         self.done(200, 'POST', f'{base.MEMBER}/check')
@@ -82,7 +84,7 @@ class TestRead(base.APITestCase):
                  base.OTHER_HOST: base.view(volume_ids=(base.SECOND,), members=members,
                                             host=base.OTHER_HOST, dirty=True,
                                             dirty_object='rbd_data.1')}
-        self.rpc.get.side_effect = lambda _ctxt, host, _id, brief: views[host]
+        self.rpc.get.side_effect = lambda _ctxt, host, **_: views[host]
         superposition = self.done(200, 'GET', base.MEMBER)['superposition']
         self.assertEqual(({base.VOLUME, base.SECOND}, 2 << 20, True, 'rbd_data.1', members),
                          (set(superposition['volume_ids']), superposition['overlay_bytes'],
@@ -106,7 +108,7 @@ class TestList(base.APITestCase):
                 members=[base.OTHER_HOST], created_at='2026-01-02T03:04:04Z', server_id=None,
                 state='promoted')]}
         self.rpc.list.side_effect = lambda _ctxt, host: self.views[host]
-        self.rpc.get.side_effect = lambda _ctxt, host, _id, brief: self.views[host][0]
+        self.rpc.get.side_effect = lambda _ctxt, host, **_: self.views[host][0]
 
     def ids(self, query: str = '', **how: Any) -> list[str]:
         return [each['id'] for each in

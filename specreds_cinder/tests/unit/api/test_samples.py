@@ -63,11 +63,11 @@ _CALLS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
     'superposition-check': ('POST', f'{base.MEMBER}/check', 200, {'check': {
         'dirty': True, 'first': 'rbd_data.5e8c6b8b4567.0000000000000012', 'objects': 256,
         'seconds': 0.029, 'unproven': False}}),
-    'superposition-promote': ('POST', f'{base.MEMBER}/collapse', 200, {'collapse': {
+    'superposition-promote': ('POST', f'{base.MEMBER}/collapse', 200, {'promote': {
         'outcome': 'promoted', 'durations': _DURATIONS}}),
     'superposition-pending': ('POST', f'{base.MEMBER}/collapse', 202, {
         'get': base.view(state='collapsing'),
-        'collapse': exception.SuperpositionPending('goes on')}),
+        'promote': exception.SuperpositionPending('goes on')}),
     'superposition-abort': ('POST', f'{base.MEMBER}/collapse', 200, {}),
     'superposition-conflict': ('POST', f'{base.MEMBER}/collapse', 409, {
         'abort': exception.SuperpositionConflict(
@@ -106,7 +106,7 @@ class TestSamples(base.APITestCase):
             else:
                 called.return_value = answered
         self.patch('oslo_utils.uuidutils.generate_uuid', return_value=base.ID)
-        self.patch('specreds_cinder.api.facade.time',
+        self.patch('specreds_cinder.api.controller.time',
                    mock.Mock(monotonic=mock.Mock(side_effect=[0.0, _TOOK.get(name, 0.042)])))
         self.flags(public_endpoint='https://volume.example.com')
         request = f'{_SAME.get(name, name)}-request'

@@ -37,13 +37,13 @@ class CreateTest(ServerDisksTestCase):
 
     def test_disks_are_superposed_with_all_volumes_of_the_server(self) -> None:
         call = self.created(disks=['disk', 'disk.eph0'])
-        self.assertEqual([], call.args[2])
-        self.assertEqual([_ROOT, _EPH], call.kwargs['disks'])
+        self.assertEqual([], call.kwargs['volumes'])
+        self.assertEqual([_ROOT, _EPH], [disk['id'] for disk in call.kwargs['disks']])
         self.service()
         self.volume()
         self.attach()
         call = self.created(disks=['disk'])
-        self.assertEqual([base.VOLUME], [volume.id for volume in call.args[2]])
+        self.assertEqual([base.VOLUME], [volume['id'] for volume in call.kwargs['volumes']])
 
     def test_message_names_the_back_end_of_disks(self) -> None:
         messages = self.messages('create')
@@ -92,11 +92,11 @@ class FenceTest(ServerDisksTestCase):
     def test_disks_are_fenced_by_their_back_end(self) -> None:
         self.rpc.fence_disks.return_value = [{'disk': _ROOT, 'clients': 1}]
         self.assertIsNone(self.ask_fence('observe')['fence']['volumes'])
-        self.assertEqual([_ROOT], self.rpc.fence_disks_observe.call_args.args[1])
+        self.assertEqual([_ROOT], self.rpc.fence_disks_observe.call_args.kwargs['disks'])
         self.rpc.fence_disks.assert_not_called()
         self.assertEqual([{'disk': _ROOT, 'clients': 1}],
                          self.ask_fence('close')['fence']['volumes'])
-        self.assertEqual([_ROOT], self.rpc.fence_disks.call_args.args[1])
+        self.assertEqual([_ROOT], self.rpc.fence_disks.call_args.kwargs['disks'])
 
     def test_volumes_are_not_fenced_if_disks_cannot_be(self) -> None:
         self.service()
@@ -134,7 +134,7 @@ class ReadTest(ServerDisksTestCase):
                  base.OTHER_HOST: self.part(members=members, lead=base.HOST)}
         self.service()
         self.volume(superposition=base.ID)
-        self.rpc.get.side_effect = lambda _ctxt, host, _id, brief: parts[host]
+        self.rpc.get.side_effect = lambda _ctxt, host, **_: parts[host]
         seen = self.done(200, 'GET', base.MEMBER)['superposition']
         self.assertEqual(([base.VOLUME], [_ROOT]), (seen['volume_ids'], seen['disks']))
 

@@ -3,7 +3,6 @@
 
 from collections.abc import Callable
 import threading
-import time
 from typing import Any
 
 from cinder import context
@@ -13,7 +12,6 @@ from oslo_config import fixture as config_fixture
 import testtools
 
 from specreds_cinder.tests.unit import backends
-from specreds_cinder.volume import service
 
 HOST = 'node@rbd'
 SECONDS = 30
@@ -38,12 +36,12 @@ class ServiceTestCase(testtools.TestCase):
         wanted = volumes or tuple(self.back.add_volume(host) for host in self.hosts)
         view: dict[str, Any] = self.service.create(self.context, **{
             'superposition_id': 's1', 'volumes': wanted, 'server_id': 'server', 'reason': 'why',
-            'expires_at': time.time() + 60, **changes})
+            **changes})
         return view
 
-    def merged(self, other: service.BackendSuperpositions | None = None) -> None:
+    def merged(self, other: backends.Service | None = None) -> None:
         """Wait until no merge runs."""
-        merging = (other or self.service)._merging
+        merging = (other or self.service).backend.merging
         self.until(lambda: not merging)
 
     def until(self, condition: Callable[[], bool]) -> None:

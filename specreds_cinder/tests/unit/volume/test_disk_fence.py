@@ -2,7 +2,6 @@
 """The fence of disks that Nova keeps in RBD."""
 
 from collections.abc import Mapping, Sequence
-import time
 from typing import Any
 
 from specreds_cinder import exception
@@ -43,7 +42,7 @@ class DiskFenceTest(base.ServiceTestCase):
 
     def fence(self, *disks: str) -> Any:
         """Fence disks of the server."""
-        return self.service.fence_disks(self.context, disks, 'f1', time.time() + 60)
+        return self.service.fence_disks(self.context, disks, 'f1')
 
     def test_all_disks_of_the_server_are_fenced(self) -> None:
         self.service.fence_disks_observe(self.context, [_ROOT], 'f1')
@@ -86,9 +85,4 @@ class DiskFenceTest(base.ServiceTestCase):
                 self.context, [_ROOT], 'f1')):
             error = self.assertRaises(exception.SuperpositionConflict, fence)
             self.assertIn(f'vms/{_ROOT}', error.msg)
-        self.assertEqual([], self.fenced)
-
-    def test_old_request_is_dropped(self) -> None:
-        self.assertRaises(exception.SuperpositionUnavailable, self.service.fence_disks,
-                          self.context, [_ROOT], 'f1', time.time() - 1)
         self.assertEqual([], self.fenced)

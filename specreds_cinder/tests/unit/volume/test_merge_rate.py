@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rate that the merges of a back end and of its Ceph cluster share."""
 
-import time
 from unittest import mock
 
 from oslo_config import cfg
@@ -69,11 +68,11 @@ class RateTest(base.ServiceTestCase):
         self.assertEqual([(2 << 20, 2 << 20)], rates)
 
     def test_rate_without_a_limit_is_any(self) -> None:
-        self.service._bandwidth = bandwidth.MergeBandwidth(0)
+        self.service.backend.bandwidth = bandwidth.MergeBandwidth(0)
         self.assertEqual(0, self.rate())
 
     def test_merge_of_the_service_has_its_own_limit(self) -> None:
-        self.service._bandwidth = bandwidth.MergeBandwidth(0)
+        self.service.backend.bandwidth = bandwidth.MergeBandwidth(0)
         self.service.merge(self.context, 's0', 'offline')
         self.merged()
         [arguments] = [arguments for method, arguments in self.worker.calls if method == 'merge']
@@ -92,8 +91,7 @@ class ClusterRateTest(base.ServiceTestCase):
         self.other = self.back.services[self.hosts[1]]
         for number, host in enumerate((self.hosts[0], *self.hosts[1:] * 3)):
             self.back.services[host].create(
-                self.context, f's{number}', [self.back.add_volume(host)], 'server', 'why',
-                time.time() + 60)
+                self.context, f's{number}', [self.back.add_volume(host)], 'server', 'why')
             self.back.workers[host].records[f's{number}']['state'] = 'promoted'
             self.back.services[host].merge(self.context, f's{number}', 'begin')
             self.back.workers[host].records[f's{number}']['state'] = 'merging'
@@ -124,7 +122,7 @@ class ClusterRateTest(base.ServiceTestCase):
         self.assertEqual(16 << 20, self.rate())
 
     def test_other_back_ends_of_one_pool_count_once(self) -> None:
-        self.service._bandwidth.replace_others({'a': ('pool', 3), 'b': ('pool', 3)})
+        self.service.backend.bandwidth.replace_others({'a': ('pool', 3), 'b': ('pool', 3)})
         self.assertEqual(4 << 20, self.service.get(self.context, 's0')['merge_bytes_per_second'])
 
     def test_back_end_that_does_not_answer_counts_as_before(self) -> None:
@@ -136,7 +134,7 @@ class ClusterRateTest(base.ServiceTestCase):
         self.assertEqual(4 << 20, self.rate())
 
     def test_back_end_of_an_older_release_does_not_count(self) -> None:
-        with mock.patch.object(self.back, 'merging',
+        with mock.patch.object(self.back, 'call',
                                side_effect=exception.SuperpositionInvalid('no extension')):
             self.assertEqual(16 << 20, self.rate())
 
@@ -152,4 +150,4 @@ class ClusterRateTest(base.ServiceTestCase):
         self.worker.records['s0']['state'] = 'merged'
         self.back.away.add(self.hosts[1])
         self.service.count_others()
-        self.assertEqual({}, self.service._bandwidth.others)
+        self.assertEqual({}, self.service.backend.bandwidth.others)

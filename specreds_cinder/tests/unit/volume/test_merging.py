@@ -10,7 +10,8 @@ from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder.tests.unit.volume import base
 from specreds_cinder.tests.unit.volume import test_threads as gauges
-from specreds_cinder.volume import base as volume_base
+from specreds_cinder.volume import backend as volume_backend
+from specreds_cinder.volume import decisions
 
 
 @ddt.ddt
@@ -158,7 +159,7 @@ class LookAfterTest(base.ServiceTestCase):
         self.worker.calls.clear()
         self.record['state'] = 'promoted'
         self.worker.records['s3'].update(state='collapsing', unchanged_seconds=61.0)
-        self.useFixture(fixtures.MockPatch('specreds_cinder.volume.base.LOOKS', 1))
+        self.useFixture(fixtures.MockPatch('specreds_cinder.volume.backend.LOOKS', 1))
         self.service.look_after()
         self.assertEqual(['look_after', 'collapse', 'look_after'], [
             method for method in self.worker.methods() if method in ('look_after', 'collapse')])
@@ -177,8 +178,8 @@ class LookAfterTest(base.ServiceTestCase):
         """Take all turns of merges until the test ends."""
         go = threading.Event()
         self.addCleanup(go.set)
-        for _ in range(volume_base.MERGES):
-            self.service._merges.run(lambda: self.assertTrue(go.wait(base.SECONDS)))
+        for _ in range(volume_backend.MERGES):
+            self.service.backend.merges.run(lambda: self.assertTrue(go.wait(base.SECONDS)))
 
     def test_merged_overlays_are_removed_while_others_are_merged(self) -> None:
         self.occupy()
@@ -191,7 +192,7 @@ class LookAfterTest(base.ServiceTestCase):
         """Make a pass over eight superpositions, and count the looks."""
         for number in range(7):
             self.create(self.back.add_volume(base.HOST), superposition_id=f'other-{number}')
-        gauge = gauges.Gauge(1 if self.service._deciding else 4)
+        gauge = gauges.Gauge(1 if self.service.backend.deciding else 4)
         self.worker.hooks['look_after'] = lambda: gauge.work(0)
         self.service.look_after()
         return gauge
@@ -201,7 +202,7 @@ class LookAfterTest(base.ServiceTestCase):
         self.assertEqual((4, 8), (gauge.most, len(gauge.items)))
 
     def test_pass_gives_way_to_a_decision_and_goes_on(self) -> None:
-        with self.service._deciding_on('s9'):
+        with decisions._deciding_on(self.service.backend, 's9'):
             gauge = self.look_at_many()
         self.assertEqual((1, 8), (gauge.most, len(gauge.items)))
 
@@ -278,7 +279,7 @@ class LookAfterTest(base.ServiceTestCase):
         self.assertEqual({'vol-1': 's1', 'vol-2': 's0'}, self.back.notes)
         self.assertEqual(['list', 'look_after', 'tidy'], self.worker.methods())
         self.assertEqual(['s1', 's0'], [view['id'] for view in
-                                        self.service.list(self.context, False)])
+                                        self.service.list(self.context)])
 
     def test_note_on_an_ended_superposition_is_removed(self) -> None:
         del self.worker.records['s1']

@@ -50,13 +50,13 @@ class OneBackEndTest(ServerDisksTestCase):
                          self.back.emitted[0][1]['volumes'])
 
     def test_disks_without_volumes_are_superposed(self) -> None:
-        view = self.service.create(self.context, 's1', [], _SERVER, 'why', 1e12,
+        view = self.service.create(self.context, 's1', [], _SERVER, 'why',
                                    self.disks(_ROOT))
         self.assertEqual(([_ROOT], None), ([each['id'] for each in view['volumes']],
                                            view['project_id']))
         self.assertEqual({}, self.back.notes)
         self.service.look_after()
-        self.service.collapse(self.context, 's1', False)
+        self.service.promote(self.context, 's1', False)
         self.worker.records['s1']['unchanged_seconds'] = 1e6
         self.service.look_after()
         self.merged()
@@ -70,7 +70,7 @@ class OneBackEndTest(ServerDisksTestCase):
 
     def test_promoted_disks_can_be_opened_and_volumes_are_attached(self) -> None:
         self.create(self.back.add_volume(_VOLUMES), disks=self.disks(_ROOT))
-        self.service.collapse(self.context, 's1', False)
+        self.service.promote(self.context, 's1', False)
         self.assertRaises(exception.SuperpositionConflict, self.service.connection,
                           self.context, 's1', {})
         (connection,) = self.service.connection(self.context, 's1', {}, disks=True)
@@ -97,19 +97,19 @@ class SeveralBackEndsTest(ServerDisksTestCase):
         self.assertEqual([f'vms/{_ROOT}'], self.images(_NOVA))
         for worker in self.back.workers.values():
             self.assertTrue(worker.records['s1']['joint'])
-        self.service.collapse(self.context, 's1', False)
+        self.service.promote(self.context, 's1', False)
         self.assertEqual(['promoted'] * 2, [worker.records['s1']['state']
                                             for worker in self.back.workers.values()])
 
     def test_back_end_refuses_disks_that_another_one_superposes(self) -> None:
         error: Any = self.assertRaises(
-            exception.SuperpositionInvalid, self.service.member_create, self.context, 's1', [],
+            exception.SuperpositionInvalid, self.service.superpose, self.context, 's1', [],
             [_VOLUMES], _SERVER, 'why', [_ROOT])
         self.assertIn(_NOVA, error.msg)
         self.assertEqual([], self.worker.calls)
 
     def test_id_that_names_no_disk_is_refused(self) -> None:
         for disk in (f'{_SERVER}_disk/../x', 'volume-1', f'{_SERVER}_disk@snap'):
-            self.assertRaises(exception.SuperpositionInvalid, self.nova.member_create,
+            self.assertRaises(exception.SuperpositionInvalid, self.nova.superpose,
                               self.context, 's1', [], [_NOVA], _SERVER, 'why', [disk])
         self.assertEqual([], self.back.workers[_NOVA].calls)

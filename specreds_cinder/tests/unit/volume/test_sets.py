@@ -37,7 +37,7 @@ class SetTestCase(base.ServiceTestCase):
 
     def collapse(self, durable: bool = False) -> Any:
         """Collapse for the backup."""
-        return self.service.collapse(self.context, 's1', durable)
+        return self.service.promote(self.context, 's1', durable)
 
 
 @ddt.ddt
@@ -310,6 +310,6 @@ class FollowTest(SetTestCase):
             worker.records['s1'].update(state='promoted')
         self.followers.records.clear()
         # It is merged and gone here when the leader commits once more.
-        self.follower.member_commit(self.context, 's1')
+        self.follower.commit(self.context, 's1')
         self.look_after(LEAD)
         self.assertIsNone(self.states()[0])

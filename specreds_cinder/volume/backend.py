@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every part of a volume service's superpositions needs: the worker, views, events."""
+"""A back end, as the requests for its superpositions share it: worker, views and events."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import contextlib
@@ -14,6 +14,7 @@ from oslo_config import cfg
 from specreds_cinder import conf
 from specreds_cinder import driver as drivers
 from specreds_cinder import exception
+from specreds_cinder import hints
 from specreds_cinder import notifications
 from specreds_cinder import rpcapi
 from specreds_cinder import server_disks
@@ -36,44 +37,46 @@ LOOKS = 4
 MERGES = 2
 
 
-class Base:
-    """The superpositions of one back end.
+class Backend:
+    """One back end, and what its service is doing with superpositions.
 
     :param host: the back end's ``host@backend``, or its cluster's name
     :param complete: takes a context, a volume and the driver's connection to it, and returns the
         connection with what Cinder adds for an attachment: limits, access mode and the like
+    :ivar merging: ids of the superpositions that this service merges, guarded by ``lock``
+    :ivar deciding: ids of those that this service decides, guarded by ``lock``
     """
 
     def __init__(self, driver: drivers.SuperRBDDriver, host: str,
                  complete: Callable[[Any, objects.Volume, dict[str, Any]], dict[str, Any]]
                  ) -> None:
-        self._driver = driver
-        self._host = host
-        self._complete = complete
-        self._peers = rpcapi.SuperAPI()
-        self._merging: set[str] = set()
-        self._deciding: set[str] = set()
-        self._looks = threads.Threads(LOOKS)
-        self._merges = threads.Threads(MERGES)
-        self._cleanings = threads.Threads(LOOKS)
-        self._notices = threads.Threads(1)
-        self._bandwidth = bandwidth.MergeBandwidth(CONF.specreds.merge_cluster_bytes_per_second)
-        self._lock = threading.Lock()
+        self.driver = driver
+        self.host = host
+        self.complete = complete
+        self.peers = rpcapi.SuperAPI()
+        self.merging: set[str] = set()
+        self.deciding: set[str] = set()
+        self.lock = threading.Lock()
+        self.looks = threads.Threads(LOOKS)
+        self.merges = threads.Threads(MERGES)
+        self.cleanings = threads.Threads(LOOKS)
+        self.notices = threads.Threads(1)
+        self.bandwidth = bandwidth.MergeBandwidth(CONF.specreds.merge_cluster_bytes_per_second)
 
-    def _worker(self, ctxt: Any, method: str, **arguments: Any) -> Any:
+    def call(self, ctxt: Any, method: str, **arguments: Any) -> Any:
         """Call a method of the back end's worker."""
-        return self._driver.worker.call(ctxt, method, **arguments)
+        return self.driver.worker.call(ctxt, method, **arguments)
 
-    def _show(self, ctxt: Any, superposition_id: str, *, brief: bool = True) -> View:
+    def show(self, ctxt: Any, superposition_id: str, *, brief: bool = True) -> View:
         """Return the worker's description of a superposition.
 
         :param brief: leave out the sizes of its overlays, each of which takes a sweep
         """
-        shown: View = self._worker(ctxt, 'show', superposition=superposition_id, brief=brief)
-        self._bandwidth.note(shown)
+        shown: View = self.call(ctxt, 'show', superposition=superposition_id, brief=brief)
+        self.bandwidth.note(shown)
         return shown
 
-    def _view(self, shown: Mapping[str, Any]) -> View:
+    def view(self, shown: Mapping[str, Any]) -> View:
         """Return a superposition in Cinder's terms, from the worker's description."""
         labels = shown['labels']
         ids = labels.get('volumes', {})
@@ -81,31 +84,31 @@ class Base:
         volumes = [{'id': ids.get(volume['image'], volume['image'].rpartition('/')[2]),
                     'size_bytes': volume['size_bytes'],
                     'overlay_bytes': volume['overlay_bytes']} for volume in shown['volumes']]
-        members = labels.get('members', [self._host])
+        members = labels.get('members', [self.host])
         return {
             **{field: shown[field] for field in _COPIED},
             **{label: labels.get(label) for label in _LABELS},
-            'members': members, 'lead': members[0], 'host': self._host,
+            'members': members, 'lead': members[0], 'host': self.host,
             'volumes': volumes,
             'overlay_bytes': total(volume['overlay_bytes'] for volume in volumes),
-            'merge_bytes_per_second': (self._bandwidth.share(shown)
+            'merge_bytes_per_second': (self.bandwidth.share(shown)
                                        if shown['state'] in states.THROUGH_OVERLAY else None),
         }
 
-    def _disk_images(self, disks: Sequence[str]) -> list[str]:
+    def disk_images(self, disks: Sequence[str]) -> list[str]:
         """Return the worker's names of disks of servers.
 
         :raises SuperpositionInvalid: an id is none, or this back end does not superpose them
         """
-        if disks and server_disks.backend() != self._host:
+        if disks and server_disks.backend() != self.host:
             raise exception.SuperpositionInvalid(
-                f'back end {self._host} superposes no disks of servers: server_disks_backend in '
+                f'back end {self.host} superposes no disks of servers: server_disks_backend in '
                 f'its cinder.conf is {server_disks.backend()}')
-        return [self._driver.disk_image(server_disks.ServerDisk.parse(disk)) for disk in disks]
+        return [self.driver.disk_image(server_disks.ServerDisk.parse(disk)) for disk in disks]
 
     @contextlib.contextmanager
-    def _notified(self, ctxt: Any, event: str, view: View,
-                  decision: str | None = None) -> Iterator[dict[str, Any]]:
+    def notified(self, ctxt: Any, event: str, view: View,
+                 decision: str | None = None) -> Iterator[dict[str, Any]]:
         """Send a notification at the start of an operation, and another one at its end or error.
 
         The context yields ``view`` and ``durations`` of the notification at the end, which may be
@@ -113,19 +116,19 @@ class Base:
         """
         name = f'superposition.{event}'
         end: dict[str, Any] = {'view': view, 'durations': None}
-        self._notify(ctxt, f'{name}.start', view, decision=decision)
+        self.notify(ctxt, f'{name}.start', view, decision=decision)
         try:
             yield end
         except Exception as exc:
-            self._notify(ctxt, f'{name}.error', view, decision=decision, error=str(exc))
+            self.notify(ctxt, f'{name}.error', view, decision=decision, error=str(exc))
             raise
-        self._notify(ctxt, f'{name}.end', end['view'], decision=decision,
-                     durations=end['durations'])
+        self.notify(ctxt, f'{name}.end', end['view'], decision=decision,
+                    durations=end['durations'])
 
-    def _notify(self, ctxt: Any, event: str, view: View, **more: Any) -> None:
+    def notify(self, ctxt: Any, event: str, view: View, **more: Any) -> None:
         """Send a notification after those before: no step waits for the bus of notifications."""
-        self._notices.run(functools.partial(
-            notifications.emit, ctxt, self._host, event, dict(view), **more))
+        self.notices.run(functools.partial(
+            notifications.emit, ctxt, self.host, event, dict(view), **more))
 
 
 def read_volume(volume_id: str) -> objects.Volume:
@@ -134,6 +137,11 @@ def read_volume(volume_id: str) -> objects.Volume:
     :raises VolumeNotFound: it does not exist
     """
     return objects.Volume.get_by_id(context.get_admin_context(), volume_id)
+
+
+def remove_hints(shown: Mapping[str, Any]) -> None:
+    """Remove Cinder's notes that volumes are in a superposition, which has ended."""
+    hints.remove(shown['labels'].get('volumes', {}).values(), shown['id'])
 
 
 def conflict(shown: Mapping[str, Any], reason: str) -> exception.SuperpositionConflict:
