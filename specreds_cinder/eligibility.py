@@ -7,28 +7,14 @@ from typing import NamedTuple
 from cinder import context
 from cinder import exception as cinder_exception
 from cinder import objects
-from cinder.objects import fields
 from oslo_log import log as logging
 
+from specreds_cinder import at_rest
 from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder import releases
 
 LOG = logging.getLogger(__name__)
-
-_STATUSES = ('available', 'in-use')
-# Statuses in which a volume stays if the host of its server dies, although nobody works on it any
-# more, and the state of its attachment. Cinder lets Nova attach such a volume to no other host.
-_LEFT = {'attaching': 'attaching', 'detaching': 'attached', 'error_extending': 'attached'}
-# Statuses of an attached volume that a job of Cinder reads, by a client on another host. The fence
-# that ends the primary ends that client, too.
-_READ = ('backing-up', 'uploading')
-# In which Cinder lets Nova attach a volume of a server to another host (_attachment_reserve).
-_MOVABLE = (*_STATUSES, 'reserved', 'downloading')
-_MIGRATED = (None, 'success', 'error', 'none', 'deleting')
-_ATTACHED = fields.VolumeAttachStatus.ATTACHED
-# A backup reads a snapshot through a clone. In the last two, nothing is being done.
-_SNAPSHOT_STATUSES = ('available', 'in-use', 'backing-up', 'error', 'error_deleting')
 
 
 def volumes(volume_ids: Sequence[str]) -> list[objects.Volume]:
@@ -72,34 +58,21 @@ def objections(candidates: Sequence[objects.Volume]) -> list[Objection]:
     return against
 
 
-def movable(volume: objects.Volume) -> bool:
-    """Return whether Nova can attach a server's volume to another host at the moment."""
-    return volume.status in _MOVABLE or _left(volume) or read(volume)
-
-
-def read(volume: objects.Volume) -> bool:
-    """Return whether a job of Cinder reads an attached volume, by a client of its own."""
-    return volume.status in _READ and volume.attach_status == _ATTACHED
-
-
 def images_read(candidates: Sequence[objects.Volume]) -> list[str]:
-    """Return the names of the images that jobs of Cinder read, as :func:`read` says."""
-    return [volume.name for volume in candidates if read(volume)]
+    """Return the names of the images that jobs of Cinder read, by clients of their own."""
+    return [volume.name for volume in candidates if at_rest.read(volume)]
 
 
-def restore(candidates: Sequence[objects.Volume], *, fenced: bool = False) -> None:
-    """Make volumes ``in-use`` that a dead host has left in another status.
+def restore(candidates: Sequence[objects.Volume]) -> None:
+    """Make volumes ``in-use``, whose clients are fenced, that are in another status.
 
-    Their attachment is completed, and their detachment cancelled, as Nova does when a detachment
-    fails.
-
-    :param fenced: their clients are fenced, so that also the jobs that read the volumes have ended
+    The attachment is completed, and a detachment cancelled, as Nova does when a detachment fails.
+    A job of Cinder that read the volume has ended.
     """
     for volume in candidates:
-        if not (_left(volume) or (fenced and read(volume))):
-            continue
         before = {'status': volume.status, 'attach_status': volume.attach_status}
-        if volume.conditional_update({'status': 'in-use', 'attach_status': _ATTACHED}, before):
+        if at_rest.restorable(volume) and volume.conditional_update(
+                dict(at_rest.ATTACHED), before):
             LOG.info('volume %s was %s, and is in-use again: its server is recovered',
                      volume.id, before['status'])
 
@@ -126,20 +99,15 @@ def _own(volume: objects.Volume) -> Iterator[tuple[str, exception.SuperpositionC
         reason = f'is in superposition {holder} already'
         yield f'it {reason}', exception.VolumeSuperposed(
             f'volume {volume.id} {reason}: collapse that one first')
-    at_rest = volume.status in _STATUSES or _left(volume) or read(volume)
-    if not at_rest or volume.migration_status not in _MIGRATED:
+    if not at_rest.superposable(volume):
         migration = f', migration {volume.migration_status}' if volume.migration_status else ''
         reason = (f'is {volume.status}{migration}: it can be superposed when it is '
-                  f'{" or ".join(_STATUSES)}')
-        if 'error' in volume.status and volume.attach_status == _ATTACHED:
+                  f'{" or ".join(at_rest.STATUSES)}')
+        if 'error' in volume.status and volume.attach_status == 'attached':
             reason += ('; if its data is whole, run "openstack volume set --state in-use '
                        f'{volume.id}"')
         yield f'it {reason}', exception.SuperpositionConflict(
             f'volume {volume.id} {reason}', state=volume.status)
-
-
-def _left(volume: objects.Volume) -> bool:
-    return volume.status in _LEFT and volume.attach_status == _LEFT[volume.status]
 
 
 def _under_way(volume_ids: Sequence[str]) -> list[tuple[str, str]]:
@@ -148,7 +116,7 @@ def _under_way(volume_ids: Sequence[str]) -> list[tuple[str, str]]:
     with releases.main_context_manager.reader.using(context.get_admin_context()) as session:
         snapshots = session.query(snapshot.id, snapshot.status, snapshot.volume_id).filter(
             snapshot.volume_id.in_(volume_ids), snapshot.deleted.is_(False),
-            snapshot.status.notin_(_SNAPSHOT_STATUSES)).all()
+            snapshot.status.notin_(at_rest.SNAPSHOT_STATUSES)).all()
         clones = session.query(clone.id, clone.source_volid).filter(
             clone.source_volid.in_(volume_ids), clone.deleted.is_(False),
             clone.status == 'creating').all()

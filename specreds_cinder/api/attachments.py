@@ -10,6 +10,7 @@ the volume.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+import contextlib
 from typing import Any
 
 from cinder import context
@@ -19,6 +20,8 @@ from cinder.api.openstack import wsgi
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
+from specreds_cinder import at_rest
+from specreds_cinder import eligibility
 from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder import rpcapi
@@ -50,6 +53,9 @@ class AttachmentsController(wsgi.Controller):
     def create(self, req: wsgi.Request, body: Any = None) -> Iterator[None]:
         """Refuse to attach another volume to a server with undecided superpositions.
 
+        A user or Cinder may have begun to change a promoted volume since the decision. If Nova
+        attaches the volume to another host, the change ends: its client is fenced.
+
         :raises ServerSuperposed: a volume of the server is in a superposition that is not decided
         :raises SuperpositionUnavailable: a volume of the server may be in one, but its volume
             service is silent
@@ -58,9 +64,27 @@ class AttachmentsController(wsgi.Controller):
             with check.unsuperposed(req.environ['cinder.context'], _others(body),
                                     'joined by another volume of its server',
                                     allowed=_HARMLESS):
+                self._restore(req, body)
                 yield
         except exception.VolumeSuperposed as exc:
             raise exception.ServerSuperposed(exc.msg, state=exc.state) from exc
+
+    def _restore(self, req: wsgi.Request, body: Any) -> None:
+        """Make a promoted volume ``in-use`` of the server to which it is to be attached."""
+        for volume_id, server_id in _wanted(body):
+            noted = hints.of(volume_id)
+            if noted is None:
+                continue
+            volume = objects.Volume.get_by_id(context.get_admin_context(), volume_id)
+            if not at_rest.restorable(volume) or server_id not in {
+                    attachment.instance_uuid for attachment in volume.volume_attachment}:
+                continue
+            with contextlib.suppress(exception.SuperpositionNotFound):
+                state = self._rpc.call(
+                    req.environ['cinder.context'], rpcapi.backend(volume), 'get',
+                    superposition_id=noted, brief=True)['state']
+                if state in states.DECIDED:
+                    eligibility.restore([volume])
 
     @wsgi.extends
     def show(self, req: wsgi.Request, resp_obj: wsgi.ResponseObject, id: str) -> None:
@@ -101,15 +125,18 @@ class AttachmentsController(wsgi.Controller):
 
 def _others(body: Any) -> Iterable[str]:
     """Return the volumes of the server to which a volume without a superposition is attached."""
+    return sorted({attachment.volume_id for volume, server in _wanted(body)
+                   if hints.of(volume) is None for attachment
+                   in objects.VolumeAttachmentList.get_all_by_instance_uuid(
+                       context.get_admin_context(), server)})
+
+
+def _wanted(body: Any) -> Iterator[tuple[str, str]]:
+    """Yield the volume and the server of a request for an attachment, unless it is malformed."""
     wanted = body.get('attachment') if isinstance(body, dict) else None
     if not isinstance(wanted, dict):
-        return []
+        return
     server, volume = wanted.get('instance_uuid'), str(wanted.get('volume_uuid'))
-    if not uuidutils.is_uuid_like(server) or not uuidutils.is_uuid_like(volume):
-        # Cinder itself reports that.
-        return []
-    if hints.of(volume) is not None:
-        return []
-    attachments = objects.VolumeAttachmentList.get_all_by_instance_uuid(
-        context.get_admin_context(), server)
-    return sorted({attachment.volume_id for attachment in attachments})
+    # Cinder itself reports ids that are malformed.
+    if uuidutils.is_uuid_like(server) and uuidutils.is_uuid_like(volume):
+        yield volume, str(server)

@@ -40,7 +40,7 @@ def promote(backend: backends.Backend, ctxt: Any, superposition_id: str,
     if report['outcome'] != states.PROMOTED:
         backends.remove_hints(shown)
     else:
-        eligibility.restore(hints.volumes(superposition_id), fenced=True)
+        eligibility.restore(hints.volumes(superposition_id))
     return report
 
 

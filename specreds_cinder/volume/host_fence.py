@@ -45,7 +45,7 @@ def fence_host(backend: backends.Backend, ctxt: Any, volume_ids: Sequence[str], 
         volumes = eligibility.volumes(volume_ids)
         targets = [_target(backend, ctxt, volume, fenced_host, fence_id) for volume in volumes]
         counts = backend.call(ctxt, 'shut_out', targets=targets, fence_id=fence_id)
-        eligibility.restore(volumes, fenced=True)
+        eligibility.restore(volumes)
     LOG.info('host %s is shut out of volumes %s by fence %s: %d clients',
              fenced_host, ', '.join(volume_ids), fence_id, sum(counts))
     return [{'volume_id': volume.id, 'clients': count}

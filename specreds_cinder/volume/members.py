@@ -28,7 +28,6 @@ def superpose(backend: backends.Backend, ctxt: Any, superposition_id: str,
         # Read under the lock: its last holder may have changed the volumes.
         volumes = eligibility.volumes(volume_ids)
         eligibility.check(volumes)
-        eligibility.restore(volumes)
         hints.put(volume_ids, superposition_id)
         began = time.monotonic()
         try:

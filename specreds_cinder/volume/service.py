@@ -7,6 +7,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from specreds_cinder import at_rest
 from specreds_cinder import eligibility
 from specreds_cinder import exception
 from specreds_cinder.superposition import states
@@ -68,7 +69,7 @@ def examine(backend: backends.Backend, ctxt: Any, volume_ids: Sequence[str],
              'reasons': list(dict.fromkeys(reasons[volume.id])),
              'fenceable': fenced_host is None or host_fence.fenceable(
                  backend, ctxt, volume, fenced_host),
-             'movable': eligibility.movable(volume), 'cluster': backend.driver.location[0]}
+             'movable': at_rest.movable(volume), 'cluster': backend.driver.location[0]}
             for volume in volumes]
 
 

@@ -15,6 +15,7 @@ from cinder.tests.unit import utils
 from cinder.volume import api
 import ddt
 
+from specreds_cinder import at_rest
 from specreds_cinder import eligibility
 from specreds_cinder import exception
 from specreds_cinder import hints
@@ -186,7 +187,7 @@ class RestTest(DatabaseTestCase):
         volume_id, free = self.make(status=status, attach_status=attached), self.make()
         self.assert_at_rest(volume_id)
         read = eligibility.volumes([volume_id, free])
-        self.assertEqual([True, True], [eligibility.movable(volume) for volume in read])
+        self.assertEqual([True, True], [at_rest.movable(volume) for volume in read])
         eligibility.restore(read)
         self.assertEqual([('in-use', 'attached'), ('available', 'detached')], [
             (volume.status, volume.attach_status)
@@ -198,10 +199,9 @@ class RestTest(DatabaseTestCase):
         self.assert_at_rest(volume_id)
         [read] = eligibility.volumes([volume_id])
         self.assertEqual((True, [read.name]),
-                         (eligibility.movable(read), eligibility.images_read([read])))
-        for fenced, after in ((False, status), (True, 'in-use')):
-            eligibility.restore([read], fenced=fenced)
-            self.assertEqual(after, eligibility.volumes([volume_id])[0].status)
+                         (at_rest.movable(read), eligibility.images_read([read])))
+        eligibility.restore([read])
+        self.assertEqual('in-use', eligibility.volumes([volume_id])[0].status)
 
     @ddt.data('backing-up', 'uploading')
     def test_job_that_ends_before_the_fence_has_the_last_word(self, status: str) -> None:
@@ -209,7 +209,7 @@ class RestTest(DatabaseTestCase):
         read = eligibility.volumes([volume_id])
         objects.Volume.get_by_id(self.admin, volume_id).update_single_status_where(
             'error', status)
-        eligibility.restore(read, fenced=True)
+        eligibility.restore(read)
         self.assertEqual('error', eligibility.volumes([volume_id])[0].status)
 
     def test_status_that_has_changed_meanwhile_stays(self) -> None:
@@ -228,8 +228,8 @@ class RestTest(DatabaseTestCase):
         objects.VolumeAttachment(self.admin, attach_status=attached, attached_host='a',
                                  **server).create()
         [volume] = eligibility.volumes([volume_id])
-        promised = eligibility.movable(volume)
-        eligibility.restore([volume], fenced=True)
+        promised = at_rest.movable(volume)
+        eligibility.restore([volume])
         [volume] = eligibility.volumes([volume_id])
         try:
             # Nova begins with an attachment to no host.

@@ -5,6 +5,7 @@ import ast
 import pathlib
 from typing import Any
 
+from cinder import objects
 import ddt
 
 import specreds_cinder
@@ -90,6 +91,20 @@ class TestAttachments(base.APITestCase):
         answer = self.ask('GET', '/attachments', version='volume 3.71')
         self.assertEqual([self.attachment], [each['id'] for each in answer.body['attachments']])
         self.rpc.current_connection.assert_not_called()
+
+    @ddt.data(('promoted', base.SERVER, True), ('merging', base.SERVER, True),
+              ('superposed', base.SERVER, False), ('promoted', base.OTHER_ID, False))
+    @ddt.unpack
+    def test_change_that_was_begun_since_the_decision_ends_when_nova_moves_the_volume(
+            self, state: str, server_id: str, ends: bool) -> None:
+        self.rpc.get.return_value = base.view(state=state)
+        for status in ('detaching', 'backing-up'):
+            objects.Volume.get_by_id(self.admin, base.VOLUME).conditional_update(
+                {'status': status, 'attach_status': 'attached'})
+            answer = self.ask('POST', '/attachments', {'attachment': {
+                'volume_uuid': base.VOLUME, 'instance_uuid': server_id}}, version='volume 3.71')
+            self.assertEqual((200, 'in-use') if ends else (400, status), (
+                answer.status, objects.Volume.get_by_id(self.admin, base.VOLUME).status))
 
     def test_connection_type_equals_that_of_the_driver(self) -> None:
         # The driver itself cannot be imported without Ceph's libraries.

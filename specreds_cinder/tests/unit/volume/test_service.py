@@ -230,26 +230,19 @@ class ReadTest(base.ServiceTestCase):
         self.assertEqual(('vol-2', False, 1),
                          (bad['volume_id'], bad['eligible'], len(bad['reasons'])))
 
-    @ddt.data('detaching', 'error_extending')
-    def test_status_that_a_dead_host_left_is_restored(self, status: str) -> None:
-        wanted = self.back.add_volume(base.HOST, status=status)
-        [answer] = self.service.eligibility(self.context, ['vol-1'])
-        self.assertEqual((True, True), (answer['eligible'], answer['movable']))
-        self.create(wanted)
-        self.back.volumes['vol-1'].conditional_update.assert_called_once_with(
-            {'status': 'in-use', 'attach_status': 'attached'},
-            {'status': status, 'attach_status': 'attached'})
-
-    @ddt.data('backing-up', 'uploading')
-    def test_job_that_reads_a_volume_is_fenced_with_the_primary(self, status: str) -> None:
+    @ddt.data(('detaching', False), ('error_extending', False), ('backing-up', True),
+              ('uploading', True))
+    @ddt.unpack
+    def test_volume_is_restored_by_a_promotion(self, status: str, read: bool) -> None:
         wanted = self.back.add_volume(base.HOST, status=status)
         [answer] = self.service.eligibility(self.context, ['vol-1'])
         self.assertEqual((True, True), (answer['eligible'], answer['movable']))
         self.create(wanted)
         [images] = [call['read'] for method, call in self.worker.calls if method == 'super']
-        self.assertEqual(['volume-vol-1'], images)
+        # The client of a job is fenced with the primary.
+        self.assertEqual(['volume-vol-1'] if read else [], images)
         restored = self.back.volumes['vol-1'].conditional_update
-        # If the primary lives, the job goes on.
+        # If the primary lives, its host or the job goes on.
         restored.assert_not_called()
         self.service.promote(self.context, 's1', True)
         restored.assert_called_once_with(
