@@ -2,7 +2,8 @@
 """The sweep: was any object of the volumes written after the cut?
 
 A sweep stats each existing object, and examines the object map, which lists the existing objects,
-and the header of the image. The map is compared by content if its version has changed: the
+and the header of the image. Versions are compared with the cut, and with those that the first
+clean sweep has seen (:mod:`seen`). The map is compared by content if its version has changed: the
 backup's librbd may take the exclusive lock while the primary does not hold it, which touches the
 objects of map and header without any write of data.
 """
@@ -26,6 +27,7 @@ from specreds_cinder.superposition import objectmap
 from specreds_cinder.superposition import pace as pacing
 from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import seen as seens
 from specreds_cinder.superposition import settings as tunables
 from specreds_cinder.superposition import sweep_processes
 from specreds_cinder.superposition import trace
@@ -75,14 +77,20 @@ class Sweeper:
         with the osdmap of this client to every placement group of the pools. Behind a fence, that
         makes the sweep a barrier: no OSD accepts a fenced write once the sweep has ended.
     :param renew: called after each batch of objects; an error that it raises ends the sweep
+    :param first: the first clean sweeps of superpositions; None to compare with the cut alone
     """
 
     def __init__(self, cluster: ceph.Cluster, record: records.Record, *, depth: int = DEPTH,
                  pace: float | None = None, thorough: bool = False,
                  settings: tunables.Settings | None = None,
-                 renew: Callable[[], None] = lambda: None) -> None:
+                 renew: Callable[[], None] = lambda: None,
+                 first: seens.FirstSweeps | None = None) -> None:
         self._cluster = cluster
         self._record = record
+        self._first_sweeps = first or seens.FirstSweeps()
+        self._earlier: seens.Volumes = {}
+        self._seen: dict[records.VolumeRef, seens.Volume] = {}
+        self._fingerprints: list[bytes] = []
         self._depth = depth
         self._pace = pace
         self._thorough = thorough
@@ -113,6 +121,8 @@ class Sweeper:
                 sweep_processes.run(self._cluster, self._record, self._settings, self._depth,
                                     self._sweep)
         dirty = self._first is not None
+        if not dirty and self._unproven is None:
+            self._first_sweeps.keep(self._record.id, self._seen)
         return SweepReport(dirty, self._first if dirty else self._unproven, self._swept,
                            time.monotonic() - began,
                            unproven=not dirty and self._unproven is not None)
@@ -129,6 +139,8 @@ class Sweeper:
         """Sweep from the beginning."""
         self._swept, self._processes = 0, processes
         self._first = self._unproven = None
+        self._seen = {}
+        self._earlier = self._first_sweeps.get(self._record.id)
         for step in self._steps():
             step()
             if self._known:
@@ -166,10 +178,14 @@ class Sweeper:
 
     def _objects(self, volume: records.Volume, batches: Iterable[Sequence[int]]) -> None:
         """Examine objects of an image."""
+        self._fingerprints = []
         for numbers, names, versions in self._versions(volume, batches):
             self._examine(volume, numbers, names, versions)
             if self._known:
                 return
+        earlier = self._earlier.get(volume.ref)
+        if earlier is not None and earlier.batches != tuple(self._fingerprints):
+            self._unprove(f'objects of {volume.ref} have other versions than at the first sweep')
 
     def _versions(self, volume: records.Volume, batches: Iterable[Sequence[int]]
                   ) -> Iterator[tuple[Sequence[int], list[bytes], list[int]]]:
@@ -192,6 +208,7 @@ class Sweeper:
         groups = cuts.groups_of(names, volume.namespace, cut)
         bounds = numpy.array(cut.versions, dtype=numpy.uint64)[groups]
         swept = numpy.array(versions, dtype=numpy.uint64)
+        self._fingerprints.append(seens.fingerprint(numbers, swept))
         # No object has the version of a marker, unless RADOS gave it to two writes that were in
         # flight together: an erasure-coded group knows its last version only once a write is
         # logged. Such a write may have come after the marker.
@@ -225,7 +242,10 @@ class Sweeper:
 
     def _map(self, volume: records.Volume, io: 'rados.Ioctx') -> None:
         oid = objectmap.name(volume.image_id)
-        if not moved(self._cluster, volume, self._record.cuts[volume.pool_id]):
+        version, bound = _map_version(self._cluster, volume, self._record.cuts[volume.pool_id])
+        self._seen[volume.ref] = seens.Volume(tuple(self._fingerprints), version)
+        earlier = self._earlier.get(volume.ref)
+        if version < bound and (earlier is None or version == earlier.map_version):
             return
         if objectmap.digest(io, volume.image_id) != volume.map_digest:
             self._dirty(f'{oid} of {volume.ref} changed: objects were created or discarded')
@@ -259,10 +279,13 @@ class Sweeper:
         pools = self._cluster.pools()
         for pool_id, cut in self._record.cuts.items():
             pool = pools.get(pool_id)
-            # Groups split from a bounded group are bounded, too; merged groups are not.
-            if pool is None or pool.pg_num < cut.pg_num or pool.merges != cut.merges:
-                self._unprove(f'placement groups of pool {pool.name if pool else pool_id} were '
-                              f'merged since the cut')
+            if pool is None:
+                self._unprove(f'pool {pool_id} does not exist any more')
+            # Groups split from a bounded group are bounded, too; merged groups are not. What the
+            # first sweep has seen was compared for equality.
+            elif not self._earlier and (
+                    pool.pg_num < cut.pg_num or pool.merges != cut.merges):
+                self._unprove(f'placement groups of pool {pool.name} were merged since the cut')
 
     def _dirty(self, reason: str) -> None:
         if self._first is None:
@@ -315,11 +338,18 @@ def _markers(cluster: ceph.Cluster, record: records.Record, pool_id: int
 
 def moved(cluster: ceph.Cluster, volume: records.Volume, cut: records.Cut) -> bool:
     """Report whether the RADOS object of a volume's object map was touched after the cut."""
+    version, bound = _map_version(cluster, volume, cut)
+    return version >= bound
+
+
+def _map_version(cluster: ceph.Cluster, volume: records.Volume, cut: records.Cut
+                 ) -> tuple[int, int]:
+    """Return the version of the RADOS object of a volume's object map, and its bound."""
     oid = objectmap.name(volume.image_id).encode()
     io = cluster.aio.ioctx(volume.pool_id, volume.namespace)
     version, = io.stat_versions([oid], 1)
     group, = cuts.groups_of([oid], volume.namespace, cut)
-    return version >= cut.versions[int(group)]
+    return version, cut.versions[int(group)]
 
 
 class BackgroundSweep:
@@ -330,11 +360,12 @@ class BackgroundSweep:
     """
 
     def __init__(self, cluster: ceph.Cluster, record: records.Record,
-                 on_dirty: Callable[[SweepReport], None], *, pace: float) -> None:
+                 on_dirty: Callable[[SweepReport], None], *, pace: float,
+                 first: seens.FirstSweeps | None = None) -> None:
         if not pace > 0:
             raise errors.InvalidInput(f'the pace of a sweep must be positive, not {pace}')
         self._budget = pacing.budget(cluster)
-        self._sweeper = Sweeper(cluster, record, pace=pace,
+        self._sweeper = Sweeper(cluster, record, pace=pace, first=first,
                                 depth=min(DEPTH, max(1, int(pace / 20))))
         self._on_dirty = on_dirty
         self._ended = threading.Event()

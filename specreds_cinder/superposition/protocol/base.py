@@ -18,6 +18,7 @@ from specreds_cinder.superposition import latch as latches
 from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import overlay
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import seen as seens
 from specreds_cinder.superposition import settings as tunables
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import store as stores
@@ -41,6 +42,7 @@ class Base:
         self.fenced_clients = fences.FencedClients(cluster)
         self.dropped = drops.Dropped(cluster)
         self.latch = latches.Latch(cluster, self.store)
+        self.first_sweeps = seens.FirstSweeps()
         self.fence = fence.Fence(cluster, self.settings.fence_expiry_s)
         # The superpositions whose records are known to be unreadable.
         self._unreadable: set[str] = set()

@@ -68,13 +68,15 @@ class Collapse(end.Ending):
         :param objects_per_s: pace, by default that of the settings
         """
         return sweep.BackgroundSweep(self.cluster, record, on_dirty,
-                                     pace=objects_per_s or self.settings.watch_objects_per_second)
+                                     pace=objects_per_s or self.settings.watch_objects_per_second,
+                                     first=self.first_sweeps)
 
     def _sweep(self, record: records.Record, *, thorough: bool,
                renew: Callable[[], None] = lambda: None) -> sweep.SweepReport:
         with trace.span('sweep', record.id):
             return sweep.Sweeper(self.cluster, record, thorough=thorough,
-                                 settings=self.settings, renew=renew).run()
+                                 settings=self.settings, renew=renew,
+                                 first=self.first_sweeps).run()
 
     def _sweep_renewed(self, renewal: renewals.Renewal, *, thorough: bool) -> sweep.SweepReport:
         """Sweep for a decision, whose record is renewed meanwhile.

@@ -365,6 +365,7 @@ class PlacementGroupsTest(protocol_base.ProtocolTestCase):
         made = {written: self.superpose(self.make_volume(objects=8, pool=pool))
                    for written in (None, 0, 3, 7)}
         kept = self.superpose(self.make_volume(objects=8, pool=pool))
+        unseen = self.superpose(self.make_volume(objects=8, pool=pool))
 
         self.settle(pool, 16)
         for written, record in made.items():
@@ -379,10 +380,60 @@ class PlacementGroupsTest(protocol_base.ProtocolTestCase):
         self.assertFalse(self.protocol.check(kept).dirty)
 
         self.settle(pool, 15)
-        self.assertIn('were merged since the cut', self.protocol.check(kept).first or '')
+        self.assertIn('were merged since the cut', self.protocol.check(unseen).first or '')
         self.settle(pool, 16)
-        self.assertIn('were merged since the cut', self.protocol.check(kept).first or '')
-        self.assertEqual('unproven', self.protocol.collapse(kept).outcome)
+        self.assertIn('were merged since the cut', self.protocol.check(unseen).first or '')
+        self.assertEqual('unproven', self.protocol.collapse(unseen).outcome)
         # A new cut counts with the new groups.
-        again = self.superpose(kept.volumes[0].ref)
+        again = self.superpose(unseen.volumes[0].ref)
         self.assertEqual('promoted', self.protocol.collapse(again).outcome)
+        # What a sweep has seen before the merge proves as much behind it.
+        self.assertEqual('promoted', self.protocol.collapse(kept).outcome)
+
+    def test_write_behind_a_merge_of_groups_is_never_clean(self) -> None:
+        pool = self.make_pool('groups', pg_num=4)
+        made = [self.superpose(self.make_volume(objects=8, pool=pool)) for _ in range(8)]
+        for record in made:
+            self.assertTrue(self.protocol.check(record).clean)
+        self.settle(pool, 2)
+        for written, record in enumerate(made):
+            with self.open_pool(pool) as io, rbd.Image(io, record.volumes[0].image) as image:
+                image.write(b'written', written * OBJECT)
+            self.assertFalse(self.protocol.check(record).clean)
+            self.assertNotEqual('promoted', self.protocol.collapse(record).outcome)
+
+
+class EqualTest(protocol_base.ProtocolTestCase):
+    """Objects change otherwise than by a write to the image."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        volume = self.make_volume()
+        with self.open_pool() as io, rbd.Image(io, volume.image) as image:
+            for _ in range(8):
+                image.write(b'newest', OBJECT)
+        self.record = self.superpose(volume)
+        self.assertTrue(self.protocol.check(self.record).clean)
+
+    def assert_unproven(self) -> None:
+        report = self.protocol.check(self.record)
+        self.assertEqual((False, True), (report.dirty, report.unproven))
+        self.assertIn('other versions than at the first sweep', report.first or '')
+        self.assertEqual('unproven', self.protocol.collapse(self.record).outcome)
+
+    def test_object_that_is_gone_is_unproven(self) -> None:
+        with self.open_pool() as io:
+            io.remove_object(f'{self.record.volumes[0].data_prefix}.{1:016x}')
+        self.assert_unproven()
+
+    def test_object_that_was_replaced_by_an_older_one_is_unproven(self) -> None:
+        volume = self.record.volumes[0]
+        names = [f'{volume.data_prefix}.{number:016x}' for number in range(4)]
+        versions = self.cluster.aio.ioctx(volume.data_pool_id, '').stat_versions(
+            [name.encode() for name in names], 1)
+        oldest, newest = (names[versions.index(end(versions))] for end in (min, max))
+        self.assertLess(min(versions), max(versions))
+        # The copy has the version of what was copied.
+        subprocess.run(['rados', '--conf', str(self.ceph.admin_conf), '--id', 'admin', '--pool',
+                        self.pool, 'cp', oldest, newest], check=True, capture_output=True)
+        self.assert_unproven()

@@ -17,6 +17,7 @@ from specreds_cinder.superposition import objectmap
 from specreds_cinder.superposition import pace
 from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record
+from specreds_cinder.superposition import seen
 from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import volume
 from specreds_cinder.tests.unit import fakes
@@ -260,6 +261,49 @@ class SweeperTest(SweepTestCase):
     def merge(self, names: list[bytes], _depth: int) -> list[int]:
         self.pools[0][fakes.POOL_ID] = fakes.pool(merges='other')
         return [99] * len(names)
+
+    def test_groups_merged_after_the_first_sweep_prove_as_much(self) -> None:
+        first = seen.FirstSweeps()
+        self.assertTrue(self.sweep(first=first).clean)
+        self.pools = [{fakes.POOL_ID: fakes.pool(merges='other')}]
+        self.assertTrue(self.sweep(first=first, thorough=True).clean)
+        # The group that is left may give a smaller version to a write than the cut had.
+        self.aio.versions[_data(7)] = 98
+        report = self.sweep(first=first, thorough=True)
+        self.assertEqual((False, True), (report.dirty, report.unproven))
+        self.assertIn('other versions than at the first sweep', report.first or '')
+
+    def test_map_changed_in_merged_groups_is_dirty(self) -> None:
+        first = seen.FirstSweeps()
+        self.sweep(first=first)
+        self.pools = [{fakes.POOL_ID: fakes.pool(merges='other')}]
+        self.aio.versions[_MAP] = 98
+        self.assertTrue(self.sweep(first=first).clean)
+        self.io.objects[_MAP.decode()] = _STORED[:-1] + b'\x56'
+        self.assertTrue(self.sweep(first=first).dirty)
+
+    def test_first_sweep_that_proves_nothing_is_not_kept(self) -> None:
+        first = seen.FirstSweeps()
+        self.pools = [{fakes.POOL_ID: fakes.pool(merges='other')}]
+        for _ in range(2):
+            self.assertTrue(self.sweep(first=first).unproven)
+
+    @ddt.data(0, 42)
+    def test_object_that_is_gone_or_older_than_at_the_first_sweep_is_unproven(
+            self, version: int) -> None:
+        first = seen.FirstSweeps()
+        self.assertTrue(self.sweep(first=first).clean)
+        self.aio.versions[_data(7)] = version
+        self.assertTrue(self.sweep(first=first).unproven)
+        # It is the first sweep that counts.
+        self.assertTrue(self.sweep(first=first).unproven)
+
+    def test_first_sweeps_of_many_superpositions_are_kept(self) -> None:
+        first = seen.FirstSweeps()
+        for number in range(5000):
+            first.keep(str(number), {self.volume.ref: seen.Volume((), number)})
+        self.assertEqual({}, first.get('0'))
+        self.assertEqual(4999, first.get('4999')[self.volume.ref].map_version)
 
     def test_error_of_the_sweep_is_raised(self) -> None:
         with mock.patch.object(self.aio, 'stat_versions', side_effect=errors.ClusterTimeout):
