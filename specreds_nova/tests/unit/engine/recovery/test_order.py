@@ -109,14 +109,14 @@ class PropertiesTest(testtools.TestCase):
         shuffle.shuffle(other)
         first, second = (order.ordered(some, _MAX, 1000.0) for some in (waiting, other))
         self.assertEqual(first, second)
-        self.assertEqual(collections.Counter(one.id for one in waiting),
-                         collections.Counter(one.id for one in second))
+        self.assertEqual(collections.Counter(recovery.id for recovery in waiting),
+                         collections.Counter(recovery.id for recovery in second))
 
     @hypothesis.given(_WAITING)
     def test_priority_of_an_operator_precedes_all_else(self, waiting: list[model.Recovery]
                                                        ) -> None:
-        given = [recovery.priority for recovery in order.ordered(waiting, _MAX, 1000.0)]
-        levels = [priority if priority > _MAX else min(priority, 0) for priority in given]
+        priorities = [recovery.priority for recovery in order.ordered(waiting, _MAX, 1000.0)]
+        levels = [priority if priority > _MAX else min(priority, 0) for priority in priorities]
         self.assertEqual(sorted(levels, reverse=True), levels)
 
     @hypothesis.given(strategies.integers(1, 8), strategies.integers(1, 6))
