@@ -329,15 +329,21 @@ MUTATIONS = (
                    f'{_ENGINE_TESTS}.recovery.test_evacuation_meanwhile.RequestTest.'
                    'test_server_that_nova_works_on_after_its_move_is_waited_for_meanwhile'),
     table.Mutation('reset-of-a-server-that-has-moved', f'{_RECOVERY}/evacuation.py',
-                   '                elif not self._changed(server):\n'
-                   '                    return self._leave(server)',
-                   '                else:\n'
-                   '                    return self._leave(server)',
+                   'if seen != server and not', 'if seen is None and not',
                    f'{_ENGINE_TESTS}.recovery.test_evacuation_meanwhile.RequestTest.'
                    'test_server_that_changes_while_its_host_comes_back_is_looked_at_again_meanwhile'),
+    table.Mutation('start-of-a-server-that-runs', f'{_RECOVERY}/evacuation.py',
+                   'if seen != server and not', 'if seen is None and not',
+                   f'{_ENGINE_TESTS}.recovery.test_evacuation_meanwhile.SupersededTest.'
+                   'test_server_that_a_user_starts_meanwhile_is_not_started'),
+    table.Mutation('act-of-a-superseded-engine', f'{_RECOVERY}/evacuation.py',
+                   '        self._run.fresh()\n        seen = self._server()',
+                   '        seen = self._server()',
+                   f'{_ENGINE_TESTS}.recovery.test_evacuation_meanwhile.SupersededTest.'
+                   'test_guest_that_another_engine_takes_meanwhile_is_not_started'),
     table.Mutation('leave-reboots-running', f'{_RECOVERY}/evacuation.py',
-                   'if self._run.context.suspects.running(self._source, server.id) is False:',
-                   'if True:',
+                   'run.context.suspects.running(self._source, server.id) is False:',
+                   'True:',
                    f'{_ENGINE_TESTS}.recovery.test_evacuation_meanwhile.HangingTest.'
                    'test_guest_that_runs_on_the_source_meanwhile_is_not_started'),
     table.Mutation('decide-standing-ignored', f'{_STEPS}/decide.py',

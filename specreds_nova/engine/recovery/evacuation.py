@@ -2,6 +2,7 @@
 """The evacuation of a server by Nova, which is requested until it has succeeded."""
 
 from collections.abc import Callable
+import functools
 from typing import Any
 
 from oslo_log import log as logging
@@ -114,8 +115,8 @@ class _Evacuation:
                     return self._fail(server)
                 if self._source == run.recovery.host or not force_down.returned(run, self._source):
                     self._ask(server)
-                elif not self._changed(server):
-                    return self._leave(server)
+                elif left := self._leave(server):
+                    return left
             run.pause(crowd.interval(_PAUSE, run.context.capacity.count()))
 
     def _may_serve(self) -> bool:
@@ -130,7 +131,7 @@ class _Evacuation:
         """Return a failure, and reset a server whose evacuation Nova has given up."""
         if self._unclaimed.given_up:
             try:
-                self._run.insist(self._run.context.compute.reset, server.id)
+                self._run.insist(self._act, self._run.context.compute.reset, server)
             except exception.Refused as exc:
                 LOG.warning('recovery %s: %s', self._run.id, exc)
         return verdicts.StepVerdict(verdicts.FAILED, self._unfinished(server))
@@ -158,21 +159,37 @@ class _Evacuation:
         self._read = run.now
         return run.insist(run.context.compute.server, run.recovery.server)
 
-    def _leave(self, server: model.Server) -> verdicts.StepVerdict:
-        """Leave a server where it is, because that host is back.
+    def _act(self, act: Callable[[str], None] | None, server: model.Server, *,
+             anew: bool = False) -> bool:
+        """Have Nova act on a server after another look; return False if the server has changed.
+
+        :param act: None only to look
+        :param anew: only another host counts as a change
+        :raises exception.Superseded: another engine has the recovery
+        """
+        self._run.fresh()
+        seen = self._server()
+        if seen != server and not (anew and seen is not None and seen.host == server.host):
+            return False
+        if act is not None:
+            act(server.id)
+        return True
+
+    def _leave(self, server: model.Server) -> verdicts.StepVerdict | None:
+        """Leave a server where it is, because that host is back; None if it has changed.
 
         An evacuation that hangs is reset. Whoever saw the end of the guest there has left it to
         that evacuation, so the guest is started here.
         """
-        compute = self._run.context.compute
-        if server.task is not None:
-            try:
-                self._run.insist(compute.reset, server.id)
-                if self._run.context.suspects.running(self._source, server.id) is False:
-                    self._run.insist(compute.reboot, server.id)
-            except exception.Refused as exc:
-                LOG.warning('recovery %s: %s', self._run.id, exc)
-                self._detail['refused'] = str(exc)
+        run, compute, hangs = self._run, self._run.context.compute, server.task is not None
+        try:
+            if not run.insist(self._act, compute.reset if hangs else None, server):
+                return None
+            if hangs and run.context.suspects.running(self._source, server.id) is False:
+                run.insist(functools.partial(self._act, compute.reboot, server, anew=True))
+        except exception.Refused as exc:
+            LOG.warning('recovery %s: %s', run.id, exc)
+            self._detail['refused'] = str(exc)
         return verdicts.StepVerdict(verdicts.FAILED, f'{self._source} is back')
 
     def _stopped(self, server: model.Server) -> bool:
@@ -194,7 +211,7 @@ class _Evacuation:
         LOG.warning('recovery %s: Nova has stopped the server after its evacuation: it is started '
                     'on %s', run.id, server.host)
         try:
-            run.context.compute.reboot(server.id)
+            self._act(run.context.compute.reboot, server)
         except (exception.Refused, exception.Unreachable) as exc:
             self._detail['refused'] = str(exc)
 
@@ -353,6 +370,7 @@ class _Evacuation:
             self._worker.forget()
             self._unclaimed.begin()
             pending.note(run, server)
+            run.glance()
             if not as_it_is:
                 compute.reset(server.id)
             compute.evacuate(server.id, host, force)
@@ -374,6 +392,7 @@ class _Evacuation:
                 return
             fresh = self._server()
             if fresh is not None and fresh.deleting and fresh.host == self._source:
+                self._run.glance()
                 LOG.warning('recovery %s: asking Nova to delete the server without its failed '
                             'host %s, since a user has deleted it', self._run.id, self._source)
                 self._run.context.compute.delete(fresh.id)

@@ -79,7 +79,7 @@ class MovingTest(base.RecoveryTest):
     def test_server_that_nova_stops_after_the_evacuation_is_started(self) -> None:
         self.compute.stopped_by_itself.return_value = True
         self.compute.reboot.side_effect = [exception.Refused('it is powering-off'), None]
-        self.evacuated('SHUTOFF', 'SHUTOFF', 'SHUTOFF', 'SHUTOFF', 'ACTIVE')
+        self.evacuated(*['SHUTOFF'] * 6, 'ACTIVE')
         self.assertEqual([mock.call('a')] * 2, self.compute.reboot.mock_calls)
 
     def test_server_that_a_user_has_stopped_stays_stopped_after_the_evacuation(self) -> None:

@@ -168,6 +168,60 @@ class RequestTest(MeanwhileTestCase):
         self.compute.reset.assert_not_called()
 
 
+class SupersededTest(MeanwhileTestCase):
+    """Another engine takes over the recovery between two requests to Nova."""
+
+    def superseded(self, *_arguments: object) -> bool:
+        """Let another engine take over the recovery."""
+        self.store.take_over(self.store.history[self.recovery.id], 'e2')
+        return True
+
+    def come_back(self) -> None:
+        """Let the host be back that the server leaves, whose evacuation hangs."""
+        self.recovery = self.store.change(self.recovery, destination='h2')
+        self.suspect('h2', model.TRUSTED)
+        self.become(host='h2', task='rebuilding')
+        self.compute.evacuation.return_value = model.Evacuation('h3', claimed=True)
+        self.suspects.suspected.side_effect = lambda _host: False
+        self.suspects.heard_after.return_value = True
+        self.suspects.boot.side_effect = ['one', *['two'] * 60]
+
+    def leave(self) -> None:
+        """Leave the server on its host until another engine is found to have the recovery."""
+        self.assertRaises(exception.Superseded, evacuation.evacuate,
+                          runs.Run(self.stopped_after(30.0), self.recovery), 'h2', {})
+
+    def test_server_that_another_engine_takes_meanwhile_is_not_started(self) -> None:
+        self.become(host='h3', status='SHUTOFF')
+        self.compute.stopped_by_itself.side_effect = self.superseded
+        self.assertRaises(exception.Superseded, self.evacuate)
+        self.compute.reboot.assert_not_called()
+
+    def test_server_that_a_user_starts_meanwhile_is_not_started(self) -> None:
+        self.become(host='h3', status='SHUTOFF')
+
+        def start(*_arguments: object) -> bool:
+            self.become(host='h3')
+            return True
+        self.compute.stopped_by_itself.side_effect = start
+        self.evacuate()
+        self.compute.reboot.assert_not_called()
+
+    def test_evacuation_that_another_engine_takes_meanwhile_is_not_reset(self) -> None:
+        self.come_back()
+        # The host reports that the evacuation is not under way any more.
+        self.suspects.running.side_effect = lambda *_arguments: not self.superseded()
+        self.leave()
+        self.compute.reset.assert_not_called()
+
+    def test_guest_that_another_engine_takes_meanwhile_is_not_started(self) -> None:
+        self.come_back()
+        self.compute.reset.side_effect = self.superseded
+        self.leave()
+        self.compute.reset.assert_called_once_with('a')
+        self.compute.reboot.assert_not_called()
+
+
 class HangingTest(MeanwhileTestCase):
     """The nova-compute that has claimed the evacuation has ended."""
 
