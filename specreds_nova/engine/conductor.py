@@ -45,12 +45,12 @@ class Conductor:
     :param fibers: runs recoveries; ``context`` sleeps and calls services by it
     :param name: name of the engine
     :param slots: recoveries that may race at once, at least
-    :param ended: returns the other engines whose leases are over
+    :param ended: returns the other engines whose leases are over: Votes.ended
     :param attempt: makes one attempt of a recovery
     """
 
     def __init__(self, context: contexts.Context, fibers: all_fibers.Fibers, name: str,
-                 slots: int, ended: Callable[[], frozenset[str]],
+                 slots: int, ended: Callable[..., frozenset[str]],
                  attempt: Callable[[runs.Run], object] = sequence.attempt) -> None:
         self._context = context
         self._fibers = fibers
@@ -182,14 +182,18 @@ class Conductor:
             running = set(self._running)
         # An answer of the database may be lost: this engine may have claimed recoveries on which
         # it does not work.
-        free = self._context.store.free({*self._ended(), self._name})
+        ended = {*self._ended(), self._name, None}
+        free = self._context.store.free({name for name in ended if name is not None})
+        # Some of their engines have no row, or had none in this reading.
+        ended |= self._ended({recovery.engine for recovery in free} - ended)
         with self._lock:
             running |= self._running
         now = self._context.clock.now()
         self._twin = {recovery_id: until for recovery_id, until in self._twin.items()
                       if until > now}
         running |= self._twin.keys()
-        wanted = [recovery for recovery in free if recovery.id not in running]
+        wanted = [recovery for recovery in free
+                  if recovery.engine in ended and recovery.id not in running]
         self._left = bool(wanted)
         for turn in order.ordered(wanted, self._context.settings.tenant_priority_max,
                                   self._context.clock.wall()):

@@ -323,7 +323,7 @@ class Store(Protocol):
 
         They have only what their order and a claim need.
 
-        :param ended: engines whose leases are over; also each engine without a row has ended
+        :param ended: engines whose leases are over; recoveries of engines without a row are free, too
         """
 
     def take_over(self, recovery: model.Recovery, engine: str) -> model.Recovery:

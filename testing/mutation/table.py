@@ -389,6 +389,22 @@ MUTATIONS = (
              '                            )',
              'specreds_nova.tests.unit.engine.db.test_recoveries.RecoveriesTest.'
              'test_recovery_is_claimed_only_as_it_was_read'),
+    Mutation('lease-over-by-a-missing-row', 'specreds_nova/engine/detection/votes.py',
+             '            before = self._rows.get(self._engine)\n',
+             '            before = self._rows.get(self._engine)\n'
+             '            self._rows = {vote.engine: self._rows[vote.engine] for vote in votes\n'
+             '                          if vote.engine in self._rows}\n',
+             'specreds_nova.tests.unit.engine.detection.test_leases_of_engines.LeasesTest.'
+             'test_row_that_is_missing_ends_no_lease_of_a_living_engine'),
+    Mutation('lease-of-an-unknown-engine', 'specreds_nova/engine/detection/votes.py',
+             'if self._read_at - began >= LEASE + self._slow else set()', '',
+             'specreds_nova.tests.unit.engine.detection.test_leases_of_engines.LeasesTest.'
+             'test_lease_of_an_engine_without_a_row_is_over_after_a_lease'),
+    Mutation('lease-kept-by-old-rows', 'specreds_nova/engine/detection/votes.py',
+             'if known is None or vote.counter > known[0].counter:',
+             'if known is None or vote.counter != known[0].counter:',
+             'specreds_nova.tests.unit.engine.detection.test_leases_of_engines.LeasesTest.'
+             'test_old_rows_between_others_keep_no_lease'),
     Mutation('lease-over-by-late-writes', 'specreds_nova/engine/detection/votes.py',
              'lag = max(behind, *self._lags)', 'lag = 0.0',
              'specreds_nova.tests.unit.engine.detection.test_leases_of_engines.LeasesTest.'

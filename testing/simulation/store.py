@@ -101,7 +101,7 @@ class Store:
         """Replace the vote of an engine, and raise the counter of its lease."""
         known = self._votes.get(vote.engine)
         self._votes[vote.engine] = dataclasses.replace(
-            vote, counter=1 if known is None else known.counter + 1)
+            vote, counter=max(vote.counter, 1 if known is None else known.counter + 1))
 
     def votes(self) -> list[model.Vote]:
         """Return the votes of all engines, by name."""

@@ -156,7 +156,7 @@ class Store:
                 return changed
 
     def vote(self, vote: model.Vote) -> None:
-        """Replace the vote of an engine, and raise the counter of its lease."""
+        """Replace the vote of an engine, and raise its counter, to that of the vote at least."""
         self._rows.run(lambda connection: votes.cast(connection, vote))
 
     def votes(self) -> list[model.Vote]:
@@ -244,7 +244,7 @@ class Store:
 
         They have only what their order and a claim need.
 
-        :param ended: engines whose leases are over; also each engine without a row has ended
+        :param ended: engines whose leases are over; recoveries of engines without a row are free, too
         """
         return self._transactions.run(lambda connection: recoveries.free(connection, ended))
 

@@ -17,19 +17,24 @@ _T = tables.ENGINES
 
 
 def cast(connection: sa.Connection, vote: model.Vote) -> None:
-    """Replace the vote of an engine, and raise the counter of its lease."""
+    """Replace the vote of an engine, and raise its counter, to that of the vote at least.
+
+    Other engines do not believe a counter that is lower than before, such as in a restored table.
+    """
+    higher = _T.c.counter + 1
     values = {'deaf': vote.deaf, 'silent': list(vote.silent),
               'heard': {host: None if servers is None else list(servers)
                         for host, servers in vote.heard.items()},
               'expected': list(vote.expected)}
     changed = connection.execute(
         sa.update(_T).where(_T.c.engine == vote.engine)
-        .values(counter=_T.c.counter + 1, **values))
+        .values(counter=sa.case((higher > vote.counter, higher), else_=vote.counter), **values))
     if changed.rowcount == 1:
         return
     try:
         with connection.begin_nested():
-            connection.execute(sa.insert(_T).values(engine=vote.engine, counter=1, **values))
+            connection.execute(sa.insert(_T).values(
+                engine=vote.engine, counter=max(1, vote.counter), **values))
     except db_exception.DBDuplicateEntry:
         # Two processes have the same name: the next vote replaces the other one's.
         return

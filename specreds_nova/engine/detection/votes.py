@@ -3,7 +3,8 @@
 
 Each engine has a row in the database. A lease of the engine is the row's counter, which the engine
 raises every ``_REPEAT`` seconds. The lease is over when another engine has read the same counter
-for ``LEASE`` seconds by its own clock: the clock of a database may change with its node.
+for ``LEASE`` seconds by its own clock: the clock of a database may change with its node. So may
+the rows: a counter that is read lower than before, or a row that is missing, counts as the same.
 
 If an engine reads its own counter as the same for ``_BEHIND`` seconds, leases are longer by three
 times that time: other engines may be as late. After an outage of the database the time begins
@@ -20,8 +21,8 @@ same, so it cannot know by itself that it is at fault. Each engine writes into i
 it does not hear, at once when that changes. A decision about a host needs that each engine that is
 alive has it among those. So that no vote blocks for ever:
 
-* a vote counts for ``STALE`` seconds after this engine has seen its counter change, or longer if
-  its own counter changes as rarely: the vote of an engine that has died or hangs does not;
+* a vote counts for ``STALE`` seconds after this engine has seen its counter rise, or longer if
+  its own counter rises as rarely: the vote of an engine that has died or hangs does not;
 * the vote of an engine that does not hear its own echo does not count either;
 * an engine that expects the silence of a host after a goodbye does not hear the host: it keeps
   other engines from suspecting the host, but is no reason to trust it again;
@@ -33,6 +34,7 @@ rebooted is heard, and yet its servers are dead.
 
 import collections
 from collections.abc import Collection
+import dataclasses
 import threading
 from typing import Protocol
 
@@ -68,7 +70,7 @@ class Database(Protocol):
     """The part of the store that votes need."""
 
     def vote(self, vote: model.Vote) -> None:
-        """Replace the vote of an engine, and raise the counter of its lease."""
+        """Replace the vote of an engine, and raise its counter, to that of the vote at least."""
 
     def votes(self) -> list[model.Vote]:
         """Return the votes of all engines."""
@@ -100,19 +102,23 @@ class Votes(pulse.Pulse):
         self._lock = threading.Lock()
         self._cast: model.Vote | None = None
         self._cast_at = float('-inf')
-        # By engine, this one included: its latest vote, and when its counter was first seen.
+        # By engine, this one included: its latest vote, and when its counter was first seen. A row
+        # is kept for an hour after it has gone.
         self._rows: dict[str, tuple[model.Vote, float]] = {}
-        # The end of the latest read, and the time from which on counters have been read in time.
+        # The end of the latest read, the time from which on counters have been read in time, and
+        # the end of the first read.
         self._read_at = self._since = float('-inf')
+        self._began = float('inf')
         self._ended: frozenset[str] = frozenset()
         # The latest times between two changes of the own counter, as it was read.
         self._lags: collections.deque[float] = collections.deque([0.0], maxlen=5)
-        # Seconds by which leases are longer, as the database is slow.
+        # Seconds for which leases and votes count longer, as the database is slow for this engine,
+        # and may be so for the others.
         self._slow = 0.0
         self._failing = False
 
     def start(self) -> None:
-        """Vote, and begin: a recovery whose engine has no row belongs to any engine.
+        """Vote, and begin: other engines take over the recoveries of an engine without a row.
 
         :raises exception.Unreachable: the database does not answer
         """
@@ -138,15 +144,6 @@ class Votes(pulse.Pulse):
                     if (end := self._end(name)) > self._read_at]
         return max(0.0, min([_LOOK, *left]))
 
-    def end(self) -> None:
-        """Remove the row, so that no engine waits until the lease is over."""
-        own = self._rows.get(self._engine)
-        try:
-            if own is not None:
-                self._database.withdraw(own[0])
-        except exception.EngineError as exc:
-            LOG.warning('the row of this engine is not removed: %s', exc)
-
     def read(self) -> None:
         """Read the rows of all engines.
 
@@ -158,13 +155,13 @@ class Votes(pulse.Pulse):
         with self._lock:
             if self._failing:
                 self._since = max(self._since, now + _WRITTEN)
-            self._read_at = now
-            known, self._rows = self._rows, {}
+            self._read_at, self._began = now, min(self._began, now)
+            before = self._rows.get(self._engine)
             for vote in votes:
-                before = known.get(vote.engine)
-                same = before is not None and before[0].counter == vote.counter
-                self._rows[vote.engine] = vote, before[1] if same and before else now
-            own, before = self._rows.get(self._engine), known.get(self._engine)
+                known = self._rows.get(vote.engine)
+                if known is None or vote.counter > known[0].counter:
+                    self._rows[vote.engine] = vote, now
+            own = self._rows.get(self._engine)
             behind = 0.0 if own is None else now - own[1]
             if own is not None and before is not None and own[1] != before[1]:
                 self._lags.append(min(own[1] - before[1], _LONGEST_LAG))
@@ -178,11 +175,18 @@ class Votes(pulse.Pulse):
                 f'this engine has read the same counter of its own row for {behind:.1f} s: its '
                 'writes hang, or it reads a replica that is behind')
 
-    def ended(self) -> frozenset[str]:
-        """Return the other engines whose leases are over."""
+    def ended(self, named: Collection[str] = ()) -> frozenset[str]:
+        """Return the other engines whose leases are over.
+
+        :param named: engines that may have no row: for a lease, this engine must have seen none
+        """
         with self._lock:
-            late = self._clock.now() - self._read_at > _LATE
-            return frozenset() if late else self._ended - {self._engine}
+            if self._clock.now() - self._read_at > _LATE:
+                return frozenset()
+            began = max(self._began, self._since)
+            gone = {name for name in named if name not in self._rows} \
+                if self._read_at - began >= LEASE + self._slow else set()
+            return (self._ended | gone) - {self._engine}
 
     def _end(self, engine: str) -> float:
         """Return the time at which the lease of an engine is over, unless it is renewed."""
@@ -212,19 +216,21 @@ class Votes(pulse.Pulse):
     def _fresh(self) -> list[model.Vote]:
         now = self._clock.now()
         with self._lock:
-            # A database that is slow for this engine may be so for the others, too.
-            stale = max(STALE, 3.0 * max(self._lags))
             return [vote for vote, seen in self._rows.values()
-                    if vote.engine != self._engine and now - seen < stale]
+                    if vote.engine != self._engine and now - seen < STALE + self._slow]
 
     def _look(self) -> None:
         contested = {host for vote in self._fresh() for host in vote.silent}
         vote, now = self._heard.vote(self._engine, contested), self._clock.now()
         if vote != self._cast or now - self._cast_at >= _REPEAT:
-            self._database.vote(vote)
+            self._database.vote(dataclasses.replace(vote, counter=self._counter() + 1))
             self._cast, self._cast_at = vote, now
         self.read()
         self._clean()
+
+    def _counter(self) -> int:
+        own = self._rows.get(self._engine)
+        return 0 if own is None else own[0].counter
 
     def _clean(self) -> None:
         now = self._clock.now()
@@ -233,3 +239,5 @@ class Votes(pulse.Pulse):
                     if vote.engine in self._ended and now - seen > _GONE]
         for vote in gone:
             self._database.withdraw(vote)
+            with self._lock:
+                del self._rows[vote.engine]

@@ -53,7 +53,8 @@ class ConductorTest(base.RecoveryTest):
         self.useFixture(fixtures.MonkeyPatch(
             'specreds_nova.engine.conductor._INTERVAL', interval))
         conductor = conductors.Conductor(
-            self.context, self.fibers, 'e1', slots, lambda: frozenset(self.ended), self.attempt)
+            self.context, self.fibers, 'e1', slots, lambda *_named: frozenset(self.ended),
+            self.attempt)
         self.addCleanup(conductor.stop, _TIMEOUT)
         return conductor
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The leases of engines: when an engine takes over the recoveries of another one."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+import itertools
 from unittest import mock
 
 import testtools
@@ -67,7 +68,7 @@ class LeasesTest(testtools.TestCase):
             self.clock.time += _STEP
             for name, engine in (('e1', self.first), ('e2', self.second)):
                 engine.look()
-                if engine.alive and engine.votes.ended():
+                if engine.alive and engine.votes.ended({'e1', 'e2'}):
                     self.over[name].append(self.clock.time)
 
     def wait_until_over(self) -> float:
@@ -99,6 +100,56 @@ class LeasesTest(testtools.TestCase):
         self.first.due = self.second.due = self.clock.time + 20.0
         self.run_for(20.5)
         self.assertEqual({'e1': [], 'e2': []}, self.over)
+
+    def test_row_that_is_missing_ends_no_lease_of_a_living_engine(self) -> None:
+        rows = self.database.votes
+        for missing in (0.05, 0.3, 0.7):
+            with mock.patch.object(self.database, 'votes', lambda: [
+                    vote for vote in rows() if vote.engine != 'e2']):
+                self.run_for(missing)
+            self.run_for(1.0)
+        self.assertEqual({'e1': [], 'e2': []}, self.over)
+
+    def test_lease_of_an_engine_without_a_row_is_over_after_a_lease(self) -> None:
+        late = votes.Votes('e3', mock.Mock(vote=_Engine._vote), self.database, self.clock)
+        late.beat()
+        for _ in range(7):
+            self.assertEqual(frozenset(), late.ended({'gone', 'e1', 'e3'}))
+            self.run_for(0.1)
+            late.beat()
+        self.run_for(0.2)
+        late.beat()
+        self.assertEqual({'gone'}, late.ended({'gone', 'e1', 'e3'}))
+
+    def alternate(self) -> Callable[[], list[model.Vote]]:
+        """Return reads of two nodes in turn, of which one is behind by a second."""
+        rows, known = self.database.votes, list[tuple[float, list[model.Vote]]]()
+        turns = itertools.cycle((True, False))
+
+        def read() -> list[model.Vote]:
+            known.append((self.clock.time, rows()))
+            if next(turns):
+                return known[-1][1]
+            return next((some for at, some in reversed(known) if at <= self.clock.time - 1.0),
+                        known[0][1])
+        return read
+
+    def test_old_rows_between_others_end_no_lease(self) -> None:
+        with mock.patch.object(self.database, 'votes', self.alternate()):
+            self.run_for(10.0)
+        self.assertEqual({'e1': [], 'e2': []}, self.over)
+
+    def test_old_rows_between_others_keep_no_lease(self) -> None:
+        with mock.patch.object(self.database, 'votes', self.alternate()):
+            self.run_for(3.0)
+            self.second.alive = False
+            self.assertTrue(0.55 <= self.wait_until_over() <= 0.95)
+
+    def test_table_that_was_emptied_stops_no_engine(self) -> None:
+        self.database.rows.clear()
+        self.run_for(5.0)
+        self.assertEqual({'e1': [], 'e2': []}, self.over)
+        self.assertEqual({'e1', 'e2'}, {*self.database.rows})
 
     def test_engine_that_is_late_waits_for_others_which_may_be_as_late(self) -> None:
         for _ in range(20):
