@@ -196,7 +196,7 @@ class Reconciler:
                     if record.phase == journals.ABORTING])
 
     def _scan_merges(self) -> None:
-        self._merger.scan(backup_host.admin_context())
+        self._merger.scan()
 
 
 class Periodic:

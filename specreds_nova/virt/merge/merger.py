@@ -113,11 +113,8 @@ class Merger:
             work = self._running.get(instance_uuid)
         return None if work is None else dataclasses.asdict(work.progress)
 
-    def scan(self, context: Any) -> None:
-        """Start the merge of every server of this host that needs one.
-
-        :param context: an administrator's
-        """
+    def scan(self) -> None:
+        """Start the merge of every server of this host that needs one."""
         for instance_uuid, domain in self._domains():
             if self.progress(instance_uuid) is not None:
                 continue
@@ -126,8 +123,9 @@ class Merger:
             chained = {disk.serial for disk in disk_nodes.parse(xml) if disk.chained}
             if noted is None and not chained:
                 continue
-            instance = self._ours(context, instance_uuid)
-            if instance is None:
+            instance = self._instance(instance_uuid)
+            # A backup is this host's only after its adoption, and a task may change the host.
+            if instance is None or instance.host != CONF.host or instance.task_state is not None:
                 continue
             mark = marks.mark_of(xml)
             superposition_id = noted.superposition_id if noted else (
@@ -195,18 +193,23 @@ class Merger:
         except _NOT_NOW as exc:
             raise merge_errors.Unavailable(str(exc)) from exc
 
+    @staticmethod
+    def _instance(instance_uuid: str) -> Any:
+        """Return a server as Nova's database has it; None if it is deleted."""
+        try:
+            return objects.Instance.get_by_uuid(nova_context.get_admin_context(), instance_uuid)
+        except nova_exception.InstanceNotFound:
+            return None
+
     def _owned(self, instance_uuid: str) -> bool:
         """Return whether a server is this host's; True as long as the database does not answer."""
         try:
-            instance = objects.Instance.get_by_uuid(
-                nova_context.get_admin_context(), instance_uuid)
-        except nova_exception.InstanceNotFound:
-            return False
+            instance = self._instance(instance_uuid)
         except Exception as exc:
             LOG.info('cannot check whether the server is still on this host: %s', exc,
                      instance_uuid=instance_uuid)
             return True
-        return bool(instance.host == CONF.host)
+        return instance is not None and instance.host == CONF.host
 
     def _leaving(self, instance_uuid: str) -> bool:
         """Return whether Nova evacuates a server from this host, or has.
@@ -214,29 +217,16 @@ class Merger:
         :raises Unknown: the database does not answer
         """
         try:
-            instance = objects.Instance.get_by_uuid(
-                nova_context.get_admin_context(), instance_uuid)
-        except nova_exception.InstanceNotFound:
-            return True
+            instance = self._instance(instance_uuid)
         except Exception as exc:
             raise merge_errors.Unknown(
                 f'Nova does not report whether the server is evacuated ({exc})') from exc
-        return bool(instance.host != CONF.host or tasks.is_rebuild(instance.task_state))
+        return (instance is None or instance.host != CONF.host
+                or tasks.is_rebuild(instance.task_state))
 
     def _domains(self) -> Iterator[tuple[str, Any]]:
         for guest in self._driver._host.list_guests(only_running=True):
             yield guest.uuid, guest._domain
-
-    def _ours(self, context: Any, instance_uuid: str) -> Any:
-        """Return the server of a domain; None if it is not this host's or has a task."""
-        try:
-            instance = objects.Instance.get_by_uuid(context, instance_uuid)
-        except nova_exception.InstanceNotFound:
-            return None
-        # A backup belongs to this host only after its adoption, and a task may change the host.
-        if instance.host != CONF.host or instance.task_state is not None:
-            return None
-        return instance
 
 
 class _Throttle:

@@ -63,7 +63,7 @@ class ScanTest(MergerTestCase):
 
     def scan(self) -> list[Any]:
         """Return the superpositions that are merged."""
-        self.merger.scan(mock.sentinel.context)
+        self.merger.scan()
         self.wait()
         return [call.args[1] for call in self.work.call_args_list]
 
