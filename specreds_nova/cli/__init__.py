@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands with native threads, which have to be chosen before other imports.
-
-``specreds-backup`` takes the steps of backups by hand, over Nova's message bus.
-"""
+"""Commands with native threads, which have to be chosen before other imports."""
 
 import warnings
 

@@ -323,7 +323,7 @@ class Store(Protocol):
 
         They have only what their order and a claim need.
 
-        :param ended: engines whose leases are over; recoveries of engines without a row are free, too
+        :param ended: engines whose leases are over; those without a row need not be among them
         """
 
     def take_over(self, recovery: model.Recovery, engine: str) -> model.Recovery:

@@ -152,7 +152,7 @@ def free(connection: sa.Connection, ended: Collection[str]) -> list[model.Recove
 
     They have only what their order and a claim need.
 
-    :param ended: engines whose leases are over; recoveries of engines without a row are free, too
+    :param ended: engines whose leases are over; those without a row need not be among them
     """
     left = sa.or_(_T.c.engine.is_(None), _T.c.engine.in_(ended),
                   _T.c.engine.not_in(sa.select(tables.ENGINES.c.engine)))

@@ -244,7 +244,7 @@ class Store:
 
         They have only what their order and a claim need.
 
-        :param ended: engines whose leases are over; recoveries of engines without a row are free, too
+        :param ended: engines whose leases are over; those without a row need not be among them
         """
         return self._transactions.run(lambda connection: recoveries.free(connection, ended))
 

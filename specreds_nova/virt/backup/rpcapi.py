@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RPC client for the backups of a host: used by the engine and by specreds-backup."""
+"""RPC client for the backups of a host."""
 
 import builtins
 from typing import Any

@@ -13,7 +13,6 @@ from cliff import command as cliff_command
 from cliff import commandmanager
 
 from specreds_cinder.cli import main as super_main
-from specreds_nova.cli import main as backup_main
 from specreds_nova.tests.unit.packaging import base
 
 # Programs that are not cliff applications; their first words select the action.
@@ -39,8 +38,7 @@ def help_of(words: list[str]) -> str:
     if words[0] in _PLAIN:
         return _plain_help(words[0], tuple(word for word in words[1:3]
                                            if word.isalpha() and '-' not in word))
-    shell: app.App = (super_main.SuperApp() if words[0] == 'specreds-super'
-                      else backup_main.BackupApp())
+    shell: app.App = super_main.SuperApp()
     text: str = shell.parser.format_help()
     names = [name for name, _ in shell.command_manager]
     wanted = next((word for word in words[1:] if word in names), None)

@@ -52,7 +52,7 @@ class BackupCommand(command.Command):
         except messaging.MessagingTimeout:
             words = (f'{parsed_args.host} has not answered in time: does its nova-compute run, '
                      f'with compute_driver = specreds.SpeculativeLibvirtDriver? The request may '
-                     f'still be carried out: see "specreds-backup list {parsed_args.host}"')
+                     f'still be carried out: see "./run backup list {parsed_args.host}"')
         except (exception.BackupError, cfg.Error, messaging.MessagingException) as exc:
             words = str(exc)
         self.app.stderr.write(f'error: {words}\n')

@@ -9,7 +9,7 @@ import uuid
 
 from cliff import show
 
-from specreds_nova.cli import base
+from cloud.backup import base
 
 _POLL_S = 0.5
 _QUIET_S = 2.0

@@ -7,7 +7,7 @@ from typing import Any
 from cliff import lister
 from cliff import show
 
-from specreds_nova.cli import base
+from cloud.backup import base
 
 _SHORT = ('backup_id', 'instance_uuid', 'phase', 'ready', 'error')
 

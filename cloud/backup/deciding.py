@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from specreds_nova.cli import base
+from cloud.backup import base
 
 
 class Harden(base.StepCommand):

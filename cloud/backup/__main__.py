@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``specreds-backup`` and its global options."""
+"""The command ``./run backup`` and its global options."""
 
 import argparse
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from cliff import commandmanager
 from oslo_config import cfg
 import oslo_messaging as messaging
 
-from specreds_nova.cli import deciding
-from specreds_nova.cli import reading
-from specreds_nova.cli import starting
+from cloud.backup import deciding
+from cloud.backup import reading
+from cloud.backup import starting
 from specreds_nova.virt.backup import rpcapi
 
 _DESCRIPTION = """\
