@@ -17,6 +17,9 @@ from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import trace
 
 _PARALLEL = 64
+# A backup that an abort evicts never writes to the volume, and its overlay is removed: what it may
+# write after this time, should it hang for so long, nobody reads.
+EVICTION_S = 24 * 3600
 # The oldest that a copy of the blocklist gets, even if the osdmap does not change.
 _COPY_S = 30.0
 
@@ -40,9 +43,18 @@ class Fence:
         :raises InvalidInput: an address is not that of a single client
         :raises ClusterTimeout: no monitor answered; the entries may exist or not
         """
-        addresses = frozenset(clients)
-        self._each('add', addresses)
-        self._lengthen(addresses)
+        self._close(frozenset(clients), self._expiry_s)
+
+    def evict(self, clients: Iterable[str]) -> None:
+        """Blocklist the clients of a backup as :meth:`close` does, for a day.
+
+        An entry that lasts longer stays as it is.
+        """
+        self._close(frozenset(clients), min(EVICTION_S, self._expiry_s))
+
+    def _close(self, clients: Set[str], expiry_s: int) -> None:
+        self._each('add', clients, expiry_s)
+        self._lengthen(clients, expiry_s)
         self.wait_osdmap()
 
     def wait_osdmap(self) -> None:
@@ -115,31 +127,31 @@ class Fence:
             self.close(due)
         return due
 
-    def _lengthen(self, clients: Collection[str]) -> None:
+    def _lengthen(self, clients: Collection[str], expiry_s: int) -> None:
         """Replace entries that existed before and would expire soon.
 
         Ceph keeps the expiry of an entry that exists, whatever its answer to "add" says. librbd
         makes entries of an hour when it breaks the lock of a client that hangs.
         """
         left = self.remaining(clients)
-        short = [client for client in clients if left.get(client, 0) < self._expiry_s / 2]
+        short = [client for client in clients if left.get(client, 0) < expiry_s / 2]
         self._each('rm', short)
-        self._each('add', short)
+        self._each('add', short, expiry_s)
 
-    def _each(self, operation: str, clients: Iterable[str]) -> None:
+    def _each(self, operation: str, clients: Iterable[str], expiry_s: int | None = None) -> None:
         addresses = sorted({address.check(client) for client in clients})
         if not addresses:
             return
         with futures.ThreadPoolExecutor(min(_PARALLEL, len(addresses))) as pool:
-            for future in [pool.submit(self._command, operation, client)
+            for future in [pool.submit(self._command, operation, client, expiry_s)
                            for client in addresses]:
                 future.result()
 
-    def _command(self, operation: str, client: str) -> None:
+    def _command(self, operation: str, client: str, expiry_s: int | None) -> None:
         command: dict[str, object] = {'prefix': 'osd blocklist', 'blocklistop': operation,
                                       'addr': client}
-        if operation == 'add':
-            command['expire'] = float(self._expiry_s)
+        if expiry_s is not None:
+            command['expire'] = float(expiry_s)
         with trace.change(f'fence.{operation}', client):
             self._cluster.mon(command)
 

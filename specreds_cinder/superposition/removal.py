@@ -186,7 +186,7 @@ def _shut_out(ref: records.VolumeRef, users: frozenset[str], fencing: fence.Fenc
     :raises OverlayBusy: one is not fenced, and ``evict`` is false
     """
     if evict and users:
-        fencing.close(users)
+        fencing.evict(users)
     elif users := fencing.outside(users):
         raise errors.OverlayBusy(f'overlay {ref} is open', users, 'stop the backup first')
 

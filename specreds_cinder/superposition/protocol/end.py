@@ -81,7 +81,7 @@ class Ending(clients.Clients):
         # The clients of the overlays are fenced when these are removed.
         self._keep_fenced(record.home, backup | below | self._owners(record), record.id,
                           record.server_id)
-        self.fence.close(below)
+        self.fence.evict(below)
 
     def tidy(self, home: records.Home, older_s: float = 600) -> int:
         """Remove remains of superpositions, and fences that came after a decision.

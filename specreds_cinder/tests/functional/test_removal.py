@@ -123,7 +123,7 @@ class RemovalTest(protocol_base.ProtocolTestCase):
     def test_watch_that_neither_expires_nor_leaves_by_a_fence_is_no_obstacle(self) -> None:
         # An OSD keeps it like this if the client dies while the watch is being stored.
         with self.open_pool() as io, rbd.Image(io, self.overlay.image), \
-                mock.patch.object(fence.Fence, 'close'):
+                mock.patch.object(fence.Fence, 'evict'):
             self.protocol.abort(self.record)
             self.assert_nothing_left(self.record)
 

@@ -92,6 +92,9 @@ class LifeTest(protocol_base.ProtocolTestCase):
                 'other' if client in theirs else 'this')):
             self.protocol.abort(record)
         self.assert_nothing_left(record)
+        # Its host is well: the entries do not stay until the host boots.
+        self.assertLess(max(self.protocol.fence.remaining(theirs).values()), 86401)
+        self.assertLessEqual(theirs, self.fenced())
         self.assertEqual(primary.clients, volumes.clients(self.cluster, volume))
         self.assertEqual(0, primary.write(OBJECT))
         # The primary is unambiguous again, so another superposition is possible at once.

@@ -97,6 +97,19 @@ class FenceTest(testtools.TestCase):
         self.assertGreater(self.left(SECOND), 900)
         self.assertLess(self.left(OTHER), 100)
 
+    def test_backup_is_evicted_for_a_day(self) -> None:
+        day, years = 24 * 3600, 5 * 365 * 24 * 3600
+        self.fence = fence.Fence(self.cluster, years)
+        self.fence.close([SECOND])
+        self.fence.evict([FIRST, SECOND, OTHER])
+        self.assertTrue(0.9 * day < self.left(FIRST) <= day)
+        # One that stays fenced for another reason does so for as long as before.
+        self.assertGreater(self.left(SECOND), 0.9 * years)
+        self.assertGreater(self.left(OTHER), 0.9 * day)
+        # It may become one that has to stay fenced.
+        self.fence.close([FIRST])
+        self.assertGreater(self.left(FIRST), 0.9 * years)
+
     def test_close_waits_for_the_osdmap_at_the_end(self) -> None:
         self.monitor.entries[FIRST] = self.monitor.after(100)
         seen: list[list[tuple[str, str]]] = []

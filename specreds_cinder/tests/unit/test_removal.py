@@ -40,7 +40,7 @@ class RemovalTest(testtools.TestCase):
             'remove.side_effect': lambda _names, _depth: self.acts.append('data')})
         self.cluster: Any = fakes.Cluster(io, data)
         self.fence: Any = mock.Mock(**{'outside.side_effect': frozenset,
-                                       'close.side_effect': self.fenced})
+                                       'evict.side_effect': self.fenced})
         for looked in ('clients', 'watchers'):
             self.patch(volumes, looked, lambda *_arguments: frozenset(self.clients))
         self.patch(volumes, 'opened', mock.MagicMock(
