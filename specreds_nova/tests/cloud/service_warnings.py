@@ -10,8 +10,10 @@ _LAST = 12
 _WIDTH = 280
 # Services of OpenStack, and Open vSwitch.
 _WARNING = re.compile(r' (WARNING|ERROR|CRITICAL) |\|(WARN|ERR|EMER)\|')
+_ERROR = re.compile(r' (ERROR|CRITICAL) |\|(ERR|EMER)\|')
 # What services warn of in any run.
-_USUAL = re.compile(r'[Dd]eprecat|oslo_cache|password_hashing|not an IPv6 packet|ethtool command')
+_USUAL = re.compile(r'[Dd]eprecat|privsep log|No controller found|oslo_cache|password_hashing|'
+                    r'not an IPv6 packet|ethtool command')
 
 
 class Warnings:
@@ -25,9 +27,12 @@ class Warnings:
         self._begun = {name: _size(path) for name, path in logs.items()}
 
     def text(self) -> str:
-        """Return the last warnings of each service; a service without any is left out."""
-        return '\n'.join(f'{name}: {line}' for name in sorted(self._logs)
-                         for line in self._new(name))
+        """Return the last warnings of each service, and then its last errors.
+
+        Where only the end of the text is kept, the errors are kept.
+        """
+        lines = [f'{name}: {line}' for name in sorted(self._logs) for line in self._new(name)]
+        return '\n'.join(sorted(lines, key=lambda line: bool(_ERROR.search(line))))
 
     def _new(self, name: str) -> list[str]:
         try:
@@ -38,8 +43,9 @@ class Warnings:
                 lines = log.read().decode(errors='replace').splitlines()
         except OSError:
             return []
-        return [line[:_WIDTH] for line in lines
-                if _WARNING.search(line) and not _USUAL.search(line)][-_LAST:]
+        noted = [line[:_WIDTH] for line in lines
+                 if _WARNING.search(line) and not _USUAL.search(line)]
+        return sorted(noted, key=lambda line: bool(_ERROR.search(line)))[-_LAST:]
 
 
 def _size(path: pathlib.Path) -> int:

@@ -48,3 +48,12 @@ class WarningsTest(testtools.TestCase):
         lines = noted.text().splitlines()
         self.assertEqual('cn1/ovs-vswitchd: 99|x|WARN|repeated', lines[-1])
         self.assertGreater(20, len(lines))
+
+    def test_errors_are_last_and_are_kept(self) -> None:
+        noted = service_warnings.Warnings(self.logs)
+        with self.compute.open('a') as log:
+            log.write('2026 ERROR the cause\n' + _WARNING * 100)
+        self.switch.write_text(_SWITCH)
+        lines = noted.text().splitlines()
+        self.assertEqual('cn1/nova-compute: 2026 ERROR the cause', lines[-1])
+        self.assertIn(f'cn1/ovs-vswitchd: {_SWITCH}'.rstrip(), lines)
