@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A simulated clock, for measurements that wait for nothing."""
 
+from specreds_nova.engine.clients import clock as clocks
 
-class SimulatedClock:
+
+class SimulatedClock(clocks.Clock):
     """Simulated time."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.time = 0.0
 
     def now(self) -> float:

@@ -34,6 +34,7 @@ from bench import clock as clocks
 from bench import progress
 from bench import stats
 from specreds_nova.engine import garbage
+from specreds_nova.engine.clients import clock as engine_clocks
 from specreds_nova.engine.detection import accrual
 from specreds_nova.engine.detection import conf as options
 from specreds_nova.engine.detection import frames
@@ -95,14 +96,6 @@ class Profile:
 EVEN = Profile('even', 0.002, 1.0, 20.0, 0.00001)
 LOADED = Profile('loaded', 0.002, 1.0, 200.0, 0.0001)
 OVERLOADED = Profile('overloaded', 0.02, 1.0, 3000.0, 0.002)
-
-
-class _Wall:
-    """Real time."""
-
-    now = staticmethod(time.time)
-    wall = staticmethod(time.time)
-    sleep = staticmethod(time.sleep)
 
 
 class _Witness:
@@ -272,7 +265,8 @@ def hearing(url: str, seconds: float) -> tuple[float, float]:
     messaging.TransportURL.parse(conf, url)
     messaging.get_rpc_transport(conf, url).cleanup()
     conf.set_override('transport_url', url)
-    monitor = monitors.Monitor(_Wall(), _Witness(_Wall()))
+    wall = engine_clocks.Clock()
+    monitor = monitors.Monitor(wall, _Witness(wall))
     heard = listener.of(conf, 'bench', monitor)
     load = multiprocessing.get_context('spawn').Process(
         target=_load, args=(url, _WARM_UP + seconds + 5.0), daemon=True)

@@ -77,12 +77,13 @@ class Simulation:
         self.store = stores.from_conf(conf)
         clients: Any = cloud
         context = contexts.in_fibers(
-            self.fibers, self.clock, clients, self.store, conf.engine, suspects=cloud,
+            self.fibers, self.clock, clients, self.store, conf.engine, suspects=clients,
             stopping=self._stopping.is_set, observer=observers.Observer())
-        self.votes = votes.Votes(name, _Ears(), self.store, self.clock)
+        ears: Any = _Ears()
+        self.votes = votes.Votes(name, ears, self.store, self.clock)
         self.conductor = conductors.Conductor(
             context, self.fibers, name, conf.engine.slots, self.votes.ended)
-        self.prefetch = nova_prefetch.NovaPrefetch(cloud, self.clock)
+        self.prefetch = nova_prefetch.NovaPrefetch(clients, self.clock)
         self.dispatcher = dispatch.Dispatcher(
             context,
             lambda host, service: gates.Facts(host, known=cloud.hosts, service=service or {}),

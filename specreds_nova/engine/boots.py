@@ -16,7 +16,8 @@ from oslo_log import log as logging
 
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
-from specreds_nova.engine import interfaces
+from specreds_nova.engine.clients import backups as backup_clients
+from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.clients import volumes as all_volumes
 
 LOG = logging.getLogger(__name__)
@@ -73,9 +74,9 @@ class Boots:
     :param time_of_day: returns the seconds since the epoch by the clock that may be set
     """
 
-    def __init__(self, kernels: Callable[[], Mapping[str, str]], hosts: interfaces.Backups,
+    def __init__(self, kernels: Callable[[], Mapping[str, str]], hosts: backup_clients.Backups,
                  volumes: all_volumes.Volumes,
-                 clock: interfaces.Clock, interval: float,
+                 clock: clocks.Clock, interval: float,
                  time_of_day: Callable[[], float] = time.time) -> None:
         self._kernels = kernels
         self._hosts = hosts

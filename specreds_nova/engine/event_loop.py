@@ -11,8 +11,8 @@ from oslo_log import log as logging
 from specreds_nova.engine import events
 from specreds_nova.engine import exception
 from specreds_nova.engine import holding
-from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
+from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.db import store as stores
 from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.engine.recovery import dispatch
@@ -46,7 +46,7 @@ class EventLoop:
 
     def __init__(self, news: 'queue.Queue[Any]', monitor: monitors.Monitor,
                  dispatcher: dispatch.Dispatcher, store: stores.Store,
-                 clock: interfaces.Clock) -> None:
+                 clock: clocks.Clock) -> None:
         self._news = news
         self._monitor = monitor
         self._dispatcher = dispatcher

@@ -10,7 +10,7 @@ import dataclasses
 from oslo_log import log as logging
 
 from specreds_nova.engine import exception
-from specreds_nova.engine import interfaces
+from specreds_nova.engine.clients import clock as clocks
 
 LOG = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Holding:
     :param write: records the reasons of a host
     """
 
-    def __init__(self, clock: interfaces.Clock,
+    def __init__(self, clock: clocks.Clock,
                  write: Callable[[str, Iterable[str]], None]) -> None:
         self._clock = clock
         self._write = write

@@ -9,9 +9,11 @@ from typing import Any, Protocol
 from oslo_config import cfg
 
 from specreds_nova.engine import exception
-from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
 from specreds_nova.engine import refusals
+from specreds_nova.engine.clients import backups as backup_clients
+from specreds_nova.engine.clients import compute as nova_clients
+from specreds_nova.engine.clients import volumes as volume_clients
 from specreds_nova.engine.detection import gates as host_gates
 from specreds_nova.engine.detection import servers
 
@@ -36,7 +38,7 @@ class Hosts:
     :param now: returns the seconds since the epoch
     """
 
-    def __init__(self, store: Store, compute: interfaces.Compute, gates: host_gates.Gates,
+    def __init__(self, store: Store, compute: nova_clients.Compute, gates: host_gates.Gates,
                  graces: Mapping[str, float], *,
                  now: Callable[[], float] = time.time) -> None:
         self._store = store
@@ -92,8 +94,8 @@ class Protection:
     :param unfenced: servers whose host cannot be shut out are evacuated all the same
     """
 
-    def __init__(self, compute: interfaces.Compute, volumes: interfaces.Volumes,
-                 backups: interfaces.Backups,
+    def __init__(self, compute: nova_clients.Compute, volumes: volume_clients.Volumes,
+                 backups: backup_clients.Backups,
                  gates: servers.Gates, hosts: Hosts, *, unfenced: bool = False) -> None:
         self._compute = compute
         self._volumes = volumes

@@ -11,8 +11,8 @@ from typing import Any
 
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
-from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
+from specreds_nova.engine.clients import backups as backup_clients
 
 # Hosts to ask at most.
 _ASKED = 3
@@ -20,7 +20,7 @@ _ASKED = 3
 Answer = Mapping[str, Any] | backup_errors.BackupError | exception.Unreachable
 
 
-def ask(backups: interfaces.Backups, hosts: Sequence[str], server_id: str
+def ask(backups: backup_clients.Backups, hosts: Sequence[str], server_id: str
         ) -> Iterator[tuple[str, Answer]]:
     """Yield hosts, and whether each could run a server's backup, or the error of the question.
 

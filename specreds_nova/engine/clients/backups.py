@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hosts' backups: :class:`specreds_nova.engine.interfaces.Backups`."""
+"""The backups of hosts, as the engine calls them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,12 +24,19 @@ class Backups:
         self._hosts = hosts
 
     def check(self, host: str, server_id: str) -> Mapping[str, Any]:
-        """Return whether a host could run a server's backup, and why not."""
+        """Return whether a host could run a server's backup, and why not.
+
+        :returns: ``eligible``, ``reasons`` and ``immovable``: why Nova would refuse to evacuate
+            the server, or None
+        """
         return self._ask(host, 'check', server_id)
 
     def start(self, host: str, backup_id: str, server_id: str, superposition_id: str,
               expected_marker: str | None = None) -> Mapping[str, Any]:
-        """Start a backup; it runs when this returns."""
+        """Start a backup; it runs when this returns.
+
+        :param expected_marker: what the server's console showed at the end of earlier boots
+        """
         return self._ask(host, 'start', backup_id, server_id, superposition_id, expected_marker)
 
     def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str,
@@ -58,7 +65,10 @@ class Backups:
         return self._ask(host, 'abort', backup_id)
 
     def returned(self, host: str) -> Mapping[str, Any]:
-        """Have a returned host remove its copies of servers that were evacuated."""
+        """Have a returned host remove its copies of servers that were evacuated.
+
+        :returns: ``clean`` and, if that is false, ``left``: the UUIDs of the remaining servers
+        """
         return self._ask(host, 'returned')
 
     def boot(self, host: str) -> Mapping[str, Any]:

@@ -25,7 +25,10 @@ class Clock:
         return time.monotonic() + self._offset
 
     def wall(self) -> float:
-        """Return the seconds since the epoch by the clock of the system, which may be set."""
+        """Return the seconds since the epoch by the clock of the system, which may be set.
+
+        Times in the database, and times of other services, are compared with these.
+        """
         return time.time()
 
     def sleep(self, seconds: float) -> None:

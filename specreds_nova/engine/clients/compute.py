@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova: :class:`specreds_nova.engine.interfaces.Compute`."""
+"""Nova and Placement, as the engine uses them."""
 
 from collections.abc import Callable, Collection, Mapping
 from concurrent import futures
@@ -116,7 +116,15 @@ class Compute:
 
     def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None,
                    avoid: Collection[str] = ()) -> list[str]:
-        """Return the hosts that have room for a server and are allowed for it, the best first."""
+        """Return other hosts that have room for a server and may run it, the best first.
+
+        Nova's scheduler selects them for the stored request spec of the server. If it does not
+        answer, they follow from Placement's allocation candidates, traits, availability zone and
+        aggregates. The server group and the state of services count in both cases.
+
+        :param placed: by server, the host of a backup that Nova does not know of yet
+        :param avoid: hosts that are left out
+        """
         return self._destinations.hosts(server, placed or {}, avoid)
 
     def suits_group(self, server: model.Server, host: str, placed: Mapping[str, str]) -> bool:
@@ -154,7 +162,10 @@ class Compute:
         return True
 
     def service(self, host: str) -> Mapping[str, Any]:
-        """Return Nova's description of a host's nova-compute; empty if there is none."""
+        """Return ``up``, ``enabled``, ``forced_down`` and ``updated`` (seconds) of nova-compute.
+
+        A service that Nova has disabled by itself is ``enabled``: only operators count.
+        """
         services = self._nova.get('/os-services', host=host, binary='nova-compute')['services']
         if not services:
             return {}
@@ -175,9 +186,11 @@ class Compute:
                              for aggregate in self._facts.aggregates(host))
 
     def evacuate(self, server_id: str, host: str | None, force: bool = False) -> None:
-        """Have Nova evacuate a server.
+        """Have Nova evacuate a server. May be repeated.
 
+        :param host: destination; None to let Nova choose it
         :param force: skip the checks of the destination, because the backup runs there
+        :raises exception.Refused: Nova refuses
         """
         body: dict[str, Any] = {} if host is None else {'host': host}
         if force and host is not None:
@@ -233,26 +246,44 @@ class Compute:
         self._act(server_id, {'os-resetState': {'state': 'active'}})
 
     def reboot(self, server_id: str) -> None:
-        """Have Nova reboot a server on its host, hard."""
+        """Have Nova reboot a server on its host, hard.
+
+        :raises exception.Refused: Nova refuses
+        """
         self._act(server_id, {'reboot': {'type': 'HARD'}})
 
     def stop(self, server_id: str) -> None:
-        """Have Nova stop a server."""
+        """Have Nova stop a server.
+
+        :raises exception.Refused: Nova refuses
+        """
         self._act(server_id, {'os-stop': None})
 
     def pause(self, server_id: str) -> None:
-        """Have Nova pause a server."""
+        """Have Nova pause a server.
+
+        :raises exception.Refused: Nova refuses
+        """
         self._act(server_id, {'pause': None})
 
     def delete(self, server_id: str) -> None:
-        """Have Nova delete a server at once, whatever ``reclaim_instance_interval`` says."""
+        """Have Nova delete a server. May be repeated, also if the server is gone.
+
+        Nova itself deletes it if its host is down for Nova. A deletion that was requested before
+        is left to a host that is up.
+
+        :raises exception.Refused: Nova refuses
+        """
         try:
             self._nova.ask('POST', f'/servers/{server_id}/action', json={'forceDelete': None})
         except exception.NotFound:
             return
 
     def runs(self, server_id: str) -> bool:
-        """Return whether the domain of a server runs, as its host reports."""
+        """Return whether the domain of a server runs, as its host reports.
+
+        :raises exception.Refused: Nova refuses to report it
+        """
         try:
             self._nova.get(f'/servers/{server_id}/diagnostics')
         except exception.Refused as exc:

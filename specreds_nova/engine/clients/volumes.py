@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cinder's superpositions: :class:`specreds_nova.engine.interfaces.Volumes`."""
+"""Cinder's superpositions, as the engine uses them."""
 
 from collections.abc import Mapping, Sequence
 import math
@@ -47,7 +47,10 @@ class Volumes:
                 raise
 
     def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
-        """Put all volumes and disks of a server into superposition, and return its id."""
+        """Put all volumes of a server into superposition, and return its id. May be repeated.
+
+        :raises exception.Merging: the volumes are to be merged after an earlier recovery
+        """
         if unversioned := server.unversioned():
             raise exception.Refused(unversioned)
         if not server.volumes and not server.disks:
@@ -116,7 +119,11 @@ class Volumes:
         return bool(report['check']['dirty'])
 
     def collapse(self, superposition_id: str) -> str:
-        """Have Cinder decide, with a durable backup; return the outcome."""
+        """Have Cinder decide, with a durable backup.
+
+        :returns: ``promoted``, ``dirty``, ``late-dirty`` or ``unproven``; or ``gone`` if the
+            superposition does not exist, so that the outcome is unknown
+        """
         request = {'collapse': {'decision': 'promote', 'backup_durable': True}}
         try:
             answer = self._cinder.post(f'{_BASE}/{superposition_id}/collapse', request,
@@ -164,7 +171,11 @@ class Volumes:
         self._fence(server, host, recovery_id, 'observe')
 
     def fence(self, server: model.Server, host: str, recovery_id: str) -> int:
-        """Shut a host out of a server's volumes; return the number of fenced clients."""
+        """Shut a host out of a server's volumes, which have no superposition. May be repeated.
+
+        :returns: number of clients that are fenced
+        :raises exception.Refused: no client was fenced by this call
+        """
         volumes = self._fence(server, host, recovery_id, 'close')['volumes']
         return sum(int(volume['clients']) for volume in volumes)
 

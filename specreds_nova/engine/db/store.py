@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The database of all engines: :class:`specreds_nova.engine.interfaces.Store`."""
+"""The database of all engines."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import dataclasses

@@ -15,8 +15,9 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
+from specreds_nova.engine.clients import clock as clocks
+from specreds_nova.engine.db import store as stores
 from specreds_nova.engine.detection import leases as all_leases
 from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.heartbeat import message
@@ -41,7 +42,7 @@ class Answers(pulse.Pulse):
     """
 
     def __init__(self, bus: rabbit.Answers | None, heard: monitors.Monitor,
-                 store: interfaces.Store, clock: interfaces.Clock, leases: all_leases.Leases,
+                 store: stores.Store, clock: clocks.Clock, leases: all_leases.Leases,
                  length: float) -> None:
         super().__init__('specreds-answers', length / _KEPT)
         self._bus = bus
@@ -94,7 +95,7 @@ class Answers(pulse.Pulse):
         self._last.update((name, (answered, now)) for name, answered in answers)
 
 
-def of(conf: Any, heard: monitors.Monitor, store: interfaces.Store, clock: interfaces.Clock,
+def of(conf: Any, heard: monitors.Monitor, store: stores.Store, clock: clocks.Clock,
        leases: all_leases.Leases) -> Answers:
     """Return the thread that answers heartbeats, for the configured broker.
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from oslo_log import log as logging
 
-from specreds_nova.engine import interfaces
+from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.db import store as stores
 from specreds_nova.engine.detection import monitor as monitors
 
@@ -21,7 +21,7 @@ class Decommissioned:
     """Forgets hosts that Nova does not list and nobody hears."""
 
     def __init__(self, store: stores.Store, heard: monitors.Monitor,
-                 clock: interfaces.Clock) -> None:
+                 clock: clocks.Clock) -> None:
         self._store = store
         self._heard = heard
         self._clock = clock

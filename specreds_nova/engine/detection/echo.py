@@ -8,7 +8,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from specreds_nova.engine import interfaces
+from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.detection import listening
 from specreds_nova.heartbeat import pulse
 from specreds_nova.heartbeat import sender
@@ -56,7 +56,7 @@ class Echo(pulse.Pulse):
     :param interval: seconds between two echoes
     """
 
-    def __init__(self, conf: Any, engine: str, clock: interfaces.Clock,
+    def __init__(self, conf: Any, engine: str, clock: clocks.Clock,
                  left: Callable[[], float] = lambda: math.inf,
                  echoed: Echoed | None = None, interval: float = listening.Settings.echo) -> None:
         super().__init__('specreds-echo', interval)

@@ -26,7 +26,7 @@ class Facts:
     :ivar silent: those hosts that are suspected, or about to be
     :ivar word: an operator said that the host has failed
     :ivar flaps: number of recent wrong suspicions
-    :ivar service: of nova-compute, as :meth:`.interfaces.Compute.service` returns it; empty if
+    :ivar service: of nova-compute, as ``Compute.service`` returns it; empty if
         Nova does not answer
     :ivar maintenance: reason of a maintenance; None if there is none
     :ivar silence: seconds of listening without a beat of the host, or for which the host has

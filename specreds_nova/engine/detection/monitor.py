@@ -16,8 +16,8 @@ import math
 import threading
 from typing import Any
 
-from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
+from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.detection import correlation
 from specreds_nova.engine.detection import due
 from specreds_nova.engine.detection import evidence
@@ -37,7 +37,7 @@ _SENTINEL = 20.0
 
 
 class Monitor:
-    """Implements :class:`interfaces.Suspects`. Every method may be called by any thread.
+    """The hosts that are heard. Every method may be called by any thread.
 
     :param clock: the source of time
     :param watcher: receiver of changes
@@ -46,7 +46,7 @@ class Monitor:
     :raises ValueError: a weight in the settings is of an unknown kind
     """
 
-    def __init__(self, clock: interfaces.Clock, watcher: watchers.Watcher,
+    def __init__(self, clock: clocks.Clock, watcher: watchers.Watcher,
                  settings: monitoring.Settings | None = None,
                  own_broker: Callable[[], str] = lambda: '',
                  rejected: rejections.Rejections | None = None) -> None:
@@ -359,7 +359,7 @@ class Monitor:
     def facts(self, host: str, service: Mapping[str, Any] | None = None) -> gates.Facts:
         """Return the facts that the gates check.
 
-        :param service: as :meth:`.interfaces.Compute.service` returns it; None without an answer
+        :param service: as ``Compute.service`` returns it; None without an answer
         """
         now = self._clock.now()
         horizon = self._listening.horizon()

@@ -3,7 +3,7 @@
 
 from oslo_log import log as logging
 
-from specreds_nova.engine import interfaces
+from specreds_nova.engine.clients import clock as clocks
 
 LOG = logging.getLogger(__name__)
 
@@ -14,7 +14,7 @@ _OVER = 5.0
 class Overload:
     """Logs the beginning and the end of an overload. For use by one thread."""
 
-    def __init__(self, clock: interfaces.Clock) -> None:
+    def __init__(self, clock: clocks.Clock) -> None:
         self._clock = clock
         self._began = self._latest = 0.0
         self._seconds = 0.0

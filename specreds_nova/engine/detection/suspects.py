@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hosts as this engine hears them: :class:`specreds_nova.engine.interfaces.Suspects`."""
+"""The hosts, as this engine hears them."""
 
 from collections.abc import Iterator
 import contextlib
@@ -93,7 +93,10 @@ class Suspects:
         return self._monitor.runs(host, server)
 
     def await_ready(self, host: str, backup_id: str, seconds: float) -> bool:
-        """Wait until a host reports that a backup on it is ready; return whether it did."""
+        """Wait until a host reports that a backup on it is ready; return whether it did.
+
+        :param seconds: longest wait, which also ends if the engine is being stopped
+        """
         until = self._clock.now() + seconds
         with self._one_more():
             while not self._monitor.ready(host, backup_id):

@@ -36,13 +36,14 @@ import collections
 from collections.abc import Collection
 import dataclasses
 import threading
-from typing import Protocol
 
 from oslo_log import log as logging
 
 from specreds_nova.engine import exception
-from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
+from specreds_nova.engine.clients import clock as clocks
+from specreds_nova.engine.db import store as stores
+from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.heartbeat import pulse
 
 LOG = logging.getLogger(__name__)
@@ -66,34 +67,14 @@ _LONGEST_LAG = 8.0
 _GONE = 3600.0
 
 
-class Database(Protocol):
-    """The part of the store that votes need."""
-
-    def vote(self, vote: model.Vote) -> None:
-        """Replace the vote of an engine, and raise its counter, to that of the vote at least."""
-
-    def votes(self) -> list[model.Vote]:
-        """Return the votes of all engines."""
-
-    def withdraw(self, vote: model.Vote) -> None:
-        """Remove the row of an engine."""
-
-
-class Heard(Protocol):
-    """The part of the monitor that votes need."""
-
-    def vote(self, engine: str, contested: Collection[str]) -> model.Vote:
-        """Return what an engine hears."""
-
-
 class Votes(pulse.Pulse):
     """The thread that votes, and the votes of the other engines.
 
     :param engine: name of this engine
     """
 
-    def __init__(self, engine: str, heard: Heard, database: Database,
-                 clock: interfaces.Clock) -> None:
+    def __init__(self, engine: str, heard: monitors.Monitor, database: stores.Store,
+                 clock: clocks.Clock) -> None:
         super().__init__('specreds-votes', _LOOK)
         self._engine = engine
         self._heard = heard

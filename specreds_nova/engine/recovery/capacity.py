@@ -5,8 +5,9 @@ import collections
 from collections.abc import Callable, Collection, Mapping, Sequence
 import threading
 
-from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
+from specreds_nova.engine.clients import clock as clocks
+from specreds_nova.engine.db import store as stores
 from specreds_nova.engine.detection import servers
 
 # Shortest time in seconds after which the other engines' recoveries are read again, and that time
@@ -33,7 +34,7 @@ class Capacity:
     :ivar freed: called after a recovery of this engine has left
     """
 
-    def __init__(self, clock: interfaces.Clock, store: interfaces.Store, limits: servers.Limits,
+    def __init__(self, clock: clocks.Clock, store: stores.Store, limits: servers.Limits,
                  healthy: Callable[[], Collection[str]] = tuple) -> None:
         self._clock = clock
         self._store = store

@@ -6,12 +6,16 @@ import dataclasses
 from typing import Any
 
 from specreds_nova.engine import fibers as all_fibers
-from specreds_nova.engine import interfaces
+from specreds_nova.engine.clients import backups as backup_clients
 from specreds_nova.engine.clients import clock as clocks
+from specreds_nova.engine.clients import compute as nova_clients
 from specreds_nova.engine.clients import connect
 from specreds_nova.engine.clients import starts
+from specreds_nova.engine.clients import volumes as volume_clients
+from specreds_nova.engine.db import store as stores
 from specreds_nova.engine.detection import leases as all_leases
 from specreds_nova.engine.detection import servers
+from specreds_nova.engine.detection import suspects as all_suspects
 from specreds_nova.engine.recovery import capacity as capacities
 from specreds_nova.engine.recovery import crowds as all_crowds
 from specreds_nova.engine.recovery import observer as observers
@@ -40,12 +44,12 @@ class Context:
     :ivar observer: receives what recoveries do
     """
 
-    clock: interfaces.Clock
-    compute: interfaces.Compute
-    backups: interfaces.Backups
-    volumes: interfaces.Volumes
-    suspects: interfaces.Suspects
-    store: interfaces.Store
+    clock: clocks.Clock
+    compute: nova_clients.Compute
+    backups: backup_clients.Backups
+    volumes: volume_clients.Volumes
+    suspects: all_suspects.Suspects
+    store: stores.Store
     options: Any
     capacity: capacities.Capacity
     revocations: all_revocations.Revocations
@@ -65,17 +69,17 @@ class Context:
 
 
 def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: connect.Clients,
-              store: interfaces.Store, options: Any, *, suspects: interfaces.Suspects,
+              store: stores.Store, options: Any, *, suspects: all_suspects.Suspects,
               stopping: Callable[[], bool], observer: observers.Observer,
               settings: all_settings.Settings | None = None) -> Context:
     """Return the context of recoveries that are fibers: their sleeps and calls block no other."""
     database: Any = all_fibers.Kept(fibers, store)
+    hosts: Any = starts.Backups(fibers, clients.backups, clock, fibers.callers // 2)
     settings = settings or all_settings.Settings()
     limits = servers.Limits(settings.max_backups, settings.max_backups_per_host)
     return Context(
         clock=clock, compute=_client(fibers, clients.compute),
-        backups=starts.Backups(fibers, clients.backups, clock, fibers.callers // 2),
-        volumes=_client(fibers, clients.volumes),
+        backups=hosts, volumes=_client(fibers, clients.volumes),
         suspects=suspects, store=database, options=options, settings=settings,
         capacity=capacities.Capacity(clock, database, limits, suspects.healthy),
         revocations=all_revocations.Revocations(clock, database),

@@ -15,8 +15,8 @@ from oslo_log import log as logging
 
 from specreds_nova import progress
 from specreds_nova.engine import exception
-from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
+from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.db import store as stores
 
 LOG = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Crashes:
     :param again: seconds between two tries
     """
 
-    def __init__(self, act: Act, clock: interfaces.Clock, memory: stores.Store,
+    def __init__(self, act: Act, clock: clocks.Clock, memory: stores.Store,
                  again: float = 1.0) -> None:
         self._act = act
         self._clock = clock

@@ -15,8 +15,8 @@ import json
 import uuid
 
 from specreds_nova import markers
-from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
+from specreds_nova.engine.db import store as stores
 
 _NAMESPACE = uuid.UUID('5d3b8f0e-6a57-5c1d-9f42-7c0e2b94a1d6')
 _READY = 'specreds:ready'
@@ -32,7 +32,7 @@ def kind(server: model.Server) -> str:
     return str(uuid.uuid5(_NAMESPACE, json.dumps(parts)))
 
 
-def expected(store: interfaces.Store, servers: Sequence[model.Server]
+def expected(store: stores.Store, servers: Sequence[model.Server]
              ) -> dict[str, model.Expectation]:
     """Return what is expected of a backup, by the id of each known server.
 
@@ -44,7 +44,7 @@ def expected(store: interfaces.Store, servers: Sequence[model.Server]
             for server, its in by_kind.items() if server in learned or its in learned}
 
 
-def learn(store: interfaces.Store, server: model.Server, seconds: float,
+def learn(store: stores.Store, server: model.Server, seconds: float,
           marker: object = None) -> None:
     """Remember how long a server's backup took, for the server and for its kind.
 

@@ -14,9 +14,12 @@ from typing import Any
 from oslo_log import log as logging
 
 from specreds_nova import exception as backup_errors
-from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
+from specreds_nova.engine.clients import backups as backup_clients
+from specreds_nova.engine.clients import clock as clocks
+from specreds_nova.engine.clients import compute as nova_clients
 from specreds_nova.engine.detection import evidence
+from specreds_nova.engine.detection import suspects as all_suspects
 
 LOG = logging.getLogger(__name__)
 
@@ -35,9 +38,9 @@ class LostServers:
     :param tell: receives the crash of each server that is lost
     """
 
-    def __init__(self, act: Act, tell: Tell, compute: interfaces.Compute,
-                 suspects: interfaces.Suspects, hosts: interfaces.Backups,
-                 clock: interfaces.Clock) -> None:
+    def __init__(self, act: Act, tell: Tell, compute: nova_clients.Compute,
+                 suspects: all_suspects.Suspects, hosts: backup_clients.Backups,
+                 clock: clocks.Clock) -> None:
         self._act = act
         self._tell = tell
         self._compute = compute

@@ -12,8 +12,9 @@ import dataclasses
 import threading
 from typing import Any
 
-from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
+from specreds_nova.engine.clients import clock as clocks
+from specreds_nova.engine.clients import compute as nova_clients
 
 # Seconds for which an answer is valid.
 _GOOD = 2.0
@@ -39,7 +40,7 @@ class NovaPrefetch:
     :raises exception.Unreachable: :meth:`service` and :meth:`servers`, when Nova does not answer
     """
 
-    def __init__(self, compute: interfaces.Compute, clock: interfaces.Clock) -> None:
+    def __init__(self, compute: nova_clients.Compute, clock: clocks.Clock) -> None:
         self._compute = compute
         self._clock = clock
         self._lock = threading.Lock()

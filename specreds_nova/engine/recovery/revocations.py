@@ -7,8 +7,9 @@ recoveries read its own record every second, the engine would have time for litt
 
 import threading
 
-from specreds_nova.engine import interfaces
 from specreds_nova.engine import model
+from specreds_nova.engine.clients import clock as clocks
+from specreds_nova.engine.db import store as stores
 
 # Seconds for which a reading is valid.
 _VALID = 1.0
@@ -17,7 +18,7 @@ _VALID = 1.0
 class Revocations:
     """The recoveries whose records their engine has to read. May be used by several threads."""
 
-    def __init__(self, clock: interfaces.Clock, store: interfaces.Store) -> None:
+    def __init__(self, clock: clocks.Clock, store: stores.Store) -> None:
         self._clock = clock
         self._store = store
         self._lock = threading.Lock()

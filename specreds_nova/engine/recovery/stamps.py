@@ -3,13 +3,13 @@
 
 import math
 
-from specreds_nova.engine import interfaces
+from specreds_nova.engine.clients import clock as clocks
 
 # Seconds by which the clocks of two engines may differ.
 APART = 5.0
 
 
-def age(clock: interfaces.Clock, stamp: float) -> float:
+def age(clock: clocks.Clock, stamp: float) -> float:
     """Return the seconds since a time in the database.
 
     A time that is over in more than ``APART`` seconds was written by a clock that was ahead: how

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Engines as simulated processes: their own dispatcher, janitor and worker."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 import contextlib
 from typing import Any
 
@@ -49,12 +49,15 @@ class Engine:
         hub.strict.add(name)
         self.line = clients.Line(hub, cloud, faults)
         self.suspects = suspects.Suspects(hub, cloud)
-        clock = clients.Clock(hub)
+        clock: Any = clients.Clock(hub)
         database: Any = clients.Store(self.line, store)
+        simulated: Any = {
+            'compute': clients.Compute(self.line, cloud),
+            'backups': backups.Backups(self.line, hub, cloud),
+            'volumes': clients.Volumes(self.line, hub, cloud, watch(self)),
+            'suspects': self.suspects}
         context = contexts.Context(
-            clock=clock, compute=clients.Compute(self.line, cloud),
-            backups=backups.Backups(self.line, hub, cloud),
-            volumes=clients.Volumes(self.line, hub, cloud, watch(self)), suspects=self.suspects,
+            **simulated, clock=clock,
             store=database, options=settings, settings=settings,
             capacity=capacity.Capacity(
                 clock, database, servers.Limits(
@@ -81,9 +84,6 @@ class Engine:
             hub.spawn(name, act, hub.random.uniform(0.0, 0.2))
 
     # The interface of the conductor that the dispatcher uses
-
-    def expect(self, recoveries: Sequence[model.Recovery]) -> None:
-        """Do nothing: this conductor prepares nothing."""
 
     def reserve(self, recovery: model.Recovery) -> bool:
         """Return whether this engine works on a recovery."""

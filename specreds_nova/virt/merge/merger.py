@@ -9,7 +9,6 @@ moved, and after any crash.
 
 from collections.abc import Callable, Iterator
 from concurrent import futures
-import contextlib
 import dataclasses
 import functools
 import threading
@@ -51,27 +50,6 @@ _DISK_BYTES_PER_S, _HOST_BYTES_PER_S = 8 << 20, 64 << 20
 _NOT_NOW = (nova_exception.InternalError, nova_exception.HypervisorUnavailable)
 
 
-class _Record:
-    """The record of one superposition, for :class:`job.MergeJob`."""
-
-    def __init__(self, cinder: cinder_api.CinderAPI, superposition_id: str) -> None:
-        self._cinder = cinder
-        self._id = superposition_id
-        self._share = 0
-
-    def state(self) -> str | None:
-        with _translated():
-            state, self._share = self._cinder.merging(self._id)
-        return state
-
-    def share(self) -> int:
-        return self._share
-
-    def step(self, step: str) -> None:
-        with _translated():
-            self._cinder.merge(self._id, step)
-
-
 class Merger:
     """The merges of this host.
 
@@ -98,7 +76,7 @@ class Merger:
                          lambda: len(self._running))
         work = merge_job.MergeJob(
             functools.partial(self._find, instance_uuid), superposition_id,
-            _Record(self._cinder, superposition_id),
+            pivot.Record(self._cinder, superposition_id),
             functools.partial(self._owned, instance_uuid),
             self._bandwidth, tell, self._stop, functools.partial(self._leaving, instance_uuid))
         with self._lock:
@@ -257,13 +235,3 @@ class _Throttle:
         """Pass on that an attempt has failed."""
         progress.state, progress.error = 'failed', error
         self(progress)
-
-
-@contextlib.contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except exception.SuperpositionRefused as exc:
-        raise merge_errors.Refused(str(exc)) from exc
-    except exception.SuperpositionUnknown as exc:
-        raise merge_errors.Unknown(str(exc)) from exc

@@ -25,15 +25,18 @@ A note in the domain's metadata, which lives as long as its QEMU, says after a c
 is suspended for a merge. Everything else is read from the domain and the record.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+import contextlib
 import dataclasses
 import time
-from typing import Any, Protocol
+from typing import Any
 
 import libvirt
 from lxml import etree
 
 from specreds_cinder.superposition import states
+from specreds_nova import exception
+from specreds_nova.virt import cinder_api
 from specreds_nova.virt.disks import durable
 from specreds_nova.virt.disks import nodes as disk_nodes
 from specreds_nova.virt.disks import qmp
@@ -54,26 +57,47 @@ _DRAIN_S = 5.0
 _UNTOLD = 'the guest is suspended: Cinder does not report whether the merge has ended: {}'
 
 
-class Record(Protocol):
+class Record:
     """The superposition's record in Cinder.
 
     Its requests raise :class:`errors.Refused` or :class:`errors.Unknown`.
     """
+
+    def __init__(self, cinder: cinder_api.CinderAPI, superposition_id: str) -> None:
+        self._cinder = cinder
+        self._id = superposition_id
+        self._share = 0
 
     def state(self) -> str | None:
         """Return the state; None if there is no record.
 
         The overlays are removed before the record: a domain that has one open is stale then.
         """
+        with _translated():
+            state, self._share = self._cinder.merging(self._id)
+        return state
 
     def share(self) -> int:
         """Return the rate that all merges of the back end leave to each disk.
 
         :returns: bytes per second, 0 for any, as the last answer to :meth:`state` has it
         """
+        return self._share
 
     def step(self, step: str) -> None:
         """Note the begin or the end of the merge. May be repeated."""
+        with _translated():
+            self._cinder.merge(self._id, step)
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except exception.SuperpositionRefused as exc:
+        raise errors.Refused(str(exc)) from exc
+    except exception.SuperpositionUnknown as exc:
+        raise errors.Unknown(str(exc)) from exc
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,9 +3,11 @@
 
 import dataclasses
 
+from specreds_nova.engine.clients import clock as clocks
+
 
 @dataclasses.dataclass
-class Clock:
+class Clock(clocks.Clock):
     """A clock that a test or a sleeper moves.
 
     :ivar ahead: seconds by which the clock of the system was set

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 import itertools
+from typing import Any
 from unittest import mock
 
 import testtools
@@ -24,7 +25,7 @@ class _Engine:
     :ivar away: whether the database is away for it
     """
 
-    def __init__(self, name: str, clock: clocks.Clock, database: test_votes.Database) -> None:
+    def __init__(self, name: str, clock: clocks.Clock, database: Any) -> None:
         heard = mock.Mock(vote=self._vote)
         self._clock = clock
         self._database = database
@@ -55,7 +56,7 @@ class LeasesTest(testtools.TestCase):
     def begin(self) -> None:
         """Let both engines begin."""
         self.clock = clocks.Clock()
-        self.database = test_votes.Database()
+        self.database: Any = test_votes.Database()
         self.first, self.second = (
             _Engine(name, self.clock, self.database) for name in ('e1', 'e2'))
         # By engine: the times at which the lease of the other one was over.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of live merges share."""
 
+from typing import Any
 from unittest import mock
 
 import testtools
@@ -27,7 +28,7 @@ class MergingTestCase(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.domain = fakes.Domain()
-        self.record = fakes.Record(self.domain)
+        self.record: Any = fakes.Record(self.domain)
         self.stop = fakes.Stop(self.domain)
         self.bandwidth = bandwidth.Bandwidth(8 * MIB, 64 * MIB)
         self.owned = True

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A live merge: its steps, and when it must not run."""
 
+from collections.abc import Callable
 import itertools
 
 import fixtures
@@ -174,7 +175,7 @@ class OvertakenTest(base.MergingTestCase):
     def test_many_merges_of_a_host_check_less_often(self) -> None:
         self.domain.disks[0].size = 320 * base.MIB
         moments: list[float] = []
-        state = self.record.state
+        state: Callable[[], str | None] = self.record.state
 
         def look() -> str | None:
             moments.append(self.stop.clock)

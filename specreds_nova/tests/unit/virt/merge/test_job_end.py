@@ -33,7 +33,7 @@ class EndTest(base.MergingTestCase):
         def look(step: str) -> None:
             seen.append(sum(disk.unseen for disk in self.domain.disks))
             record_step(step)
-        self.record.step = look  # type: ignore[method-assign]
+        self.record.step = look
         self.merge()
         self.assertEqual(0, seen[-1])
         self.assert_merged()
@@ -86,7 +86,7 @@ class EndTest(base.MergingTestCase):
             record_step(step)
             if step == 'end':
                 self.leaving = True
-        self.record.step = ended  # type: ignore[method-assign]
+        self.record.step = ended
         for self.leaving in (False, True, errors.Unknown('the database is down')):
             self.assertRaises(errors.Interrupted, self.merge)
             self.assertEqual(('merged', False), (self.record.now, self.domain.running))
@@ -112,7 +112,7 @@ class EndTest(base.MergingTestCase):
                 self.record.answers['state'] = [errors.Unknown('Cinder does not answer')]
                 answer(step)
             record_step(step)
-        self.record.step = unknown  # type: ignore[method-assign]
+        self.record.step = unknown
         self.merge()
         self.assert_merged()
         self.assert_paused_while_unclear()
@@ -125,7 +125,7 @@ class EndTest(base.MergingTestCase):
             record_step(step)
             if step == 'end':
                 raise errors.Unknown('the answer was lost')
-        self.record.step = lost  # type: ignore[method-assign]
+        self.record.step = lost
         self.merge()
         self.assert_merged()
         self.assertEqual(1, self.domain.log.count('record end'))
