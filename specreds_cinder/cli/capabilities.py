@@ -9,6 +9,16 @@ from specreds_cinder import superposition as sp
 from specreds_cinder.cli import base
 
 
+def _add_user(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('entity', metavar='USER', nargs='?', default='client.cinder',
+                        help='user with its type (default: %(default)s)')
+    parser.add_argument('--pool', action='append', default=[], dest='pools',
+                        help='pool of volumes that the user has to reach; may be repeated '
+                             '(default: the pools that the user reaches)')
+    parser.add_argument('--sentinel', action='store_true',
+                        help='print what a client of sentinel_clients needs; needs --pool')
+
+
 class Caps(base.SuperCommand):
     """Print the "ceph auth caps" command that gives a user what superpositions need.
 
@@ -17,17 +27,7 @@ class Caps(base.SuperCommand):
     capabilities takes those of an administrator: --user admin.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the user and the pools."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('entity', metavar='USER', nargs='?', default='client.cinder',
-                            help='user with its type (default: %(default)s)')
-        parser.add_argument('--pool', action='append', default=[], dest='pools',
-                            help='pool of volumes that the user has to reach; may be repeated '
-                                 '(default: the pools that the user reaches)')
-        parser.add_argument('--sentinel', action='store_true',
-                            help='print what a client of sentinel_clients needs; needs --pool')
-        return parser
+    arguments = (_add_user,)
 
     def take_action(self, parsed_args: Any) -> None:
         """Print the command."""

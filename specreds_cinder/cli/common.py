@@ -83,6 +83,11 @@ def add_superposition(parser: argparse.ArgumentParser) -> None:
              'be abbreviated')
 
 
+def add_pool(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a pool."""
+    parser.add_argument('--pool', help='only what is in this pool, of all pools')
+
+
 def add_nodes(parser: argparse.ArgumentParser) -> None:
     """Add the option that names a backup's block nodes."""
     parser.add_argument('--nodes', default='super',

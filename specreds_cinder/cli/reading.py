@@ -14,15 +14,19 @@ from specreds_cinder.cli import base
 from specreds_cinder.cli import common
 
 
+def _add_long(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('--long', action='store_true', help='show more columns')
+
+
+def _add_filename(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('--filename', action='store_true',
+                        help='print file names for qemu-io and other offline tools instead')
+
+
 class List(base.SuperCommand, lister.Lister):
     """List the superpositions of every pool, or of one."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the pool."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('--pool', help='list only those with a volume in this pool')
-        parser.add_argument('--long', action='store_true', help='show more columns')
-        return parser
+    arguments = (common.add_pool, _add_long)
 
     def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """List the superpositions."""
@@ -44,11 +48,7 @@ class List(base.SuperCommand, lister.Lister):
 class Show(base.SuperCommand, show.ShowOne):
     """Show a superposition, the size of its overlays and the expiry of its fence."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the superposition."""
-        parser = super().get_parser(prog_name)
-        common.add_superposition(parser)
-        return parser
+    arguments = (common.add_superposition,)
 
     def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Show the superposition."""
@@ -69,15 +69,7 @@ class Blockdev(base.SuperCommand):
     guest are not forced out until "collapse --qmp" turns that on.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the superposition and the form."""
-        parser = super().get_parser(prog_name)
-        common.add_superposition(parser)
-        common.add_nodes(parser)
-        parser.add_argument(
-            '--filename', action='store_true',
-            help='print file names for qemu-io and other offline tools instead')
-        return parser
+    arguments = (common.add_superposition, common.add_nodes, _add_filename)
 
     def take_action(self, parsed_args: Any) -> None:
         """Print the arguments."""

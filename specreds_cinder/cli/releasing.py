@@ -22,11 +22,7 @@ class Fenced(base.SuperCommand, lister.Lister):
     that have ended.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the pool."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('--pool', help='list only those of this pool')
-        return parser
+    arguments = (common.add_pool,)
 
     def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """List the clients."""
@@ -38,6 +34,19 @@ class Fenced(base.SuperCommand, lister.Lister):
              client.entry.fenced_at, f'{client.left_s:.0f} s') for client in listed]
 
 
+def _add_clients(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument('--host', metavar='ADDRESS',
+                      help='release all clients that were fenced before a boot of the host with '
+                           'this address; no other host may have the same address')
+    what.add_argument('--client', nargs='+', metavar='CLIENT', default=[],
+                      help='release these clients, as "fenced" lists them')
+    parser.add_argument(
+        '--booted-at', type=_time, metavar='TIME',
+        help='time of that boot, as "date --iso-8601=seconds --date="$(uptime -s)"" prints it on '
+             'the host; clients that were fenced up to 5 minutes before are kept')
+
+
 class Release(base.SuperCommand, lister.Lister):
     """Remove blocklist entries of clients that have ended for sure.
 
@@ -45,21 +54,7 @@ class Release(base.SuperCommand, lister.Lister):
     has booted since it was fenced, or if its QEMU has ended.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the clients, or the host."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('--pool', help='release only those of this pool')
-        what = parser.add_mutually_exclusive_group(required=True)
-        what.add_argument('--host', metavar='ADDRESS',
-                          help='release all clients that were fenced before a boot of the host '
-                               'with this address; no other host may have the same address')
-        what.add_argument('--client', nargs='+', metavar='CLIENT', default=[],
-                          help='release these clients, as "fenced" lists them')
-        parser.add_argument(
-            '--booted-at', type=_time, metavar='TIME',
-            help='time of that boot, as "date --iso-8601=seconds --date="$(uptime -s)"" prints '
-                 'it on the host; clients that were fenced up to 5 minutes before are kept')
-        return parser
+    arguments = (common.add_pool, _add_clients)
 
     def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Release the clients."""

@@ -11,6 +11,13 @@ from specreds_cinder.cli import base
 from specreds_cinder.cli import common
 
 
+def _add_volumes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('volumes', nargs='+', metavar='VOLUME',
+                        help='POOL/IMAGE or POOL/NAMESPACE/IMAGE of each volume of the server')
+    parser.add_argument('--server', help='server of the volumes, noted in the record')
+    parser.add_argument('--reason', default='', help='reason, noted in the record')
+
+
 class Create(base.SuperCommand, show.ShowOne):
     """Put volumes into superposition: all of them at one instant, or none.
 
@@ -18,14 +25,7 @@ class Create(base.SuperCommand, show.ShowOne):
     the child version of each volume.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the volumes and their notes."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('volumes', nargs='+', metavar='VOLUME',
-                            help='POOL/IMAGE or POOL/NAMESPACE/IMAGE of each volume of the server')
-        parser.add_argument('--server', help='server of the volumes, noted in the record')
-        parser.add_argument('--reason', default='', help='reason, noted in the record')
-        return parser
+    arguments = (_add_volumes,)
 
     def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Create the superposition and show it."""

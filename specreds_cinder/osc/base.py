@@ -2,6 +2,7 @@
 """The base of the commands: the connection to a cloud, and errors as text."""
 
 import argparse
+from collections.abc import Callable
 
 from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
@@ -15,10 +16,19 @@ DIRTY = 3
 class SuperCommand(command.Command):
     """A command on superpositions.
 
+    :cvar arguments: functions that add the command's arguments to a parser
     :ivar status: the exit status of a command that succeeded
     """
 
+    arguments: tuple[Callable[[argparse.ArgumentParser], object], ...] = ()
     status = 0
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser: argparse.ArgumentParser = super().get_parser(prog_name)
+        for add in self.arguments:
+            add(parser)
+        return parser
 
     @property
     def client(self) -> client.Superpositions:
@@ -34,16 +44,6 @@ class SuperCommand(command.Command):
             return super().run(parsed_args) or self.status
         except sdk_exceptions.SDKException as exc:
             raise exceptions.CommandError(words(exc)) from exc
-
-
-class SuperpositionCommand(SuperCommand):
-    """A command on one superposition, which its first argument names."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the superposition."""
-        parser = super().get_parser(prog_name)
-        add_superposition(parser)
-        return parser
 
 
 def words(error: sdk_exceptions.SDKException) -> str:

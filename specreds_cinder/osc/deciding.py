@@ -16,24 +16,24 @@ from specreds_cinder.osc import waiting
 _COLLAPSED = ('id', 'outcome', 'merged', 'durations')
 
 
+def _add_volumes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('volumes', metavar='<volume>', nargs='*',
+                        help='volumes (names or IDs); default: all volumes of the server')
+    parser.add_argument('--server', metavar='<server>',
+                        help='server (name or ID) that the volumes are attached to')
+    parser.add_argument('--disk', metavar='<disk>', action='append', default=[], dest='disks',
+                        help='disk of the server that Nova keeps in RBD, such as "disk" or '
+                             '"disk.eph0" (repeat the option for several disks)')
+    parser.add_argument('--reason', metavar='<reason>', help='reason, which "show" displays')
+
+
 class Create(base.SuperCommand, command.ShowOne):
     """Put volumes into superposition: all of them at the same instant, or none.
 
     Each volume gets a second version for a backup. The primary continues undisturbed.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the volumes."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('volumes', metavar='<volume>', nargs='*',
-                            help='volumes (names or IDs); default: all volumes of the server')
-        parser.add_argument('--server', metavar='<server>',
-                            help='server (name or ID) that the volumes are attached to')
-        parser.add_argument('--disk', metavar='<disk>', action='append', default=[], dest='disks',
-                            help='disk of the server that Nova keeps in RBD, such as "disk" or '
-                                 '"disk.eph0" (repeat the option for several disks)')
-        parser.add_argument('--reason', metavar='<reason>', help='reason, which "show" displays')
-        return parser
+    arguments = (_add_volumes,)
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
@@ -49,7 +49,22 @@ class Create(base.SuperCommand, command.ShowOne):
             parsed_args.reason, parsed_args.disks))
 
 
-class Collapse(base.SuperpositionCommand, command.ShowOne):
+def _add_decision(parser: argparse.ArgumentParser) -> None:
+    decision = parser.add_mutually_exclusive_group(required=True)
+    decision.add_argument('--promote', dest='decision', action='store_const', const='promote',
+                          help='choose the version of the backup')
+    decision.add_argument('--abort', dest='decision', action='store_const', const='abort',
+                          help='choose the version of the primary')
+    parser.add_argument(
+        '--backup-durable', action='store_true',
+        help="declare that the backup's disks have been flushed and its flushes are honoured; "
+             'required to promote a backup that has written')
+    parser.add_argument(
+        '--wait', action='store_true',
+        help='wait until the superposition has ended: after --promote, until it is merged')
+
+
+class Collapse(base.SuperCommand, command.ShowOne):
     """Decide which version of the volumes is the real one.
 
     --promote chooses the second version, unless the primary has written. If it has, the outcome is
@@ -59,22 +74,7 @@ class Collapse(base.SuperpositionCommand, command.ShowOne):
     exit status is 3 for all three. --abort drops the second version. Both can be repeated.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the decision."""
-        parser = super().get_parser(prog_name)
-        decision = parser.add_mutually_exclusive_group(required=True)
-        decision.add_argument('--promote', dest='decision', action='store_const', const='promote',
-                              help='choose the version of the backup')
-        decision.add_argument('--abort', dest='decision', action='store_const', const='abort',
-                              help='choose the version of the primary')
-        parser.add_argument(
-            '--backup-durable', action='store_true',
-            help="declare that the backup's disks have been flushed and its flushes are honoured; "
-                 'required to promote a backup that has written')
-        parser.add_argument(
-            '--wait', action='store_true',
-            help='wait until the superposition has ended: after --promote, until it is merged')
-        return parser
+    arguments = (base.add_superposition, _add_decision)
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
@@ -112,18 +112,18 @@ def _wait(superpositions: client.Superpositions, superposition_id: str, outcome:
     return outcome
 
 
-class Merge(base.SuperpositionCommand):
+def _add_wait(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('--wait', action='store_true', help='wait until it is merged')
+
+
+class Merge(base.SuperCommand):
     """Merge a promoted version into its volumes at once, without the usual delay.
 
     No client may have the version open: under a running server its hypervisor merges it. Nothing
     is lost if the merge is interrupted.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the wait."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('--wait', action='store_true', help='wait until it is merged')
-        return parser
+    arguments = (base.add_superposition, _add_wait)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Request the merge."""
@@ -134,15 +134,15 @@ class Merge(base.SuperpositionCommand):
             waiting.until_gone(superpositions, superposition_id)
 
 
+def _add_superpositions(parser: argparse.ArgumentParser) -> None:
+    base.add_superposition(parser, several=True)
+    parser.add_argument('--wait', action='store_true', help='wait until they are gone')
+
+
 class Delete(base.SuperCommand):
     """Drop the second version of volumes, as "collapse --abort" does."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the superpositions."""
-        parser = super().get_parser(prog_name)
-        base.add_superposition(parser, several=True)
-        parser.add_argument('--wait', action='store_true', help='wait until they are gone')
-        return parser
+    arguments = (_add_superpositions,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Abort each superposition, also after a failure of another one."""

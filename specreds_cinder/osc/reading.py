@@ -14,26 +14,26 @@ _CHECKED = ('dirty', 'unproven', 'first', 'objects', 'seconds')
 _ELIGIBILITY = {'volume_id': 'Volume', 'eligible': 'Eligible', 'reasons': 'Reasons'}
 
 
+def _add_filters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('--all-projects', action='store_true',
+                        help='list those of all projects (admin or service role)')
+    parser.add_argument(
+        '--state', metavar='<state>',
+        help='list only those in this state: creating, superposed, collapsing, promoted, '
+             'merging, merged, aborting, or unknown if their volume service does not answer')
+    parser.add_argument('--server', metavar='<server>',
+                        help="list only those of this server's volumes (name or ID)")
+    parser.add_argument('--long', action='store_true', help='show more columns')
+    parser.add_argument('--limit', type=int, action=parseractions.NonNegativeAction,
+                        metavar='<limit>', help='list at most this number')
+    parser.add_argument('--marker', metavar='<marker>',
+                        help='list those after the superposition with this ID')
+
+
 class List(base.SuperCommand, command.Lister):
     """List superpositions, the oldest first."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the filters."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('--all-projects', action='store_true',
-                            help='list those of all projects (admin or service role)')
-        parser.add_argument(
-            '--state', metavar='<state>',
-            help='list only those in this state: creating, superposed, collapsing, promoted, '
-                 'merging, merged, aborting, or unknown if their volume service does not answer')
-        parser.add_argument('--server', metavar='<server>',
-                            help="list only those of this server's volumes (name or ID)")
-        parser.add_argument('--long', action='store_true', help='show more columns')
-        parser.add_argument('--limit', type=int, action=parseractions.NonNegativeAction,
-                            metavar='<limit>', help='list at most this number')
-        parser.add_argument('--marker', metavar='<marker>',
-                            help='list those after the superposition with this ID')
-        return parser
+    arguments = (_add_filters,)
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
@@ -55,8 +55,10 @@ class List(base.SuperCommand, command.Lister):
         return shown.many(page, long=parsed_args.long)
 
 
-class Show(base.SuperpositionCommand, command.ShowOne):
+class Show(base.SuperCommand, command.ShowOne):
     """Show a superposition: its state and volumes, its creator, and its reason."""
+
+    arguments = (base.add_superposition,)
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
@@ -64,11 +66,13 @@ class Show(base.SuperpositionCommand, command.ShowOne):
         return shown.one(self.client.find(parsed_args.superposition, sizes=True))
 
 
-class Check(base.SuperpositionCommand, command.ShowOne):
+class Check(base.SuperCommand, command.ShowOne):
     """Report whether the primary has written since the superposition began.
 
     Nothing is changed. The exit status is 3 if the primary has written, or if that is unproven.
     """
+
+    arguments = (base.add_superposition,)
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
@@ -80,15 +84,15 @@ class Check(base.SuperpositionCommand, command.ShowOne):
         return ('id', *_CHECKED), (superposition_id, *shown.values(report, _CHECKED))
 
 
+def _add_volumes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('volumes', metavar='<volume>', nargs='+',
+                        help='volumes (names or IDs)')
+
+
 class Eligibility(base.SuperCommand, command.Lister):
     """Report whether volumes can be superposed, and why not."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the volumes."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('volumes', metavar='<volume>', nargs='+',
-                            help='volumes (names or IDs)')
-        return parser
+    arguments = (_add_volumes,)
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
