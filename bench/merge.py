@@ -115,7 +115,7 @@ def _time(env: environment.Environment, ref: sp.VolumeRef, size: int, online: bo
         return _timed(env, record, None)
 
 
-def _timed(env: environment.Environment, record: sp.Record, backup: sp.Backup | None) -> float:
+def _timed(env: environment.Environment, record: sp.Record, backup: sp.QmpBackup | None) -> float:
     began = time.monotonic()
     env.protocol.merge(record, backup=backup, rate=0)
     return time.monotonic() - began

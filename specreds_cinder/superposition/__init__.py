@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from specreds_cinder.superposition import sweep_processes
     from specreds_cinder.superposition import trace
     from specreds_cinder.superposition import volume
-    from specreds_cinder.superposition.backup import Backup
     from specreds_cinder.superposition.backup import Durability
     from specreds_cinder.superposition.cluster import Cluster
     from specreds_cinder.superposition.errors import AlreadySuperposed
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from specreds_cinder.superposition.sweep import SweepReport
 
 __all__ = (
-    'AlreadySuperposed', 'BackgroundSweep', 'Backup', 'BackupError', 'ClientsUnknown', 'Cluster',
+    'AlreadySuperposed', 'BackgroundSweep', 'BackupError', 'ClientsUnknown', 'Cluster',
     'ClusterError', 'ClusterTimeout', 'CollapseReport', 'Conflict', 'Durability', 'Home',
     'InvalidInput', 'MergeFailed', 'NotEligible', 'NotSuperposed', 'OverlayBusy', 'Protocol',
     'QmpBackup', 'Record', 'RecordChanged', 'Settings', 'SuperError', 'SweepReport', 'Target',
@@ -66,7 +65,7 @@ __all__ = (
 
 # The module of each class that is not in a module of errors.
 _MODULES = {
-    'Backup': 'backup', 'Durability': 'backup', 'Cluster': 'cluster', 'Protocol': 'protocol',
+    'Durability': 'backup', 'Cluster': 'cluster', 'Protocol': 'protocol',
     'CollapseReport': 'protocol.collapse', 'Target': 'protocol.host_fence',
     'QmpBackup': 'qmp_backup', 'Home': 'record',
     'Record': 'record', 'VolumeRef': 'record', 'Settings': 'settings', 'SweepReport': 'sweep',

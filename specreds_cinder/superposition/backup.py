@@ -64,7 +64,3 @@ class OnlineMerge(abc.ABC):
     @abc.abstractmethod
     def release(self, record: records.Record) -> None:
         """Release the overlays, which are about to be removed."""
-
-
-class Backup(Durability, OnlineMerge):
-    """A backup whose QEMU has the overlays open."""

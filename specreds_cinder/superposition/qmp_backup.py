@@ -24,7 +24,7 @@ _TIMEOUT = 60.0
 _ENOUGH = 16 << 20
 
 
-class QmpBackup(backups.Backup):
+class QmpBackup(backups.Durability, backups.OnlineMerge):
     """A backup whose QEMU, or qemu-storage-daemon, listens on a QMP socket.
 
     Its disks were added as :func:`nodes.overlay_nodes` describes them.

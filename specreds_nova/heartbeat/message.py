@@ -211,16 +211,22 @@ def unwrap(body: bytes) -> tuple[str, Mapping[str, Any]]:
     return call['method'], call['args']
 
 
-def rabbit_url(conf: Any, broker: str | None = None) -> messaging.TransportURL:
-    """Return the URL of the configured broker.
+def transport(conf: Any, broker: str | None = None) -> messaging.Transport:
+    """Return a transport for beats alone, by the options of oslo.messaging.
 
     :param conf: the global configuration, as oslo.messaging knows all of its options only there
     :param broker: URL of the broker; by default that of ``[DEFAULT] transport_url``
-    :raises ValueError: it is not RabbitMQ
+    """
+    return messaging.get_rpc_transport(conf, url=broker)
+
+
+def rabbit_url(conf: Any, broker: str | None = None) -> messaging.TransportURL | None:
+    """Return the URL of the configured broker, None unless it is RabbitMQ.
+
+    :param conf: the global configuration
+    :param broker: as in :func:`transport`
     """
     # Makes the options known; nothing is connected.
-    messaging.get_rpc_transport(conf, url=broker).cleanup()
+    transport(conf, broker).cleanup()
     url = messaging.TransportURL.parse(conf, broker)
-    if url.transport not in ('rabbit', 'kombu', 'kombu+rabbit'):
-        raise ValueError(f'heartbeats need RabbitMQ: transport_url begins with {url.transport}')
-    return url
+    return url if url.transport in ('rabbit', 'kombu', 'kombu+rabbit') else None

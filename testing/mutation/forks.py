@@ -8,7 +8,6 @@ with these libraries in memory, and loads only the project's modules, one of the
 from collections.abc import Iterable, Sequence
 import contextlib
 import fnmatch
-import gc
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -90,8 +89,7 @@ def _passes(tests: Sequence[str]) -> bool:
         if not any(fnmatch.fnmatchcase(name, pattern)
                    for name in loaded for pattern in patterns(test)):
             raise ValueError(f'there is no {test}')
-    # The first failure is enough: a test of ddt's may have dozens of cases.
-    result = unittest.TextTestRunner(failfast=True).run(suite)
+    result = unittest.TextTestRunner().run(suite)
     if result.skipped:
         raise ValueError(f'skipped: {result.skipped}')
     return result.wasSuccessful()
@@ -197,8 +195,6 @@ def main() -> int:
     children = _Children()
     try:
         _load_libraries(sorted({test.rsplit('.', 2)[0] for test in tests}))
-        # No child searches the libraries' objects for garbage: it would copy their memory.
-        gc.freeze()
         children.start('', tests)
         if not children.wait():
             return 1

@@ -51,20 +51,20 @@ MUTATIONS = (
                    f'{_CINDER_TESTS}.test_fence.FenceTest.'
                    'test_copy_is_not_used_if_the_osdmap_has_changed_meanwhile'),
     table.Mutation('fence-of-an-overtaken-controller', f'{_PROTOCOL}/collapse.py',
-                   '            if self.reload(record).version != record.version:',
-                   '            if False:',
+                   '        if site.reload(record).version != record.version:',
+                   '        if False:',
                    f'{_CINDER_TESTS}.test_collapse.CollapseTest.'
                    'test_controller_that_was_overtaken_meanwhile_does_not_fence'),
     table.Mutation('promotion-of-an-overlay-written-since', f'{_PROTOCOL}/collapse.py',
-                   '            if second.clean:\n'
-                   '                self._assert_durable(record)\n',
-                   '            if second.clean:\n',
+                   '        if second.clean:\n'
+                   '            _assert_durable(site, record)\n',
+                   '        if second.clean:\n',
                    f'{_CINDER_TESTS}.test_collapse.CollapseTest.'
                    'test_overlay_that_is_written_meanwhile_is_not_promoted'),
     table.Mutation('promotion-beside-a-client-that-has-come', f'{_PROTOCOL}/collapse.py',
-                   '            if clients <= known:\n'
-                   '                return report\n',
+                   '        if clients <= known:\n'
                    '            return report\n',
+                   '        return report\n',
                    f'{_CINDER_TESTS}.test_collapse.CollapseTest.'
                    'test_client_that_has_come_meanwhile_is_fenced_and_swept_behind'),
     table.Mutation('promotion-of-the-unprepared', f'{_PROTOCOL}/collapse.py',
@@ -78,70 +78,69 @@ MUTATIONS = (
                    f'{_CINDER_TESTS}.test_collapse.JointTest.'
                    'test_superposition_that_was_changed_meanwhile_is_decided_only_as_it_was_prepared'),
     table.Mutation('given-up-while-it-is-fenced', f'{_PROTOCOL}/collapse.py',
-                   '        if not record.prepared:\n'
-                   '            raise',
-                   '        if False:\n'
-                   '            raise',
+                   '    if not record.prepared:\n'
+                   '        raise',
+                   '    if False:\n'
+                   '        raise',
                    f'{_CINDER_TESTS}.test_collapse.JointTest.'
                    'test_superposition_whose_fence_is_under_way_meanwhile_is_not_given_up'),
     table.Mutation('dirty-although-fenced', f'{_PROTOCOL}/collapse.py',
-                   'if not first.clean and not (resumed and self._was_fenced(record)):',
+                   'if not first.clean and not (resumed and _was_fenced(site, record)):',
                    'if not first.clean:',
                    f'{_CINDER_TESTS}.test_collapse.CollapseTest.'
                    'test_primary_that_an_interrupted_decision_has_fenced_meanwhile_is_late_dirty'),
     table.Mutation('clients-of-one-that-has-ended-entered', f'{_PROTOCOL}/clients.py',
-                   '        if self.reload(record).state in (states.MERGED, states.ABORTING):',
-                   '        if False:',
+                   '    if site.reload(record).state in (states.MERGED, states.ABORTING):',
+                   '    if False:',
                    f'{_CINDER_TESTS}.test_collapse.ObserveTest.'
                    'test_clients_that_were_seen_of_one_that_ended_meanwhile_are_not_entered'),
     table.Mutation('fence-that-comes-late-stays', f'{_PROTOCOL}/end.py',
-                   '        # since. Without a record it fences nothing, but the monitors '
-                   'may commit its entries late.\n'
-                   '        self._unfence(record)\n',
-                   '        # since. Without a record it fences nothing, but the monitors '
-                   'may commit its entries late.\n',
+                   '    # since. Without a record it fences nothing, but the monitors may '
+                   'commit its entries late.\n'
+                   '    _unfence(site, record)\n',
+                   '    # since. Without a record it fences nothing, but the monitors may '
+                   'commit its entries late.\n',
                    f'{_CINDER_TESTS}.test_end.LateFenceTest.'
                    'test_fence_that_comes_while_the_overlays_are_removed_is_lifted_meanwhile'),
     table.Mutation('late-fence-of-another-superposition-lifted', f'{_PROTOCOL}/end.py',
-                   '        if self._claims(record):\n'
-                   '            return\n',
+                   '    if _claims(site, record):\n'
+                   '        return\n',
                    '',
                    f'{_CINDER_TESTS}.test_end.LateFenceTest.'
                    'test_entry_of_a_volume_that_was_superposed_meanwhile_stays'),
     table.Mutation('fence-lifted-for-good-although-settled', f'{_PROTOCOL}/end.py',
-                   'if living := self._living(record, entries) & entries.keys():',
-                   'if living := self._living(record, entries):',
+                   'if living := _living(site, record, entries) & entries.keys():',
+                   'if living := _living(site, record, entries):',
                    f'{_CINDER_TESTS}.test_end.LateFenceTest.'
                    'test_entry_of_a_client_that_has_left_the_ledger_meanwhile_stays'),
     table.Mutation('blocklist-entry-of-librbd-removed', f'{_PROTOCOL}/end.py',
-                   '                                  if left > self.settings.fence_expiry_s '
-                   '/ 2)',
-                   '                                  )',
+                   '                              if left > site.settings.fence_expiry_s / 2)',
+                   '                              )',
                    f'{_CINDER_TESTS}.test_end.LateFenceTest.'
                    'test_entry_that_librbd_has_made_meanwhile_stays'),
     table.Mutation('merge-of-an-overlay-opened-while-fencing', f'{_PROTOCOL}/merge.py',
-                   '        late = self.fence.outside(self._entries(record).keys() - fenced)\n'
-                   '        if late:',
-                   '        late = frozenset()\n'
-                   '        if late:',
+                   '    late = site.fence.outside(looks.entries(site, record).keys() - fenced)\n'
+                   '    if late:',
+                   '    late = frozenset()\n'
+                   '    if late:',
                    f'{_CINDER_TESTS}.test_merging.MergingTest.'
                    'test_overlay_that_was_opened_and_left_meanwhile_is_not_written'),
     table.Mutation('merge-begun-under-a-server', f'{_PROTOCOL}/merge.py',
-                   '        if backup is None:\n'
-                   '            self.unused(record)\n',
+                   '    if backup is None:\n'
+                   '        unused(site, record)\n',
                    '',
                    f'{_CINDER_TESTS}.test_merging.MergingTest.'
                    'test_overlay_that_was_opened_meanwhile_stays_promoted'),
     table.Mutation('merge-fences-a-server', f'{_PROTOCOL}/merge.py',
-                   '        observed = self._classified(record, attended=False)\n'
-                   '        self.unused(record)\n',
-                   '        observed = self._classified(record, attended=False)\n',
+                   '    observed = looks.classified(site, record, attended=False)\n'
+                   '    unused(site, record)\n',
+                   '    observed = looks.classified(site, record, attended=False)\n',
                    f'{_CINDER_TESTS}.test_merging.MergingTest.'
                    'test_server_that_opens_the_overlay_meanwhile_is_not_fenced'),
     table.Mutation('guest-resumed-although-merged', f'{_PROTOCOL}/merge.py',
-                   '            if self.reload(record).state == states.MERGING:\n'
-                   '                backup.proceed()',
+                   '        if site.reload(record).state == states.MERGING:\n'
                    '            backup.proceed()',
+                   '        backup.proceed()',
                    f'{_CINDER_TESTS}.test_merging.MergingTest.'
                    'test_guest_whose_merge_was_recorded_meanwhile_stays_suspended'),
     table.Mutation('worker-hands-out-without-a-look', f'{_WORKER}/operations.py',
@@ -729,10 +728,10 @@ MUTATIONS = (
                    f'{_CINDER_TESTS}.test_changed_objects.FencedClientsTest.'
                    'test_client_that_is_fenced_anew_meanwhile_stays_in_the_list'),
     table.Mutation('host-fence-of-a-superposed-volume', f'{_PROTOCOL}/host_fence.py',
-                   '        if claim is not None:\n'
-                   '            raise',
-                   '        if False:\n'
-                   '            raise',
+                   '    if claim is not None:\n'
+                   '        raise',
+                   '    if False:\n'
+                   '        raise',
                    f'{_CINDER_TESTS}.test_changed_objects.HostFenceTest.'
                    'test_volume_that_was_superposed_meanwhile_is_left_to_its_superposition'),
 )

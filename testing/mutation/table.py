@@ -42,7 +42,7 @@ class Mutation:
 
 MUTATIONS = (
     Mutation('host-fence-without-barrier', f'{_SUPERPOSITION}/protocol/host_fence.py',
-             '            self._barrier(recorded)\n', '',
+             '        _barrier(site, recorded)\n', '',
              f'{_FUNCTIONAL}.test_host_fence.HostFenceTest.'
              'test_every_placement_group_has_the_fence'),
     Mutation('host-fence-of-other-hosts', f'{_SUPERPOSITION}/protocol/host_fence.py',
@@ -84,7 +84,7 @@ MUTATIONS = (
              'short = list(clients)',
              f'{_UNIT}.test_fence.FenceTest.test_backup_is_evicted_for_a_day'),
     Mutation('silent-group-of-an-object-ignored', f'{_SUPERPOSITION}/protocol/create.py',
-             'if not cuts.bounded(self.cluster, volume, taken_cuts)', 'if False',
+             'if not cuts.bounded(site.cluster, volume, taken_cuts)', 'if False',
              f'{_UNIT}.test_creation.CutsTest.test_cut_is_repeated_until_it_bounds_the_volumes'),
     Mutation('silent-group-of-a-dirty-sweep-ignored', f'{_SUPERPOSITION}/sweep.py',
              'if self._first is not None or self._unproven is not None:',
@@ -97,16 +97,16 @@ MUTATIONS = (
              f'{_UNIT}.test_sweep.SweeperTest.'
              'test_silent_group_fails_an_unproven_sweep_behind_the_fence'),
     Mutation('silent-group-of-a-host-fence-ignored', f'{_SUPERPOSITION}/protocol/host_fence.py',
-             'while not cuts.answered_by_all(self._cutter(pool_id, namespace).take()):',
-             'while not self._cutter(pool_id, namespace).take():',
+             'while not cuts.answered_by_all(site.cutter(pool_id, namespace).take()):',
+             'while not site.cutter(pool_id, namespace).take():',
              f'{_UNIT}.test_creation.CutsTest.'
              'test_barrier_of_a_fence_fails_if_a_group_stays_silent'),
     Mutation('watcher-taken-for-fenced', f'{_SUPERPOSITION}/protocol/create.py',
-             'for client in watchers - self.fence.outside(watchers)', 'for client in watchers',
+             'for client in watchers - site.fence.outside(watchers)', 'for client in watchers',
              f'{_UNIT}.test_creation.EndedTest.'
              'test_listed_client_without_a_blocklist_entry_counts'),
     Mutation('fenced-watcher-not-in-the-ledger', f'{_SUPERPOSITION}/protocol/create.py',
-             'self.ledger.enter(volume, [client], entry, replace=True)', 'pass',
+             'site.ledger.enter(volume, [client], entry, replace=True)', 'pass',
              f'{_UNIT}.test_creation.EndedTest.'
              'test_fenced_watcher_is_a_client_of_the_earlier_superposition'),
     Mutation('sweep-ignores-merged-groups', f'{_SUPERPOSITION}/sweep.py',
@@ -142,7 +142,7 @@ MUTATIONS = (
              'if self._thorough:\n            for pool_id', 'if False:\n            for pool_id',
              f'{_FUNCTIONAL}.test_fence.FenceTest.test_second_sweep_reaches_every_osd'),
     Mutation('map-moved-after-the-cut', f'{_SUPERPOSITION}/protocol/create.py',
-             'if sweep.moved(self.cluster, volume, cut):', 'if False:',
+             'if sweep.moved(site.cluster, volume, cut):', 'if False:',
              f'{_FUNCTIONAL}.test_superposition.DirtyTest.'
              'test_object_discarded_between_cut_and_map_is_dirty'),
     Mutation('swap-without-version', f'{_SUPERPOSITION}/store.py',
@@ -159,8 +159,8 @@ MUTATIONS = (
              '            if self._exists(holder):\n', '            if False:\n',
              f'{_UNIT}.test_store.StoreTest.test_claim_of_another_superposition_is_refused'),
     Mutation('remains-of-an-overtaken-creation-stay', f'{_SUPERPOSITION}/protocol/create.py',
-             '            self._clean(dataclasses.replace(', '            (lambda *_, **__: 0)('
-             'dataclasses.replace(',
+             '        end.clean(site, dataclasses.replace(',
+             '        (lambda *_, **__: 0)(dataclasses.replace(',
              f'{_FUNCTIONAL}.test_overtaken.CreationTest.'
              'test_controller_that_wakes_removes_what_it_has_made'),
     Mutation('overlay-header-made-anew', f'{_SUPERPOSITION}/overlay.py',
@@ -173,7 +173,7 @@ MUTATIONS = (
              'test_objects_that_are_written_after_the_removal_are_found'),
     Mutation('overlay-of-a-superposed-volume-taken-for-an-orphan',
              f'{_SUPERPOSITION}/protocol/end.py',
-             'if image_id is not None and self.store.holder(ref.home, image_id) is not None:',
+             'if image_id is not None and site.store.holder(ref.home, image_id) is not None:',
              'if False:',
              f'{_UNIT}.test_end.OrphanTest.test_overlay_of_a_volume_that_is_superposed_stays'),
     Mutation('orphan-removed-under-its-user', f'{_SUPERPOSITION}/removal.py',
@@ -190,12 +190,12 @@ MUTATIONS = (
              f'{_FUNCTIONAL}.test_ledger.HungTest.'
              'test_hung_backup_is_fenced_before_its_overlay_is_removed'),
     Mutation('torn-overlay-promoted', f'{_SUPERPOSITION}/protocol/collapse.py',
-             '        self._assert_durable(dataclasses.replace(record, labels=labels))\n', '',
+             '    _assert_durable(site, dataclasses.replace(record, labels=labels))\n', '',
              f'{_FUNCTIONAL}.test_durable.DurableTest.'
              'test_backup_that_has_written_and_died_is_not_promoted'),
     Mutation('overlay-written-during-the-collapse-promoted',
              f'{_SUPERPOSITION}/protocol/collapse.py',
-             '                self._assert_durable(record)\n', '',
+             '            _assert_durable(site, record)\n', '',
              f'{_FUNCTIONAL}.test_durable.DurableTest.test_write_during_the_collapse_counts'),
     Mutation('change-of-an-overlay-ignored', f'{_SUPERPOSITION}/overlay.py',
              'version != written.get(str(number), 0)', 'version and str(number) not in written',
@@ -214,7 +214,7 @@ MUTATIONS = (
              'self._lengthen(clients, expiry_s)\n', 'pass\n',
              f'{_UNIT}.test_fence.FenceTest.test_close_prolongs_an_existing_entry'),
     Mutation('no-second-sweep', f'{_SUPERPOSITION}/protocol/collapse.py',
-             'report = self._sweep_renewed(renewal, thorough=True)',
+             'report = _sweep_renewed(site, renewal, thorough=True)',
              'report = sweep.SweepReport(False, None, 0, 0.0)',
              f'{_FUNCTIONAL}.test_fence.FenceTest.test_write_before_the_fence_is_late_dirty'),
     Mutation('unproven-taken-for-clean-before-the-fence', f'{_SUPERPOSITION}/protocol/collapse.py',
@@ -248,7 +248,7 @@ MUTATIONS = (
              f'{_FUNCTIONAL}.test_fence.FenceTest.'
              'test_client_that_opens_during_the_fence_is_fenced'),
     Mutation('overtaken-fence-stays', f'{_SUPERPOSITION}/protocol/collapse.py',
-             'self._unfence_lost(dataclasses.replace(record, fenced=tuple(known)))', 'pass',
+             'end.unfence_lost(site, dataclasses.replace(record, fenced=tuple(known)))', 'pass',
              f'{_FUNCTIONAL}.test_fence.FenceTest.test_fence_after_a_dirty_decision_is_lifted'),
     Mutation('dirty-primary-stays-fenced', f'{_SUPERPOSITION}/protocol/end.py',
              'if (record.outcome in states.LIVING and',
@@ -256,12 +256,12 @@ MUTATIONS = (
              f'{_FUNCTIONAL}.test_fence.FenceTest.'
              'test_fence_during_a_dirty_decision_is_lifted'),
     Mutation('late-fence-of-a-living-primary-stays', f'{_SUPERPOSITION}/protocol/end.py',
-             'self.dropped.enter(record)', 'pass',
+             'site.dropped.enter(record)', 'pass',
              f'{_FUNCTIONAL}.test_late_fence.LateFenceTest.'
              'test_fence_that_comes_after_its_controller_has_died_is_lifted'),
     Mutation('fence-of-a-later-superposition-lifted', f'{_SUPERPOSITION}/protocol/end.py',
-             '\n                and {claim.superposition for claim in self._claims(record)} '
-             '<= {record.id}', '',
+             '\n            and {claim.superposition for claim in _claims(site, record)} <= '
+             '{record.id}', '',
              f'{_FUNCTIONAL}.test_fence.FenceTest.'
              'test_unfence_of_an_overtaken_controller_spares_a_later_fence'),
     Mutation('overlay-removed-under-its-user', f'{_SUPERPOSITION}/removal.py',
@@ -273,11 +273,11 @@ MUTATIONS = (
              f'{_UNIT}.test_merge.OfflineTest.'
              'test_client_fenced_during_the_merge_may_have_written'),
     Mutation('merge-beside-a-hung-backup', f'{_SUPERPOSITION}/protocol/merge.py',
-             ' if backup is not None else self._shut_out(record)', '',
+             ' if backup is not None else _shut_out(site, record)', '',
              f'{_FUNCTIONAL}.test_ledger.HungTest.'
              'test_hung_backup_is_fenced_before_its_overlay_is_merged'),
     Mutation('merge-of-an-overtaken-controller', f'{_SUPERPOSITION}/protocol/merge.py',
-             '            record = self.store.swap(record, record)\n', '            pass\n',
+             '        record = site.store.swap(record, record)\n', '        pass\n',
              f'{_FUNCTIONAL}.test_merge.MergeTest.'
              'test_controller_that_is_overtaken_before_it_writes_writes_nothing'),
     Mutation('merge-without-announcement', f'{_SUPERPOSITION}/merge.py',
@@ -293,14 +293,14 @@ MUTATIONS = (
              f'{_UNIT}.test_roles.RolesTest.'
              'test_host_does_not_make_an_earlier_client_a_backup'),
     Mutation('backup-not-in-the-ledger', f'{_SUPERPOSITION}/protocol/clients.py',
-             'self._remember(record, volume, clients, classified.backup)', 'pass',
+             '_remember(site, record, volume, clients, classified.backup)', 'pass',
              f'{_FUNCTIONAL}.test_ledger.EntriesTest.test_promoted_backup_is_in_the_ledger'),
     Mutation('newcomer-behind-the-address-of-the-backup', f'{_SUPERPOSITION}/roles.py',
              'if len(near) == count:', 'if near:',
              f'{_UNIT}.test_roles.RolesTest.'
              'test_newcomer_behind_the_same_address_is_unclear_at_first'),
     Mutation('promotion-beside-an-unfenced-client', f'{_SUPERPOSITION}/protocol/collapse.py',
-             '                self._assert_fenced(record)\n', '                pass\n',
+             '            _assert_fenced(site, record)\n', '            pass\n',
              f'{_FUNCTIONAL}.test_ledger.EntriesTest.'
              'test_promotion_waits_until_every_client_of_the_ledger_is_fenced'),
     Mutation('hand-out-without-a-look', 'specreds_cinder/worker/operations.py',
@@ -309,11 +309,11 @@ MUTATIONS = (
              f'{_FUNCTIONAL}.test_ledger.HungTest.'
              'test_server_that_hangs_as_soon_as_it_is_started_again_is_fenced'),
     Mutation('promotion-without-latch', f'{_SUPERPOSITION}/protocol/collapse.py',
-             '            self._latch(record)\n', '',
+             '        _latch(site, record)\n', '',
              f'{_FUNCTIONAL}.test_latch.PromotedTest.'
              'test_stranger_cannot_write_to_a_promoted_volume'),
     Mutation('latch-opened-to-all', f'{_SUPERPOSITION}/protocol/merge.py',
-             'self.fence.close(new)', 'pass',
+             'site.fence.close(new)', 'pass',
              f'{_FUNCTIONAL}.test_latch.PromotedTest.test_online_merge_lets_only_the_server_write'),
     Mutation('latch-closed-by-an-overtaken-controller', f'{_SUPERPOSITION}/latch.py',
              'if header.armed != superposition:', 'if False:',
@@ -334,20 +334,20 @@ MUTATIONS = (
              f'{_FUNCTIONAL}.test_latch.OpenedTest.'
              'test_aborted_collapse_leaves_the_lock_as_it_was'),
     Mutation('owner-of-the-overlay-not-fenced', f'{_SUPERPOSITION}/protocol/merge.py',
-             ' | self._owners(record)', '',
+             ' | site.owners(record)', '',
              f'{_FUNCTIONAL}.test_ledger.HungTest.'
              'test_hung_backup_that_is_in_no_ledger_is_fenced_before_its_overlay_is_merged'),
     Mutation('client-that-an-ended-superposition-has-fenced-let-go',
              f'{_SUPERPOSITION}/protocol/end.py',
-             'needed |= clients & self._fenced_for_good(record)', 'pass',
+             'needed |= clients & _fenced_for_good(site, record)', 'pass',
              f'{_UNIT}.test_end.LiftTest.'
              'test_client_that_an_ended_superposition_has_fenced_for_good_is_fenced_again'),
     Mutation('late-unfence-not-mended', f'{_SUPERPOSITION}/protocol/end.py',
-             '                self._restore_fence(record, clients)\n', '                pass\n',
+             '            _restore_fence(site, record, clients)\n', '            pass\n',
              f'{_FUNCTIONAL}.test_fence.FenceTest.'
              'test_unfence_that_hangs_leaves_a_later_fence_in_force'),
     Mutation('decision-without-its-fence-not-repeated', f'{_SUPERPOSITION}/protocol/end.py',
-             'self.store.swap(other, dataclasses.replace(other, updated_at=records.now()))',
+             'site.store.swap(other, dataclasses.replace(other, updated_at=records.now()))',
              'pass',
              f'{_FUNCTIONAL}.test_fence.FenceTest.'
              'test_decision_is_repeated_if_its_fence_was_missing_for_a_moment'),

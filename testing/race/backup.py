@@ -130,7 +130,7 @@ class Racer:
         if self.running:
             self._writer.mode(mode)
 
-    def hook(self) -> superposition.Backup:
+    def hook(self) -> superposition.QmpBackup:
         """Return the hook for collapse and merge."""
         return qmp_backup.QmpBackup(self._cluster, self._daemon.qmp, self._daemon.prefixes,
                                     self._writer.hold)

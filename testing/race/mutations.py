@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Protocols that are broken on purpose, and a race that each of them loses."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+import contextlib
 import time
 from unittest import mock
 
@@ -9,6 +10,8 @@ from specreds_cinder import superposition
 from specreds_cinder.superposition import fence
 from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import trace
+from specreds_cinder.superposition.protocol import base
+from specreds_cinder.superposition.protocol import collapse
 from testing.race import blocks
 from testing.race import control
 from testing.race import disks
@@ -26,12 +29,15 @@ _TORRENT_S = 0.1
 class NoSecondSweep(superposition.Protocol):
     """Assumes that nothing was written between the first sweep and the fence."""
 
-    def _sweep(self, record: superposition.Record, *, thorough: bool,
-               renew: Callable[[], None] = lambda: None) -> superposition.SweepReport:
-        if not thorough:
-            return super()._sweep(record, thorough=False, renew=renew)
-        with trace.span('sweep', record.id):
-            return superposition.SweepReport(False, None, 0, 0.0)
+    def collapse(self, record: superposition.Record,
+                 backup: superposition.Durability | None = None) -> superposition.CollapseReport:
+        """Collapse without a sweep behind the fence."""
+        def sweep_second(_site: object, record: superposition.Record,
+                         _renew: Callable[[], None]) -> superposition.SweepReport:
+            with trace.span('sweep', record.id):
+                return superposition.SweepReport(False, None, 0, 0.0)
+        with _second_sweep(sweep_second):
+            return super().collapse(record, backup)
 
 
 class HastySecondSweep(superposition.Protocol):
@@ -41,15 +47,32 @@ class HastySecondSweep(superposition.Protocol):
     hides the error where a pool has one OSD.
     """
 
-    def _latch(self, record: superposition.Record) -> None:
-        pass
+    def collapse(self, record: superposition.Record,
+                 backup: superposition.Durability | None = None) -> superposition.CollapseReport:
+        """Collapse with a hasty sweep behind the fence, and without latches."""
+        swept = collapse._sweep
 
-    def _sweep(self, record: superposition.Record, *, thorough: bool,
-               renew: Callable[[], None] = lambda: None) -> superposition.SweepReport:
-        if not thorough:
-            return super()._sweep(record, thorough=False, renew=renew)
-        with mock.patch.object(sweep, '_BATCH', 1):
-            return super()._sweep(record, thorough=False, renew=renew)
+        def sweep_second(site: base.Site, record: superposition.Record,
+                         renew: Callable[[], None]) -> superposition.SweepReport:
+            with mock.patch.object(sweep, '_BATCH', 1):
+                return swept(site, record, thorough=False, renew=renew)
+        with _second_sweep(sweep_second), \
+                mock.patch.object(collapse, '_latch', lambda _site, _record: None):
+            return super().collapse(record, backup)
+
+
+@contextlib.contextmanager
+def _second_sweep(sweep_second: Callable[[base.Site, superposition.Record, Callable[[], None]],
+                                         superposition.SweepReport]) -> Iterator[None]:
+    """Replace the sweep behind the fence while the context lasts."""
+    swept = collapse._sweep
+
+    def sweep_once(site: base.Site, record: superposition.Record, *, thorough: bool,
+                   renew: Callable[[], None] = lambda: None) -> superposition.SweepReport:
+        return (sweep_second(site, record, renew) if thorough
+                else swept(site, record, thorough=False, renew=renew))
+    with mock.patch.object(collapse, '_sweep', sweep_once):
+        yield
 
 
 class _HastyFence(fence.Fence):

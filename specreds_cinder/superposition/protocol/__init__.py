@@ -22,14 +22,44 @@ from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
-from specreds_cinder.superposition.protocol import collapse
+from specreds_cinder.superposition.protocol import base
+from specreds_cinder.superposition.protocol import clients as looks
+from specreds_cinder.superposition.protocol import collapse as deciding
+from specreds_cinder.superposition.protocol import create
+from specreds_cinder.superposition.protocol import end
 from specreds_cinder.superposition.protocol import host_fence
-from specreds_cinder.superposition.protocol import merge
-from specreds_cinder.superposition.protocol import release
+from specreds_cinder.superposition.protocol import merge as merging
+from specreds_cinder.superposition.protocol import release as releasing
 
 
-class Protocol(host_fence.HostFence, collapse.Collapse, merge.Merge, release.Release):
-    """Superpositions on one cluster. Safe to share between threads."""
+class Protocol(base.Site):
+    """Superpositions on one cluster. Safe to share between threads.
+
+    Each step is a function of its module, and takes the cluster's :class:`base.Site` first.
+    """
+
+    super = create.superpose
+    objections = create.objections
+    observe = looks.observe
+    check = deciding.check
+    watch = deciding.watch
+    collapse = deciding.collapse
+    prepare = deciding.prepare
+    commit = deciding.commit
+    give_up = deciding.give_up
+    abort = end.abort
+    tidy = end.tidy
+    unused = merging.unused
+    merge = merging.merge
+    begin_merge = merging.begin_merge
+    end_merge = merging.end_merge
+    clients = host_fence.clients
+    noted = host_fence.noted
+    note = host_fence.note
+    shut_out = host_fence.shut_out
+    fenced = releasing.fenced
+    release_booted = releasing.release_booted
+    release = releasing.release
 
     def renew(self, record: records.Record) -> list[str]:
         """Replace the entries of a superposition's fence of which half the expiry has passed.
@@ -63,8 +93,8 @@ class Protocol(host_fence.HostFence, collapse.Collapse, merge.Merge, release.Rel
         record = self.reload(record)
         step = states.STEPS[record.state][states.RESUME]
         if step == states.DECIDE:
-            self._alone(record)
-            return self._collapse(record, backup).outcome
+            deciding.alone(self, record)
+            return deciding.decide(self, record, backup).outcome
         if step in (states.WRITE, states.CLEAN):
             online = backup if isinstance(backup, backups.OnlineMerge) else None
             if step == states.WRITE and backup is not None and online is None:
@@ -74,6 +104,6 @@ class Protocol(host_fence.HostFence, collapse.Collapse, merge.Merge, release.Rel
             self.merge(record, online, progress)
             return states.MERGED
         if step == states.DROP:
-            self._drop(record, states.ABORTED, progress)
+            end.drop(self, record, states.ABORTED, progress)
             return record.outcome or states.ABORTED
         return record.state

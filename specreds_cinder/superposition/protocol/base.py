@@ -7,9 +7,11 @@ from concurrent import futures
 import contextlib
 import dataclasses
 import logging
+import threading
 from typing import Any, TypeVar
 
 from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import dropped as drops
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fence
@@ -30,7 +32,7 @@ _T = TypeVar('_T')
 _R = TypeVar('_R')
 
 
-class Base:
+class Site:
     """The superpositions on one cluster, by their records. Safe to share between threads."""
 
     def __init__(self, cluster: ceph.Cluster,
@@ -44,6 +46,8 @@ class Base:
         self.latch = latches.Latch(cluster, self.store)
         self.first_sweeps = seens.FirstSweeps()
         self.fence = fence.Fence(cluster, self.settings.fence_expiry_s)
+        self._cutters: dict[tuple[int, str], cuts.Cutter] = {}
+        self._lock = threading.Lock()
         # The superpositions whose records are known to be unreadable.
         self._unreadable: set[str] = set()
 
@@ -77,7 +81,7 @@ class Base:
                 if unreadable is not None:
                     unreadable[entry[0]] = exc
                 return None
-        listed = self._each(read, tuple(self.store.index(home).items()))
+        listed = self.each(read, tuple(self.store.index(home).items()))
         return sorted((record for record in listed if record is not None),
                       key=lambda record: record.created_at)
 
@@ -118,8 +122,8 @@ class Base:
 
     def overlay_bytes(self, record: records.Record) -> int:
         """Return the bytes that the overlays of a superposition take in Ceph."""
-        return sum(self._each(lambda volume: overlay.used_bytes(self.cluster, volume),
-                              record.volumes))
+        return sum(self.each(lambda volume: overlay.used_bytes(self.cluster, volume),
+                             record.volumes))
 
     @staticmethod
     def overlay_capacity(record: records.Record) -> int:
@@ -131,7 +135,13 @@ class Base:
         left = self.fence.remaining()
         return min((left[client] for client in record.fenced if client in left), default=None)
 
-    def tidy(self, home: records.Home, older_s: float = 600) -> int:
+    def cutter(self, pool_id: int, namespace: str) -> cuts.Cutter:
+        """Return what takes the cuts of a pool and namespace for all callers."""
+        with self._lock:
+            return self._cutters.setdefault((pool_id, namespace), cuts.Cutter(
+                lambda: cuts.take(self.cluster, pool_id, namespace)))
+
+    def tidy_index(self, home: records.Home, older_s: float) -> int:
         """Remove index entries whose record was never written, or is gone.
 
         :param older_s: age in seconds up to which entries stay: their record may be written yet
@@ -156,8 +166,8 @@ class Base:
         return self.store.swap(record, dataclasses.replace(
             record, labels={**record.labels, **labels}))
 
-    def _keep_fenced(self, home: records.Home, clients: Collection[str], superposition: str,
-                     server_id: str | None = None, fenced_at: str | None = None) -> None:
+    def keep_fenced(self, home: records.Home, clients: Collection[str], superposition: str,
+                    server_id: str | None = None, fenced_at: str | None = None) -> None:
         """List clients whose blocklist entries outlive the superposition, or the fence.
 
         :param fenced_at: a time at which all of them were fenced already, by default this moment
@@ -165,7 +175,7 @@ class Base:
         self.fenced_clients.enter(home, clients, fences.Entry(
             superposition, server_id, fenced_at or records.now()))
 
-    def _in(self, record: records.Record, request: str, *steps: str) -> records.Record:
+    def admit(self, record: records.Record, request: str, *steps: str) -> records.Record:
         """Return the current record, in a state that admits a request.
 
         :param steps: steps one of which the request has to take; any step if none is named
@@ -180,7 +190,7 @@ class Base:
                 record.state)
         return record
 
-    def _each(self, work: Callable[[_T], _R], items: Sequence[_T]) -> 'builtins.list[_R]':
+    def each(self, work: Callable[[_T], _R], items: Sequence[_T]) -> 'builtins.list[_R]':
         """Call a function for several items at a time; all calls end before an error is raised."""
         if len(items) < 2:
             return [work(item) for item in items]
@@ -188,22 +198,22 @@ class Base:
             pending = [executor.submit(work, item) for item in items]
         return [future.result() for future in pending]
 
-    def _users(self, record: records.Record) -> frozenset[str]:
+    def users(self, record: records.Record) -> frozenset[str]:
         """Return the clients that have the overlays of a superposition open."""
-        return frozenset().union(*self._each(
-            lambda volume: self._visible(volumes.watchers, volume.overlay_ref), record.volumes))
+        return frozenset().union(*self.each(
+            lambda volume: self.visible(volumes.watchers, volume.overlay_ref), record.volumes))
 
-    def _owners(self, record: records.Record) -> frozenset[str]:
+    def owners(self, record: records.Record) -> frozenset[str]:
         """Return the clients that own the lock of an overlay of a superposition.
 
         One that hangs owns the lock long after its watch has expired, whether a look has entered
         the client into the ledger or not.
         """
-        return frozenset().union(*self._each(
-            lambda volume: self._visible(volumes.owners, volume.overlay_ref), record.volumes))
+        return frozenset().union(*self.each(
+            lambda volume: self.visible(volumes.owners, volume.overlay_ref), record.volumes))
 
-    def _visible(self, clients: Callable[[ceph.Cluster, records.VolumeRef], frozenset[str]],
-                 ref: records.VolumeRef) -> frozenset[str]:
+    def visible(self, clients: Callable[[ceph.Cluster, records.VolumeRef], frozenset[str]],
+                ref: records.VolumeRef) -> frozenset[str]:
         """Return the clients of an image by a function; none if the image is gone."""
         with contextlib.suppress(errors.VolumeGone):
             return clients(self.cluster, ref)

@@ -13,6 +13,8 @@ from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import trace
+from specreds_cinder.superposition.protocol import base
+from specreds_cinder.superposition.protocol import clients as looks
 from specreds_cinder.superposition.protocol import end
 
 LOG = logging.getLogger(__name__)
@@ -20,190 +22,198 @@ LOG = logging.getLogger(__name__)
 _LOOK_S = 60.0
 
 
-class Merge(end.Ending):
-    """Merges promoted superpositions."""
+def merge(site: base.Site, record: records.Record, backup: backups.OnlineMerge | None = None,
+          progress: backups.Progress | None = None, rate: int | None = None,
+          keys: Mapping[records.VolumeRef, str] | None = None) -> None:
+    """Write the overlays to the volumes and end the superposition.
 
-    def merge(self, record: records.Record, backup: backups.OnlineMerge | None = None,
-              progress: backups.Progress | None = None, rate: int | None = None,
-              keys: Mapping[records.VolumeRef, str] | None = None) -> None:
-        """Write the overlays to the volumes and end the superposition.
+    :param backup: the backup that runs, for a merge under its guest; None for an offline
+        merge of overlays that no client has open
+    :param progress: called with the bytes merged so far, and all bytes
+    :param rate: bytes per second at most, 0 for no limit; by default that of the settings
+    :param keys: passphrases of the encrypted volumes, for an offline merge
 
-        :param backup: the backup that runs, for a merge under its guest; None for an offline
-            merge of overlays that no client has open
-        :param progress: called with the bytes merged so far, and all bytes
-        :param rate: bytes per second at most, 0 for no limit; by default that of the settings
-        :param keys: passphrases of the encrypted volumes, for an offline merge
+    After any error nothing is lost, and the merge may be repeated.
 
-        After any error nothing is lost, and the merge may be repeated.
+    :raises Conflict: it is not promoted
+    :raises MergeFailed: the offline merge failed, or a pool is full
+    :raises OverlayBusy: a client has an overlay open
+    :raises RecordChanged: a client is about to open an overlay, or another merge has begun to
+        write it
+    :raises BackupError: the online merge failed
+    """
+    if backup is None:
+        unused(site, record)
+    record = _begin(site, record)
+    if record.state == states.MERGING:
+        record = _admit(site, record) if backup is not None else _shut_out(site, record)
+    if record.state == states.MERGING:
+        limit = site.settings.merge_bytes_per_second if rate is None else rate
+        with _kept_fenced(site, record), trace.span('merge', record.id):
+            if backup is None:
+                record = _merge_offline(site, record, limit, progress, keys)
+            else:
+                record = _merge_online(site, record, backup, limit, progress)
+    elif backup is not None:
+        _switch(site, record, backup)
+    # A client that still has an overlay open is the server, which is about to close it.
+    end.clean(site, record, evict=False)
+    LOG.info('superposition %s is merged', record.id)
 
-        :raises Conflict: it is not promoted
-        :raises MergeFailed: the offline merge failed, or a pool is full
-        :raises OverlayBusy: a client has an overlay open
-        :raises RecordChanged: a client is about to open an overlay, or another merge has begun to
-            write it
-        :raises BackupError: the online merge failed
-        """
-        if backup is None:
-            self.unused(record)
-        record = self._begin(record)
-        if record.state == states.MERGING:
-            record = self._admit(record) if backup is not None else self._shut_out(record)
-        if record.state == states.MERGING:
-            limit = self.settings.merge_bytes_per_second if rate is None else rate
-            with self._kept_fenced(record), trace.span('merge', record.id):
-                if backup is None:
-                    record = self._merge_offline(record, limit, progress, keys)
-                else:
-                    record = self._merge_online(record, backup, limit, progress)
-        elif backup is not None:
-            self._switch(record, backup)
-        # A client that still has an overlay open is the server, which is about to close it.
-        self._clean(record, evict=False)
-        LOG.info('superposition %s is merged', record.id)
 
-    def unused(self, record: records.Record) -> None:
-        """Make sure that only fenced clients have an overlay open, and that Ceph has space.
+def unused(site: base.Site, record: records.Record) -> None:
+    """Make sure that only fenced clients have an overlay open, and that Ceph has space.
 
-        :raises OverlayBusy: another client has an overlay open
-        :raises MergeFailed: a pool is full, and something is left to merge
-        """
-        with contextlib.suppress(errors.VolumeGone):
-            merges.unused(self.cluster, record, self.fence)
-        if record.state != states.MERGED:
-            merges.check_space(self.cluster, record.volumes)
+    :raises OverlayBusy: another client has an overlay open
+    :raises MergeFailed: a pool is full, and something is left to merge
+    """
+    with contextlib.suppress(errors.VolumeGone):
+        merges.unused(site.cluster, record, site.fence)
+    if record.state != states.MERGED:
+        merges.check_space(site.cluster, record.volumes)
 
-    def _shut_out(self, record: records.Record) -> records.Record:
-        """Fence every client that may still write, so that only the merge does.
 
-        For example, the watches of a promoted backup that hangs have expired, and the writes that
-        it sends to an overlay after the merge has read the overlay would be lost.
+def _shut_out(site: base.Site, record: records.Record) -> records.Record:
+    """Fence every client that may still write, so that only the merge does.
 
-        :raises OverlayBusy: a client has an overlay open: the server runs
-        """
-        observed = self._classified(record, attended=False)
-        self.unused(record)
-        fenced = observed.fenced | self._owners(record) | set(record.fenced)
-        if fenced != set(record.fenced):
-            record = self._fencing(record, tuple(sorted(fenced)))
-        with trace.span('shut out', record.id):
-            self.fence.close(fenced)
-            sweep.barrier(self.cluster, record)
-        late = self.fence.outside(self._entries(record).keys() - fenced)
-        if late:
-            raise errors.OverlayBusy(
-                f'while clients of superposition {record.id} were fenced, its volumes or overlays '
-                f'were opened', late, 'merge it again')
-        self._unlatch(record)
+    For example, the watches of a promoted backup that hangs have expired, and the writes that
+    it sends to an overlay after the merge has read the overlay would be lost.
+
+    :raises OverlayBusy: a client has an overlay open: the server runs
+    """
+    observed = looks.classified(site, record, attended=False)
+    unused(site, record)
+    fenced = observed.fenced | site.owners(record) | set(record.fenced)
+    if fenced != set(record.fenced):
+        record = looks.fencing(site, record, tuple(sorted(fenced)))
+    with trace.span('shut out', record.id):
+        site.fence.close(fenced)
+        sweep.barrier(site.cluster, record)
+    late = site.fence.outside(looks.entries(site, record).keys() - fenced)
+    if late:
+        raise errors.OverlayBusy(
+            f'while clients of superposition {record.id} were fenced, its volumes or overlays '
+            f'were opened', late, 'merge it again')
+    looks.unlatch(site, record)
+    return record
+
+
+def _admit(site: base.Site, record: records.Record) -> records.Record:
+    """Let the server that runs lock its volumes, and no other client that is visible or known.
+
+    A client that waits for the lock watches the volume: it is fenced before it can have it.
+    """
+    fenced = looks.classified(site, record, attended=True).fenced
+    new = fenced - set(record.fenced)
+    if new:
+        record = looks.fencing(site, record, tuple(sorted(fenced | set(record.fenced))))
+        site.fence.close(new)
+    looks.unlatch(site, record)
+    return record
+
+
+def begin_merge(site: base.Site, record: records.Record) -> records.Record:
+    """Record that a merge begins, for a hypervisor that runs the merge.
+
+    When this returns, the server that runs can lock its volumes. May be repeated.
+
+    :raises Conflict: it was not promoted
+    """
+    record = _begin(site, record)
+    return _admit(site, record) if record.state == states.MERGING else record
+
+
+def _begin(site: base.Site, record: records.Record) -> records.Record:
+    record = site.admit(record, states.MERGE)
+    if record.state != states.PROMOTED:
         return record
+    return site.store.swap(record, record.moved(states.MERGING))
 
-    def _admit(self, record: records.Record) -> records.Record:
-        """Let the server that runs lock its volumes, and no other client that is visible or known.
 
-        A client that waits for the lock watches the volume: it is fenced before it can have it.
-        """
-        fenced = self._classified(record, attended=True).fenced
-        new = fenced - set(record.fenced)
-        if new:
-            record = self._fencing(record, tuple(sorted(fenced | set(record.fenced))))
-            self.fence.close(new)
-        self._unlatch(record)
-        return record
+def end_merge(site: base.Site, record: records.Record) -> None:
+    """Record that overlay and volume are equal, while the guest is stopped.
 
-    def begin_merge(self, record: records.Record) -> records.Record:
-        """Record that a merge begins, for a hypervisor that runs the merge.
+    After this, only the volume is opened. :func:`merge` removes the overlay as soon as the
+    hypervisor has released it. May be repeated.
 
-        When this returns, the server that runs can lock its volumes. May be repeated.
+    :raises Conflict: no merge has begun
+    """
+    record = site.admit(record, states.END_MERGE)
+    if record.state == states.MERGING:
+        _merged(site, record)
 
-        :raises Conflict: it was not promoted
-        """
-        record = self._begin(record)
-        return self._admit(record) if record.state == states.MERGING else record
 
-    def _begin(self, record: records.Record) -> records.Record:
-        record = self._in(record, states.MERGE)
-        if record.state != states.PROMOTED:
-            return record
-        return self.store.swap(record, record.moved(states.MERGING))
+def _merge_offline(site: base.Site, record: records.Record, rate: int,
+                   progress: backups.Progress | None,
+                   keys: Mapping[records.VolumeRef, str] | None) -> records.Record:
+    def announce() -> None:
+        # A controller that hangs before it writes, and is overtaken by another merge, would
+        # write to a volume that a server uses. The contents of the record stay as they are.
+        nonlocal record
+        record = site.store.swap(record, record)
+    # Of two that begin together, one ends here: its qemu-img, killed below, would leave a
+    # watch of the overlay, for which any merge waits half a minute.
+    announce()
+    try:
+        merges.offline(site.cluster, record, site.fence, site.ledger, announce, rate,
+                       site.settings.merge_stall_s, progress, keys)
+    except errors.VolumeGone:
+        # Another controller was faster: it recorded the end before it removed the overlays.
+        return site.admit(record, states.MERGE, states.CLEAN)
+    # The swap fails if a connection was handed out meanwhile: that has changed the record.
+    return _merged(site, record)
 
-    def end_merge(self, record: records.Record) -> None:
-        """Record that overlay and volume are equal, while the guest is stopped.
 
-        After this, only the volume is opened. :meth:`merge` removes the overlay as soon as the
-        hypervisor has released it. May be repeated.
+def _merge_online(site: base.Site, record: records.Record, backup: backups.OnlineMerge, rate: int,
+                  progress: backups.Progress | None) -> records.Record:
+    """Merge under a running guest.
 
-        :raises Conflict: no merge has begun
-        """
-        record = self._in(record, states.END_MERGE)
-        if record.state == states.MERGING:
-            self._merged(record)
+    Overlay and volume are equal from the end of :meth:`OnlineMerge.settle` until the guest
+    runs again, so either of them is right, whichever the record names. The record changes
+    before any disk is switched: until then the guest can continue with its overlays.
+    """
+    backup.converge(record, rate, progress)
+    backup.suspend()
+    try:
+        backup.settle(record)
+        merged = _merged(site, record)
+    except (errors.BackupError, errors.RecordChanged):
+        # Nothing is switched. If another controller has recorded the end meanwhile, that one
+        # switches the disks and resumes the guest.
+        if site.reload(record).state == states.MERGING:
+            backup.proceed()
+        raise
+    _switch(site, merged, backup)
+    return merged
 
-    def _merge_offline(self, record: records.Record, rate: int,
-                       progress: backups.Progress | None,
-                       keys: Mapping[records.VolumeRef, str] | None) -> records.Record:
-        def announce() -> None:
-            # A controller that hangs before it writes, and is overtaken by another merge, would
-            # write to a volume that a server uses. The contents of the record stay as they are.
-            nonlocal record
-            record = self.store.swap(record, record)
-        # Of two that begin together, one ends here: its qemu-img, killed below, would leave a
-        # watch of the overlay, for which any merge waits half a minute.
-        announce()
-        try:
-            merges.offline(self.cluster, record, self.fence, self.ledger, announce, rate,
-                           self.settings.merge_stall_s, progress, keys)
-        except errors.VolumeGone:
-            # Another controller was faster: it recorded the end before it removed the overlays.
-            return self._in(record, states.MERGE, states.CLEAN)
-        # The swap fails if a connection was handed out meanwhile: that has changed the record.
-        return self._merged(record)
 
-    def _merge_online(self, record: records.Record, backup: backups.OnlineMerge, rate: int,
-                      progress: backups.Progress | None) -> records.Record:
-        """Merge under a running guest.
+def _switch(site: base.Site, record: records.Record, backup: backups.OnlineMerge) -> None:
+    backup.switch(record)
+    backup.proceed()
+    backup.release(record)
 
-        Overlay and volume are equal from the end of :meth:`OnlineMerge.settle` until the guest
-        runs again, so either of them is right, whichever the record names. The record changes
-        before any disk is switched: until then the guest can continue with its overlays.
-        """
-        backup.converge(record, rate, progress)
-        backup.suspend()
-        try:
-            backup.settle(record)
-            merged = self._merged(record)
-        except (errors.BackupError, errors.RecordChanged):
-            # Nothing is switched. If another controller has recorded the end meanwhile, that one
-            # switches the disks and resumes the guest.
-            if self.reload(record).state == states.MERGING:
-                backup.proceed()
-            raise
-        self._switch(merged, backup)
-        return merged
 
-    def _switch(self, record: records.Record, backup: backups.OnlineMerge) -> None:
-        backup.switch(record)
-        backup.proceed()
-        backup.release(record)
+def _merged(site: base.Site, record: records.Record) -> records.Record:
+    return site.store.swap(record, record.moved(states.MERGED))
 
-    def _merged(self, record: records.Record) -> records.Record:
-        return self.store.swap(record, record.moved(states.MERGED))
 
-    @contextlib.contextmanager
-    def _kept_fenced(self, record: records.Record) -> Iterator[None]:
-        """Renew the fence as long as the context lasts."""
-        ended = threading.Event()
+@contextlib.contextmanager
+def _kept_fenced(site: base.Site, record: records.Record) -> Iterator[None]:
+    """Renew the fence as long as the context lasts."""
+    ended = threading.Event()
 
-        def keep() -> None:
-            while not ended.wait(min(_LOOK_S, self.settings.fence_expiry_s / 4)):
-                try:
-                    self.fence.renew(record.fenced)
-                except errors.SuperError:
-                    LOG.exception('the fence of superposition %s could not be renewed, trying '
-                                  'again while its merge runs', record.id)
-        self.fence.renew(record.fenced)
-        thread = threading.Thread(target=keep, daemon=True, name=f'fence-{record.id[:8]}')
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+    def keep() -> None:
+        while not ended.wait(min(_LOOK_S, site.settings.fence_expiry_s / 4)):
+            try:
+                site.fence.renew(record.fenced)
+            except errors.SuperError:
+                LOG.exception('the fence of superposition %s could not be renewed, trying '
+                              'again while its merge runs', record.id)
+    site.fence.renew(record.fenced)
+    thread = threading.Thread(target=keep, daemon=True, name=f'fence-{record.id[:8]}')
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

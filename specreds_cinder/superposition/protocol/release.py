@@ -34,76 +34,77 @@ class FencedClient:
     left_s: float
 
 
-class Release(base.Base):
-    """Lists and releases clients that stay fenced."""
+def fenced(site: base.Site, home: records.Home) -> list[FencedClient]:
+    """Return the clients of a home that stay fenced, oldest first.
 
-    def fenced(self, home: records.Home) -> list[FencedClient]:
-        """Return the clients of a home that stay fenced, oldest first.
+    Clients whose blocklist entry is gone leave the list.
+    """
+    listing = site.fenced_clients.read(home)
+    clients = _blocklisted(site, listing)
+    latest = _latest(datetime.datetime.now(datetime.UTC), _ENTERED_S).isoformat()
+    gone = listing.entries.keys() - {listed.client for listed in clients}
+    site.fenced_clients.remove(home, [
+        client for client in gone if listing.entries[client].fenced_at < latest], listing)
+    return clients
 
-        Clients whose blocklist entry is gone leave the list.
-        """
-        listing = self.fenced_clients.read(home)
-        clients = self._blocklisted(listing)
-        latest = _latest(datetime.datetime.now(datetime.UTC), _ENTERED_S).isoformat()
-        gone = listing.entries.keys() - {listed.client for listed in clients}
-        self.fenced_clients.remove(home, [
-            client for client in gone if listing.entries[client].fenced_at < latest], listing)
-        return clients
 
-    def release(self, home: records.Home, clients: Collection[str]) -> None:
-        """Remove the blocklist entries of clients.
+def release(site: base.Site, home: records.Home, clients: Collection[str]) -> None:
+    """Remove the blocklist entries of clients.
 
-        The caller has proof that each of them has ended: a client that hangs and has not met the
-        fence writes again.
+    The caller has proof that each of them has ended: a client that hangs and has not met the
+    fence writes again.
 
-        :raises InvalidInput: a client is not in the list of the home, or not on the blocklist
-        """
-        listing = self.fenced_clients.read(home)
-        unknown = set(clients) - {listed.client for listed in self._blocklisted(listing)}
-        if unknown:
-            raise errors.InvalidInput(
-                f'{", ".join(sorted(unknown))}: fenced by no superposition that has ended in '
-                f'{home}')
-        self._open(home, clients, listing)
+    :raises InvalidInput: a client is not in the list of the home, or not on the blocklist
+    """
+    listing = site.fenced_clients.read(home)
+    unknown = set(clients) - {listed.client for listed in _blocklisted(site, listing)}
+    if unknown:
+        raise errors.InvalidInput(
+            f'{", ".join(sorted(unknown))}: fenced by no superposition that has ended in '
+            f'{home}')
+    _open(site, home, clients, listing)
 
-    def release_booted(self, home: records.Home, boots: Mapping[str, datetime.datetime],
-                       clocks_s: float = _CLOCKS_S) -> list[str]:
-        """Remove the blocklist entries of clients that boots of their hosts have ended.
 
-        May be repeated, also by several callers at the same time.
+def release_booted(site: base.Site, home: records.Home, boots: Mapping[str, datetime.datetime],
+                   clocks_s: float = _CLOCKS_S) -> list[str]:
+    """Remove the blocklist entries of clients that boots of their hosts have ended.
 
-        :param boots: time of a boot, with its zone, by address of the host, as its clients have
-            it; no other host has that address
-        :param clocks_s: seconds by which the clock of these times may differ from those of the
-            controllers that have fenced
-        :returns: the clients that were released
-        :raises InvalidInput: a time has no zone, or an address is none
-        """
-        latest = {_plain(host): _latest(booted_at, clocks_s)
-                  for host, booted_at in boots.items()}
-        listing = self.fenced_clients.read(home)
-        ended = [listed.client for listed in self._blocklisted(listing)
-                 if _ended(listed, latest)]
-        self._open(home, ended, listing)
-        return ended
+    May be repeated, also by several callers at the same time.
 
-    def _blocklisted(self, listing: fences.Listing) -> list[FencedClient]:
-        """Return those of some clients that are on the blocklist, oldest first."""
-        if not listing.entries:
-            return []
-        left = self.fence.remaining(listing.entries)
-        return sorted((FencedClient(client, entry, left[client])
-                       for client, entry in listing.entries.items() if client in left),
-                      key=lambda listed: (listed.entry.fenced_at, listed.client))
+    :param boots: time of a boot, with its zone, by address of the host, as its clients have
+        it; no other host has that address
+    :param clocks_s: seconds by which the clock of these times may differ from those of the
+        controllers that have fenced
+    :returns: the clients that were released
+    :raises InvalidInput: a time has no zone, or an address is none
+    """
+    latest = {_plain(host): _latest(booted_at, clocks_s)
+              for host, booted_at in boots.items()}
+    listing = site.fenced_clients.read(home)
+    ended = [listed.client for listed in _blocklisted(site, listing)
+             if _ended(listed, latest)]
+    _open(site, home, ended, listing)
+    return ended
 
-    def _open(self, home: records.Home, clients: Collection[str],
-              listing: fences.Listing) -> None:
-        """Remove the blocklist entries of clients that have ended.
 
-        If the list has changed meanwhile, :meth:`fenced` removes the clients from it later.
-        """
-        self.fence.open(clients)
-        self.fenced_clients.remove(home, clients, listing)
+def _blocklisted(site: base.Site, listing: fences.Listing) -> list[FencedClient]:
+    """Return those of some clients that are on the blocklist, oldest first."""
+    if not listing.entries:
+        return []
+    left = site.fence.remaining(listing.entries)
+    return sorted((FencedClient(client, entry, left[client])
+                   for client, entry in listing.entries.items() if client in left),
+                  key=lambda listed: (listed.entry.fenced_at, listed.client))
+
+
+def _open(site: base.Site, home: records.Home, clients: Collection[str],
+          listing: fences.Listing) -> None:
+    """Remove the blocklist entries of clients that have ended.
+
+    If the list has changed meanwhile, :func:`fenced` removes the clients from it later.
+    """
+    site.fence.open(clients)
+    site.fenced_clients.remove(home, clients, listing)
 
 
 def _ended(listed: FencedClient, latest: Mapping[str, datetime.datetime]) -> bool:

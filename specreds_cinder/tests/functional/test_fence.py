@@ -18,6 +18,7 @@ from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import librados
 from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import states
+from specreds_cinder.superposition.protocol import end
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import fence_base
@@ -265,7 +266,7 @@ class FenceTest(fence_base.FenceTestCase):
         self.assertEqual('promoted', self.protocol.collapse(later).outcome)
         lifted: list[str] = []
         with sp.trace.observe(self.at('fence.rm', 'before', lambda: lifted.append('fence'))):
-            self.protocol._unfence(overtaken)
+            end._unfence(self.protocol, overtaken)
         self.assertEqual([], lifted)
         self.assertTrue(self.primary.clients <= self.fenced())
 
@@ -292,9 +293,9 @@ class FenceTest(fence_base.FenceTestCase):
 
         def wake() -> None:
             # It has looked for another superposition before there was one.
-            claims = hung._claims(dropped)
-            with mock.patch.object(hung, '_claims', side_effect=[frozenset(), *[claims] * 9]):
-                hung._unfence(dropped)
+            claims = end._claims(hung, dropped)
+            with mock.patch.object(end, '_claims', side_effect=[frozenset(), *[claims] * 9]):
+                end._unfence(hung, dropped)
         with sp.trace.observe(self.at('commit', 'before', wake)):
             self.assertRaises(sp.RecordChanged, self.protocol.collapse, later)
         self.assertTrue(self.primary.clients <= self.fenced())

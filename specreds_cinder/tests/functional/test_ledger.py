@@ -16,6 +16,7 @@ from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import merge
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.protocol import collapse
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
@@ -328,14 +329,14 @@ class EntriesTest(LedgerTestCase):
         came = '10.0.0.1:0/1'
         self.addCleanup(self.protocol.fence.open, [came])
 
-        behind_fence = self.protocol._behind_fence
+        behind_fence = collapse._behind_fence
 
         def miss(*args: Any) -> Any:
             swept = behind_fence(*args)
             self.protocol.ledger.enter(record.volumes[0], [came],
                                        ledgers.Entry(ledgers.PRIMARY, 'earlier'))
             return swept
-        with mock.patch.object(self.protocol, '_behind_fence', miss):
+        with mock.patch.object(collapse, '_behind_fence', miss):
             error = self.assertRaises(sp.ClusterError, self.protocol.collapse, record)
         self.assertIn(came, str(error))
         self.assertEqual('collapsing', self.protocol.reload(record).state)

@@ -16,6 +16,7 @@ from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import removed
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.protocol import create
 from specreds_cinder.tests.functional import protocol_base
 
 # Each change of a creation after which its record exists, and the phase in which it hangs.
@@ -55,7 +56,7 @@ class OvertakenTestCase(protocol_base.ProtocolTestCase):
 
     def die(self) -> None:
         """Let the first controller die as soon as a step fails."""
-        self.patch(self.protocol, '_undo', lambda _record: None)
+        self.patch(create, '_undo', lambda _site, _record: None)
 
     def assert_free(self) -> None:
         """Assert that the volume can be superposed and shut out, and that nothing is left."""

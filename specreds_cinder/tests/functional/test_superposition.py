@@ -100,9 +100,9 @@ class LifeTest(protocol_base.ProtocolTestCase):
         # The primary is unambiguous again, so another superposition is possible at once.
         self.assertEqual(primary.clients, self.superpose(volume).clients)
 
-    def test_collapse_without_promotion_aborts(self) -> None:
+    def test_abort_leaves_nothing(self) -> None:
         record = self.superpose(self.make_volume())
-        self.assertEqual('aborted', self.protocol.collapse(record, promote=False).outcome)
+        self.protocol.abort(record)
         self.assert_nothing_left(record)
 
     def test_volume_can_be_superposed_again_after_its_merge(self) -> None:

@@ -13,6 +13,7 @@ import testtools
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fenced as fences
 from specreds_cinder.superposition import latch
+from specreds_cinder.superposition import protocol
 from specreds_cinder.superposition import store as stores
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.superposition.protocol import host_fence
@@ -100,13 +101,13 @@ class HostFenceTest(testtools.TestCase):
     """A volume whose host is to be shut out of it."""
 
     def test_volume_that_was_superposed_meanwhile_is_left_to_its_superposition(self) -> None:
-        step: Any = host_fence.HostFence(mock.Mock(**{'pools.return_value': test_volume.POOLS}))
+        step: Any = protocol.Protocol(mock.Mock(**{'pools.return_value': test_volume.POOLS}))
         home = test_volume.GOOD.ref.home
         step.store = mock.Mock(**{'holder.return_value': stores.Claim(_OTHER, home, 1)})
         step.ledger, step.fence = mock.Mock(**{'read.return_value': {}}), mock.Mock()
         self.patch(volumes, 'inspect', lambda _cluster, _ref: test_volume.GOOD)
         self.patch(volumes, 'clients', lambda *_arguments: frozenset({_CLIENT}))
-        self.patch(step, '_barrier', mock.Mock())
+        self.patch(host_fence, '_barrier', mock.Mock())
         self.assertRaises(errors.AlreadySuperposed, step.shut_out,
                           [host_fence.Target(test_volume.GOOD.ref)], _ID)
         step.fence.close.assert_not_called()

@@ -9,6 +9,7 @@ import testtools
 from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.protocol import base
 from specreds_cinder.superposition.protocol import clients
 from specreds_cinder.tests.unit import fakes
 
@@ -19,7 +20,7 @@ class LookTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.step: Any = clients.Clients(mock.Mock())
+        self.step: Any = base.Site(mock.Mock())
         self.entries = {_PRIMARY: ledgers.Entry(ledgers.PRIMARY, 'first')}
         self.step.ledger = mock.Mock(**{'read.side_effect': self.read})
         self.looks: list[str] = []
@@ -44,7 +45,7 @@ class LookTest(testtools.TestCase):
 
     def test_overlay_is_looked_at_last(self) -> None:
         volume = fakes.volume()
-        look = self.step._look(volume)
+        look = clients._look(self.step, volume)
         self.assertEqual(['ledger', 'vol-1', volume.overlay], self.looks)
         self.assertEqual(({_PRIMARY, _BACKUP}, {_PRIMARY}, {_BACKUP}, self.entries),
                          (look.image, look.owners, look.overlay, look.ledger))

@@ -17,6 +17,8 @@ from specreds_cinder.superposition import roles
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.protocol import clients as looks
+from specreds_cinder.superposition.protocol import end
 from specreds_cinder.tests.unit import fakes
 
 _CLIENT, _NEWCOMER, _BACKUP = '192.0.2.1:0/17', '192.0.2.3:0/3', '192.0.2.2:0/2'
@@ -53,10 +55,10 @@ class CollapseTestCase(testtools.TestCase):
             'outside.side_effect': lambda clients: frozenset(clients - self.blocklist),
             'remaining.side_effect': lambda clients: dict.fromkeys(
                 self.blocklist & set(clients), 60.0)})
-        self.patch(self.step, 'observe', self.observe)
-        self.patch(self.step, '_clean', mock.Mock())
-        self.patch(self.step, '_unfence', mock.Mock())
-        self.patch(self.step, '_evict', mock.Mock())
+        self.patch(looks, 'observe', self.observe)
+        self.patch(end, 'clean', mock.Mock())
+        self.patch(end, '_unfence', mock.Mock())
+        self.patch(end, '_evict', mock.Mock())
         self.begin(states.SUPERPOSED)
 
     def patched(self, place: object, name: str, what: Any) -> Any:
@@ -70,9 +72,8 @@ class CollapseTestCase(testtools.TestCase):
         self.store = fakes.Store(self.record)
         self.step.store = self.store
 
-    def observe(self, record: records.Record, *, attended: bool) -> roles.Roles:
+    def observe(self, *_arguments: object, **_options: object) -> roles.Roles:
         """Return the clients that are visible."""
-        del record, attended
         return roles.Roles(frozenset(self.visible), frozenset(self.backup), frozenset(),
                            frozenset())
 

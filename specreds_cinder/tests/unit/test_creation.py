@@ -11,9 +11,11 @@ from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fenced as fences
 from specreds_cinder.superposition import ledger as ledgers
+from specreds_cinder.superposition import protocol
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import roles
 from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.protocol import base
 from specreds_cinder.superposition.protocol import create
 from specreds_cinder.superposition.protocol import host_fence
 from specreds_cinder.tests.unit import fakes
@@ -27,29 +29,30 @@ class CutsTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.cluster = mock.Mock(timeout=60)
-        self.creation = host_fence.HostFence(self.cluster)
+        self.site = base.Site(self.cluster)
         self.taken = [records.Cut(2, 'null', (number, 7)) for number in (0, 0, 5, 6)]
         self.patch(cuts, 'take', mock.Mock(side_effect=self.taken))
 
     def test_cut_is_repeated_until_it_bounds_the_volumes(self) -> None:
         with mock.patch.object(cuts, 'bounded', side_effect=[False, False, False, True]):
-            taken = self.creation._cuts(fakes.superposition())
+            taken = create._cuts(self.site, fakes.superposition())
         self.assertEqual({fakes.POOL_ID: self.taken[3]}, taken)
 
     def test_group_that_stays_silent_is_an_error_that_names_the_volume(self) -> None:
         self.cluster.timeout = -1
         with mock.patch.object(cuts, 'bounded', return_value=False):
-            error = self.assertRaises(errors.ClusterTimeout, self.creation._cuts,
+            error = self.assertRaises(errors.ClusterTimeout, create._cuts, self.site,
                                       fakes.superposition())
         self.assertIn('volumes/vol-1', str(error))
 
     def test_barrier_of_a_fence_waits_for_every_group(self) -> None:
-        self.creation._barrier([fakes.volume()])
+        host_fence._barrier(self.site, [fakes.volume()])
         self.assertEqual(self.taken[3], cuts.take(self.cluster, fakes.POOL_ID, ''))
 
     def test_barrier_of_a_fence_fails_if_a_group_stays_silent(self) -> None:
         self.cluster.timeout = -1
-        error = self.assertRaises(errors.ClusterTimeout, self.creation._barrier, [fakes.volume()])
+        error = self.assertRaises(errors.ClusterTimeout, host_fence._barrier, self.site,
+                                  [fakes.volume()])
         self.assertIn('pool 2', str(error))
 
 
@@ -58,7 +61,7 @@ class EndedTestCase(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.step: Any = create.Creation(mock.Mock(**{'pools.return_value': test_volume.POOLS}))
+        self.step: Any = protocol.Protocol(mock.Mock(**{'pools.return_value': test_volume.POOLS}))
         self.step.store = mock.Mock(**{'create.side_effect': lambda record: record})
         self.step.ledger = mock.Mock()
         self.listed = {_ENDED: 'first'}
@@ -69,7 +72,7 @@ class EndedTestCase(testtools.TestCase):
         self.image = dataclasses.replace(
             test_volume.GOOD, clients=frozenset({_PRIMARY, _ENDED}), owners=frozenset({_PRIMARY}))
         self.patch(volumes, 'inspect', lambda _cluster, _ref: self.image)
-        self.patch(self.step, '_take', lambda record: record)
+        self.patch(create, '_take', lambda _site, record: record)
         self.patch(self.step, 'find', mock.Mock(side_effect=errors.NotSuperposed('in none')))
 
     def read(self, home: records.Home) -> fences.Listing:
@@ -104,11 +107,11 @@ class EndedTest(EndedTestCase):
         self.assertEqual({_PRIMARY}, self.superposed().clients)
 
     def test_fenced_watcher_is_a_client_of_the_earlier_superposition(self) -> None:
-        def take(record: records.Record) -> records.Record:
+        def take(_site: object, record: records.Record) -> records.Record:
             # The overlay, and with it the backup, comes after the entry.
             self.step.ledger.enter.assert_called_once()
             return record
-        self.patch(self.step, '_take', take)
+        self.patch(create, '_take', take)
         self.superposed()
         [entered] = self.step.ledger.enter.mock_calls
         self.assertEqual(([_ENDED], ledgers.Entry(ledgers.PRIMARY, 'first')), entered.args[1:])

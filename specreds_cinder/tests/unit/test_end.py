@@ -16,6 +16,7 @@ from specreds_cinder.superposition import removal
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import store as stores
 from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.protocol import base
 from specreds_cinder.superposition.protocol import end
 from specreds_cinder.tests.unit import fakes
 
@@ -27,19 +28,19 @@ class LiftTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.step: Any = end.Ending(mock.Mock())
+        self.step: Any = base.Site(mock.Mock())
         self.calls = mock.Mock()
         self.step.fence, self.step.store = self.calls.fence, self.calls.store
         self.listed: dict[str, fences.Entry] = {}
         self.step.fenced_clients = mock.Mock(
             **{'read.side_effect': lambda _home: fences.Listing(self.listed, 1)})
         self.others: list[records.Record] = []
-        self.patch(self.step, '_others', lambda _record: iter(self.others))
+        self.patch(end, '_others', lambda _site, _record: iter(self.others))
         self.record = fakes.superposition(id='dropped')
 
     def lift(self) -> list[Any]:
         """Take the fence of a client back, and return the changes after that."""
-        self.step._lift(self.record, frozenset({_CLIENT}))
+        end._lift(self.step, self.record, frozenset({_CLIENT}))
         opened, *calls = self.calls.mock_calls
         self.assertEqual(mock.call.fence.open({_CLIENT}), opened)
         return calls
@@ -96,7 +97,7 @@ class OrphanTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.step: Any = end.Ending(mock.MagicMock())
+        self.step: Any = base.Site(mock.MagicMock())
         self.step.store = self.store = mock.Mock(
             **{'index.return_value': {}, 'holder.return_value': None})
         self.volume = fakes.volume(overlay=overlay.name('vol-1', _GONE))
@@ -108,7 +109,7 @@ class OrphanTest(testtools.TestCase):
 
     def tidied(self) -> list[str]:
         """Look once, and return the images that were removed."""
-        self.step._tidy_overlays(self.home)
+        end._tidy_overlays(self.step, self.home)
         return [call.args[1].image for call in self.removed.call_args_list]
 
     def test_overlay_of_no_superposition_is_removed_with_a_void_claim(self) -> None:
@@ -126,7 +127,7 @@ class OrphanTest(testtools.TestCase):
 
     def test_overlay_in_use_stays(self) -> None:
         self.removed.side_effect = errors.OverlayBusy('it is open', [_CLIENT], 'wait')
-        self.step._tidy_overlays(self.home)
+        end._tidy_overlays(self.step, self.home)
         self.store.release_void.assert_not_called()
 
 
@@ -139,7 +140,7 @@ class LateFenceTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.step: Any = end.Ending(mock.Mock(**{'pools.return_value': {
+        self.step: Any = base.Site(mock.Mock(**{'pools.return_value': {
             fakes.POOL_ID: fakes.pool()}}))
         self.record = fakes.superposition(
             id=_GONE, state=states.ABORTING, outcome=states.ABORTED, fenced=(_CLIENT, _NEIGHBOUR))
@@ -165,7 +166,7 @@ class LateFenceTest(testtools.TestCase):
 
     def lifted(self) -> list[frozenset[str]]:
         """Tidy up, and return the clients whose fence was lifted, by call."""
-        self.step.tidy(self.record.home)
+        end.tidy(self.step, self.record.home)
         return [call.args[0] for call in self.step.fence.open.call_args_list]
 
     def test_late_entry_of_a_primary_that_lives_is_removed(self) -> None:
@@ -191,7 +192,7 @@ class LateFenceTest(testtools.TestCase):
         self.step.store.read.side_effect = lambda _id, _home: self.record
         self.patch(volumes, 'watchers', mock.Mock(return_value=frozenset()))
         self.patch(volumes, 'owners', mock.Mock(return_value=frozenset()))
-        self.step.abort(self.record)
+        end.abort(self.step, self.record)
         return [call.args[0] for call in self.step.fence.open.call_args_list]
 
     def test_fence_that_comes_while_the_overlays_are_removed_is_lifted_meanwhile(self) -> None:

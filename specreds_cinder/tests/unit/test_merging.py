@@ -16,6 +16,8 @@ from specreds_cinder.superposition import roles
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.protocol import clients as looks
+from specreds_cinder.superposition.protocol import end
 from specreds_cinder.tests.unit import fakes
 
 _PRIMARY, _SERVER = '10.0.0.1:0/1', '10.0.0.2:0/2'
@@ -47,9 +49,9 @@ class MergingTest(testtools.TestCase):
             'close.side_effect': self.noted('fence'),
             **{f'{method}.side_effect': lambda clients: frozenset(clients) - {_PRIMARY}
                for method in ('alive', 'outside')}})
-        self.patch(self.step, 'observe', self.noted('look', roles.Roles(
+        self.patch(looks, 'observe', self.noted('look', roles.Roles(
             frozenset({_PRIMARY}), _NOBODY, _NOBODY, _NOBODY)))
-        self.patch(self.step, '_clean', mock.Mock())
+        self.patch(end, 'clean', mock.Mock())
         self.patch(sweep, 'barrier', self.noted('barrier'))
         self.patch(merges, 'offline', self.noted('write'))
         self.patch(volumes, 'watchers', lambda *_arguments: frozenset(self.users))

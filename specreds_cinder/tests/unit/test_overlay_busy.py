@@ -2,6 +2,7 @@
 """A step that a client is in the way of names the client."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 from unittest import mock
 
 import testtools
@@ -13,6 +14,8 @@ from specreds_cinder.superposition import removal
 from specreds_cinder.superposition import roles
 from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.protocol import base
+from specreds_cinder.superposition.protocol import clients as looks
 from specreds_cinder.superposition.protocol import collapse
 from specreds_cinder.superposition.protocol import merge as merging
 from specreds_cinder.tests.unit import test_record
@@ -55,31 +58,31 @@ class NamedTest(testtools.TestCase):
             ref, frozenset({_FIRST, _SECOND, _FENCED}), self.fence, evict=False))
 
     def test_collapse_names_the_backup_that_nobody_has_in_hand(self) -> None:
-        step = collapse.Collapse(mock.Mock())
+        step: Any = base.Site(mock.Mock())
         step.fence = self.fence
-        self.patch(step, 'observe', mock.Mock(return_value=roles.Roles(
+        self.patch(looks, 'observe', mock.Mock(return_value=roles.Roles(
             _NOBODY, frozenset({_FIRST, _OVERLAY, _FENCED}), _NOBODY, _NOBODY)))
         self.assert_named(
             [_FIRST, _OVERLAY], f'overlays of superposition {self.record.id} open',
-            lambda: step._primary(self.record, attended=False))
+            lambda: collapse._primary(step, self.record, attended=False))
 
     def test_unclear_clients_are_named_beside_those_of_the_overlays(self) -> None:
-        step = collapse.Collapse(mock.Mock())
-        self.patch(step, 'observe', mock.Mock(return_value=roles.Roles(
+        step: Any = base.Site(mock.Mock())
+        self.patch(looks, 'observe', mock.Mock(return_value=roles.Roles(
             _NOBODY, frozenset({_OVERLAY}), _NOBODY, _NOBODY, frozenset({_FIRST, _SECOND}))))
         message = self.assert_named([_FIRST, _SECOND], 'more of them are open',
-                                    lambda: step._primary(self.record, attended=True))
+                                    lambda: collapse._primary(step, self.record, attended=True))
         self.assertIn(f'{self.record.id} are open at {_OVERLAY}, ', message)
 
     def test_merge_names_the_client_that_came_during_the_fence(self) -> None:
-        step = merging.Merge(mock.Mock())
+        step: Any = base.Site(mock.Mock())
         step.fence = self.fence
-        self.patch(step, 'observe', mock.Mock(return_value=roles.Roles(
+        self.patch(looks, 'observe', mock.Mock(return_value=roles.Roles(
             _NOBODY, _NOBODY, _NOBODY, _NOBODY)))
-        self.patch(step, 'unused', mock.Mock())
+        self.patch(merging, 'unused', mock.Mock())
         self.patch(volumes, 'owners', mock.Mock(return_value=_NOBODY))
         self.patch(sweep, 'barrier', mock.Mock())
-        self.patch(step, '_entries', mock.Mock(return_value={
+        self.patch(looks, 'entries', mock.Mock(return_value={
             _SECOND: ledgers.Entry(ledgers.BACKUP, self.record.id)}))
         self.assert_named([_SECOND], 'its volumes or overlays were opened',
-                          lambda: step._shut_out(self.record))
+                          lambda: merging._shut_out(step, self.record))

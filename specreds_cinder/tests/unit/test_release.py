@@ -11,8 +11,8 @@ import testtools
 
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fenced as fences
+from specreds_cinder.superposition import protocol
 from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition.protocol import release
 
 _HOME = records.Home('volumes')
 _FENCED = '2026-01-01T00:00:00.000+00:00'
@@ -25,7 +25,7 @@ class ReleaseBootedTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
-        self.release = release.Release(mock.Mock())
+        self.release = protocol.Protocol(mock.Mock())
         self.opened: list[str] = []
 
     def released(self, **fenced_at: str) -> list[str]:

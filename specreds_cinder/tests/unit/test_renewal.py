@@ -13,7 +13,9 @@ from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import settings
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import sweep
+from specreds_cinder.superposition.protocol import base
 from specreds_cinder.superposition.protocol import collapse
+from specreds_cinder.superposition.protocol import end
 from specreds_cinder.superposition.protocol import renewal
 from specreds_cinder.tests.unit import fakes
 
@@ -85,11 +87,15 @@ class SlowSweepTest(RenewalTestCase):
         self.unchanged: list[float] = []
         self.meanwhile: dict[int, Callable[[], object]] = {}
         self.patch(sweep, 'Sweeper', mock.Mock(side_effect=self.sweeper))
-        self.step: Any = collapse.Collapse(mock.Mock(), settings.Settings(stale_after_s=_STALE_S))
+        self.step: Any = base.Site(mock.Mock(), settings.Settings(stale_after_s=_STALE_S))
         self.step.store, self.step.fence = self.store, mock.Mock()
-        for name in ('_latch', '_assert_durable', '_assert_fenced', '_unfence_lost'):
-            self.patch(self.step, name, mock.Mock())
-        self.patch(self.step, '_primary', lambda _record, **_options: frozenset({_CLIENT}))
+        self.latch, self.assert_fenced = mock.Mock(), mock.Mock()
+        self.patch(collapse, '_latch', self.latch)
+        self.patch(collapse, '_assert_durable', mock.Mock())
+        self.patch(collapse, '_assert_fenced', self.assert_fenced)
+        self.unfenced = mock.Mock()
+        self.patch(end, 'unfence_lost', self.unfenced)
+        self.patch(collapse, '_primary', lambda *_, **__: frozenset({_CLIENT}))
 
     def sweeper(self, _cluster: object, _record: object, *, renew: Callable[[], None],
                 **_options: object) -> mock.Mock:
@@ -110,7 +116,7 @@ class SlowSweepTest(RenewalTestCase):
 
     def collapse(self) -> str:
         """Collapse, and return the outcome."""
-        outcome: str = self.step._collapse(self.record, None).outcome
+        outcome: str = collapse.decide(self.step, self.record, None).outcome
         return outcome
 
     def overtake(self) -> None:
@@ -135,7 +141,7 @@ class SlowSweepTest(RenewalTestCase):
             # Ceph takes its time.
             self.now += 4.5
         self.step.fence.close.side_effect = close
-        self.step._latch.side_effect = lambda _record: self.assertRaises(
+        self.latch.side_effect = lambda *_: self.assertRaises(
             errors.RecordChanged, self.renew_late, second[0])
         self.assertEqual(states.PROMOTED, self.collapse())
 
@@ -156,9 +162,9 @@ class SlowSweepTest(RenewalTestCase):
         self.assertEqual(5, self.batches)
         self.assertEqual(states.COLLAPSING, self.stored.state)
         # The other controller may have decided for the primary.
-        self.step._unfence_lost.assert_called_once()
+        self.unfenced.assert_called_once()
 
     def test_controller_that_was_overtaken_right_after_its_sweep_does_not_commit(self) -> None:
-        self.step._assert_fenced.side_effect = lambda _record: self.overtake()
+        self.assert_fenced.side_effect = lambda *_: self.overtake()
         self.assertRaises(errors.RecordChanged, self.collapse)
         self.assertEqual(states.COLLAPSING, self.stored.state)

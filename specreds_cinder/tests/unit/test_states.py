@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 import itertools
+from typing import Any
 from unittest import mock
 
 import testtools
@@ -10,6 +11,9 @@ import testtools
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import states
+from specreds_cinder.superposition.protocol import collapse
+from specreds_cinder.superposition.protocol import end
+from specreds_cinder.superposition.protocol import merge
 from specreds_cinder.tests.unit import test_record
 
 # The call of the protocol for each request, and the methods that are its steps.
@@ -24,10 +28,12 @@ _CALLS: dict[str, Callable[[sp.Protocol, sp.Record], object]] = {
     states.END_MERGE: lambda protocol, record: protocol.end_merge(record),
     states.RESUME: lambda protocol, record: protocol.resume(record),
 }
-_METHODS = {
-    states.SWEEP: '_sweep', states.DECIDE: '_collapse', states.PROMOTE: '_commit',
-    states.DROP: '_drop', states.WRITE: '_merge_offline', states.SWITCH: '_merged',
-    states.CLEAN: '_clean',
+# What takes each step: a place, and the name of a function there.
+_FUNCTIONS: dict[str, tuple[Any, str]] = {
+    states.SWEEP: (collapse, '_sweep'), states.DECIDE: (collapse, 'decide'),
+    states.PROMOTE: (collapse, '_commit'), states.DROP: (end, 'drop'),
+    states.WRITE: (merge, '_merge_offline'), states.SWITCH: (merge, '_merged'),
+    states.CLEAN: (end, 'clean'),
 }
 
 
@@ -77,24 +83,25 @@ class StepsTest(testtools.TestCase):
             state=state, prepared=True,
             outcome=states.PROMOTED if state in states.DECIDED else None)
         protocol = sp.Protocol(mock.Mock(**{'pools.return_value': {}}))
+        self.patch(protocol, 'store', mock.Mock(**{
+            'read.return_value': record, 'swap.side_effect': lambda _old, new: new}))
+        self.patch(protocol, 'fence', mock.Mock())
+        self.patch(merge, 'unused', mock.Mock())
+        self.patch(merge, '_shut_out', lambda _site, record: record)
+        self.patch(merge, '_kept_fenced', mock.MagicMock())
         made: list[str] = []
-        with mock.patch.multiple(
-                protocol, store=mock.Mock(**{'read.return_value': record,
-                                             'swap.side_effect': lambda _old, new: new}),
-                fence=mock.Mock(), unused=mock.DEFAULT, _shut_out=lambda record: record,
-                _kept_fenced=mock.MagicMock(), **{
-                    name: mock.Mock(side_effect=self.noting(made, step, record))
-                    for step, name in _METHODS.items()}):
-            try:
-                _CALLS[request](protocol, record)
-            except errors.Conflict:
-                return None
+        for step, (place, name) in _FUNCTIONS.items():
+            self.patch(place, name, self.noting(made, step, record))
+        try:
+            _CALLS[request](protocol, record)
+        except errors.Conflict:
+            return None
         return made[0] if made else states.NOTHING
 
     @staticmethod
     def noting(made: list[str], step: str, record: sp.Record) -> Callable[..., object]:
-        """Return a method that notes its step."""
-        def method(*_args: object, **_options: object) -> object:
+        """Return a function that notes its step."""
+        def function(*_args: object, **_options: object) -> object:
             made.append(step)
             return mock.Mock(outcome=None) if step == states.DECIDE else record
-        return method
+        return function

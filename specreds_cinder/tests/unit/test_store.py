@@ -195,10 +195,10 @@ class StoreTest(testtools.TestCase):
         made = {'a': 60, 'b': 60, 'c': 0}
         self.io.omap = {superposition: f'volumes {time.time() - age:.0f}'.encode()
                         for superposition, age in made.items()}
-        tidied = base.Base(cluster)
+        tidied = base.Site(cluster)
         self.patch(tidied.store, 'unlist', unlisted := mock.Mock())
         home = record.Home('volumes')
-        self.assertEqual(1, tidied.tidy(home, older_s=30))
+        self.assertEqual(1, tidied.tidy_index(home, older_s=30))
         unlisted.assert_called_once_with('b', home)
         self.assertEqual([], self.io.reads)
 
@@ -211,14 +211,14 @@ class StoreTest(testtools.TestCase):
                 raise errors.NotSuperposed('it has ended')
             return dataclasses.replace(self.record, id=superposition, created_at=superposition)
         cluster: Any = fakes.Cluster(io=self.io)
-        listing = base.Base(cluster)
+        listing = base.Site(cluster)
         self.io.omap = dict.fromkeys(('b', 'a', 'ended', 'c'), b'volumes 0')
         self.patch(listing.store, 'read', read)
         self.assertEqual(['a', 'b', 'c'], [each.id for each in listing.list(record.Home('p'))])
 
     def test_record_that_cannot_be_read_is_left_out_and_logged_once(self) -> None:
         cluster: Any = fakes.Cluster(io=self.io)
-        listing = base.Base(cluster)
+        listing = base.Site(cluster)
         home = record.Home('volumes')
         self.io.omap = dict.fromkeys((self.record.id, 'torn', 'newer'), b'volumes 0')
         self.io.objects = {self.oid: self.record.dump(), 'specreds.super.torn': b'{"id": ',
@@ -236,7 +236,7 @@ class StoreTest(testtools.TestCase):
 
     def test_silence_of_ceph_is_no_unreadable_record(self) -> None:
         cluster: Any = fakes.Cluster(io=self.io)
-        listing = base.Base(cluster)
+        listing = base.Site(cluster)
         self.io.omap = dict.fromkeys(('a', 'b'), b'volumes 0')
         for error in (errors.ClusterTimeout('no answer'), errors.ClusterError('not permitted')):
             self.patch(listing.store, 'read', mock.Mock(side_effect=error))
@@ -244,7 +244,7 @@ class StoreTest(testtools.TestCase):
 
     def test_superposition_of_a_lost_image_is_not_denied_beside_an_unreadable_record(self) -> None:
         cluster: Any = fakes.Cluster(io=self.io)
-        finding = base.Base(cluster)
+        finding = base.Site(cluster)
         self.io.omap = dict.fromkeys((self.record.id, 'torn'), b'volumes 0')
         self.io.objects = {self.oid: self.record.dump(), 'specreds.super.torn': b''}
         ref = self.record.volumes[0].ref
