@@ -95,6 +95,15 @@ def bounded(cluster: ceph.Cluster, volume: records.Volume, taken: Mapping[int, r
                    for numbers in objectmap.existing(io, volume.image_id))
 
 
+def any_answers(cluster: ceph.Cluster, pool_id: int, namespace: str, cut: records.Cut) -> bool:
+    """Report whether a placement group that did not answer a cut does so now."""
+    names = placement_groups.markers(cut.pg_num, namespace, MARKER)
+    silent = [name for name, version in zip(names, cut.versions, strict=True)
+              if version == UNBOUNDED]
+    answers = cluster.aio.ioctx(pool_id, namespace).stat_answered(silent, PATIENCE_S)
+    return any(answer is not None for answer in answers)
+
+
 def answered_by_all(cut: records.Cut) -> bool:
     """Report whether every placement group answered a cut."""
     return UNBOUNDED not in cut.versions

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 import contextlib
+import json
 import time
 from typing import Any
 
@@ -20,6 +21,8 @@ from specreds_cinder.superposition import trace
 
 _POLL = 0.02
 _TIMEOUT = 60.0
+# What the name of a node that is no file begins with; its options follow.
+_OPTIONS = 'json:'
 # Bytes that are copied in a fraction of a second, while the guest is stopped.
 _ENOUGH = 16 << 20
 
@@ -44,11 +47,14 @@ class QmpBackup(backups.Durability, backups.OnlineMerge):
 
     def make_durable(self, record: records.Record) -> None:
         """Honour flushes from this call on, and flush; see :class:`backup.Durability`."""
-        options: list[nodes.Node] = []
-        for prefix, volume in self._disks(record):
-            options += nodes.overlay_nodes(self._cluster, volume, speculative=False,
-                                           prefix=prefix)[-2:]
         with self._session() as run:
+            opened = {node['node-name']: node['file']
+                      for node in run('query-named-block-nodes', flat=True)}
+            options: list[nodes.Node] = []
+            for prefix, volume in self._disks(record):
+                _base, file, top = nodes.overlay_nodes(self._cluster, volume, speculative=False,
+                                                       prefix=prefix)
+                options += [file | _client(opened.get(file['node-name'], '')), top]
             run('blockdev-reopen', options=options)
             # A reopen flushes each node before it changes the node. The flush of the first reopen
             # is still ignored, but QEMU takes the node for flushed until its next write. An
@@ -216,6 +222,19 @@ def _connect(socket: str) -> legacy.QEMUMonitorProtocol:
     monitor = legacy.QEMUMonitorProtocol(socket)
     monitor.connect()
     return monitor
+
+
+def _client(file: str) -> nodes.Node:
+    """Return the options by which QEMU has connected a node, which a reopen may not change.
+
+    A backup may have a ceph.conf of its own.
+
+    :param file: how QEMU names the node
+    """
+    if not file.startswith(_OPTIONS):
+        return {}
+    options = json.loads(file.removeprefix(_OPTIONS))
+    return {name: options[name] for name in ('conf', 'user') if name in options}
 
 
 def _job(prefix: str) -> str:

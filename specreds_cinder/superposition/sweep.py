@@ -369,6 +369,7 @@ class BackgroundSweep:
                                 depth=min(DEPTH, max(1, int(pace / 20))))
         self._on_dirty = on_dirty
         self._ended = threading.Event()
+        self._began = time.monotonic()
         self._thread = threading.Thread(target=self._loop, daemon=True,
                                         name=f'watch-{record.id[:8]}')
         self.passes = 0
@@ -409,7 +410,12 @@ class BackgroundSweep:
                 return
             # The sweep of an almost empty volume is so short that its header would be read in a
             # tight loop; a thousand of them would leave decisions no processor.
-            self._ended.wait(max(self._budget.reserve(1, _PASSES), _SHORTEST - report.seconds))
+            self._ended.wait(max(self._budget.reserve(1, _PASSES), _SHORTEST - report.seconds,
+                                 self._pause()))
+
+    def _pause(self) -> float:
+        """Return the seconds between two passes, which grow with the age of the watch."""
+        return min((time.monotonic() - self._began) * _PAUSE, _LONGEST_PAUSE_S)
 
 
 _RETRY = 0.2
@@ -418,3 +424,8 @@ _SHORTEST = 0.1
 # Passes per second at most, of all background sweeps together. Each one opens its volumes and asks
 # the monitors, which takes some milliseconds of the processor.
 _PASSES = 100.0
+# Part of its age for which a watch pauses between two passes, and seconds at most. A race takes a
+# minute, and a decision sweeps by itself. Without pauses, a superposition that nobody decides
+# takes a sixth of an OSD's processor for ever.
+_PAUSE = 1 / 16
+_LONGEST_PAUSE_S = 60.0

@@ -188,9 +188,15 @@ def _cuts(site: base.Site, record: records.Record) -> dict[int, records.Cut]:
                            if not cuts.bounded(site.cluster, volume, taken_cuts)), None)
             if silent is None:
                 return taken_cuts
-            if time.monotonic() > deadline:
-                raise errors.ClusterTimeout(
-                    f'a placement group with objects of {silent.ref} does not answer')
+            answered = False
+            # Only silent groups are asked: another cut costs a write in each group.
+            while not answered:
+                if time.monotonic() > deadline:
+                    raise errors.ClusterTimeout(
+                        f'a placement group with objects of {silent.ref} does not answer')
+                answered = any(cuts.any_answers(
+                    site.cluster, pool_id, record.namespace_of(pool_id), cut)
+                    for pool_id, cut in taken_cuts.items())
 
 
 def _equip(site: base.Site, volume: records.Volume, record: records.Record) -> None:

@@ -3,14 +3,19 @@
 
 from collections.abc import Callable, Iterator
 import contextlib
+import pathlib
+import shutil
 import threading
 
 import fixtures
 
 from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import qmp_backup
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.tests.functional import actors
+from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
 from specreds_cinder.tests.functional import test_contents as contents
 
@@ -107,6 +112,20 @@ class OnlineTest(OnlineTestCase):
         for disk in self.backup.disks:
             disk.flush()
         self.assert_children()
+
+    def test_backup_with_a_ceph_conf_of_its_own_is_made_durable(self) -> None:
+        conf = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'ceph.conf')
+        shutil.copy(self.ceph.conf, conf)
+        record = self.superpose(self.make_volume())
+        backup = actors.Backup(sp.Cluster(str(conf), 'cinder', base.TIMEOUT), record)
+        self.addCleanup(backup.end)
+        backup.disks[0].pwrite(b'\x43' * 4096, 0)
+        hook = qmp_backup.QmpBackup(self.cluster, backup.qmp, backup.prefixes)
+        self.assertEqual('promoted', self.protocol.collapse(record, backup=hook).outcome)
+        backup.kill()
+        self.bury(record)
+        self.protocol.merge(record)
+        self.assertEqual(b'\x43' * 4096, self.contents(record.volumes[0].ref, 4096))
 
     def test_abort_fences_the_backup(self) -> None:
         self.change(*contents.CHANGES)

@@ -32,11 +32,20 @@ class CutsTest(testtools.TestCase):
         self.site = base.Site(self.cluster)
         self.taken = [records.Cut(2, 'null', (number, 7)) for number in (0, 0, 5, 6)]
         self.patch(cuts, 'take', mock.Mock(side_effect=self.taken))
+        self.answers = mock.Mock(return_value=True)
+        self.patch(cuts, 'any_answers', self.answers)
 
     def test_cut_is_repeated_until_it_bounds_the_volumes(self) -> None:
         with mock.patch.object(cuts, 'bounded', side_effect=[False, False, False, True]):
             taken = create._cuts(self.site, fakes.superposition())
         self.assertEqual({fakes.POOL_ID: self.taken[3]}, taken)
+
+    def test_no_cut_is_repeated_while_no_silent_group_answers(self) -> None:
+        self.answers.side_effect = [False, False, False, True]
+        with mock.patch.object(cuts, 'bounded', side_effect=[False, True]):
+            taken = create._cuts(self.site, fakes.superposition())
+        self.assertEqual({fakes.POOL_ID: self.taken[1]}, taken)
+        self.answers.assert_called_with(self.cluster, fakes.POOL_ID, '', self.taken[0])
 
     def test_group_that_stays_silent_is_an_error_that_names_the_volume(self) -> None:
         self.cluster.timeout = -1

@@ -140,6 +140,17 @@ class TakeTest(testtools.TestCase):
         cut = cuts.take(fakes.Cluster(aio=io), fakes.POOL_ID, '')  # type: ignore[arg-type]
         self.assertEqual((1, 2, 3, 4, 5, cuts.UNBOUNDED, 7, 8), cut.versions)
 
+    def test_only_silent_groups_are_asked_whether_they_answer(self) -> None:
+        io = fakes.AioIoctx()
+        cluster: Any = fakes.Cluster(aio=io)
+        silent = placement_groups.markers(8, '', cuts.MARKER)[5]
+        io.silent = {silent}
+        cut = cuts.take(cluster, fakes.POOL_ID, '')
+        self.assertFalse(cuts.any_answers(cluster, fakes.POOL_ID, '', cut))
+        io.silent = set()
+        self.assertTrue(cuts.any_answers(cluster, fakes.POOL_ID, '', cut))
+        self.assertEqual(([silent], 1), (io.statted, len(io.written)))
+
     def test_cut_is_repeated_when_groups_change(self) -> None:
         grown = dataclasses.replace(POOL, pg_num=8)
         cut, io = self.take({7: POOL}, {7: grown})

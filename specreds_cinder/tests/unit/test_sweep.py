@@ -2,6 +2,7 @@
 """The sweep finds every write after the cut, and calls nothing else dirty."""
 
 import dataclasses
+import itertools
 import struct
 import threading
 from typing import Any
@@ -354,6 +355,24 @@ class WatchTest(SweepTestCase):
             self.assertEqual([], self.reports)
             self.aio.versions[_data(0)] = 101
             self.assertTrue(self.reported.wait(_TIMEOUT))
+
+    def test_watch_that_nobody_ends_sweeps_ever_less(self) -> None:
+        now, waits = [0.0], list[float]()
+
+        def wait(seconds: float) -> None:
+            waits.append(seconds)
+            # A pass takes a second.
+            now[0] += seconds + 1
+        self.patch(sweep, 'time', mock.Mock(monotonic=lambda: now[0]))
+        watch = self.watch()
+        watch._ended = mock.Mock(wait=wait, is_set=lambda: now[0] > 86400)
+        watch._loop()
+        self.assertEqual(sorted(waits), waits)
+        early = list(itertools.takewhile(lambda at: at < 60, itertools.accumulate(
+            seconds + 1 for seconds in waits)))
+        # In the minute of a race it pauses for two seconds at the mean, later for a minute.
+        self.assertGreater(len(early), 20)
+        self.assertEqual(60, waits[-1])
 
     def test_sweep_is_repeated_after_an_error(self) -> None:
         failed = errors.ClusterTimeout('late')
