@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from specreds_cinder.superposition import sweep_processes
     from specreds_cinder.superposition import trace
     from specreds_cinder.superposition import volume
-    from specreds_cinder.superposition.backup import Durability
     from specreds_cinder.superposition.cluster import Cluster
     from specreds_cinder.superposition.errors import AlreadySuperposed
     from specreds_cinder.superposition.errors import BackupError
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = (
     'AlreadySuperposed', 'BackgroundSweep', 'BackupError', 'ClientsUnknown', 'Cluster',
-    'ClusterError', 'ClusterTimeout', 'CollapseReport', 'Conflict', 'Durability', 'Home',
+    'ClusterError', 'ClusterTimeout', 'CollapseReport', 'Conflict', 'Home',
     'InvalidInput', 'MergeFailed', 'NotEligible', 'NotSuperposed', 'OverlayBusy', 'Protocol',
     'QmpBackup', 'Record', 'RecordChanged', 'Settings', 'SuperError', 'SweepReport', 'Target',
     'VolumeGone', 'VolumeRef', 'address', 'cluster', 'cut', 'errors', 'fence',
@@ -65,7 +64,7 @@ __all__ = (
 
 # The module of each class that is not in a module of errors.
 _MODULES = {
-    'Durability': 'backup', 'Cluster': 'cluster', 'Protocol': 'protocol',
+    'Cluster': 'cluster', 'Protocol': 'protocol',
     'CollapseReport': 'protocol.collapse', 'Target': 'protocol.host_fence',
     'QmpBackup': 'qmp_backup', 'Home': 'record',
     'Record': 'record', 'VolumeRef': 'record', 'Settings': 'settings', 'SweepReport': 'sweep',

@@ -17,7 +17,6 @@ import subprocess
 import time
 from typing import IO
 
-from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fence
@@ -38,7 +37,7 @@ _Clients = list[frozenset[str]]
 
 def offline(cluster: ceph.Cluster, record: records.Record, fencing: fence.Fence,
             ledger: ledgers.Ledger, announce: Callable[[], None], rate: int, stall_s: float,
-            progress: backups.Progress | None = None,
+            progress: trace.Progress | None = None,
             keys: Mapping[records.VolumeRef, str] | None = None) -> None:
     """Write the overlays of a record to their volumes. Nothing is left to do for a deleted volume.
 

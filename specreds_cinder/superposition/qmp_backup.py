@@ -11,7 +11,6 @@ from qemu import qmp
 from qemu.qmp import legacy
 import tenacity
 
-from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import merge_rate
@@ -27,10 +26,16 @@ _OPTIONS = 'json:'
 _ENOUGH = 16 << 20
 
 
-class QmpBackup(backups.Durability, backups.OnlineMerge):
+class QmpBackup:
     """A backup whose QEMU, or qemu-storage-daemon, listens on a QMP socket.
 
-    Its disks were added as :func:`nodes.overlay_nodes` describes them.
+    Its disks were added as :func:`nodes.overlay_nodes` describes them. Every step may be repeated
+    after a crash.
+
+    The order of a merge under a running guest is converge, suspend, settle; then the record says
+    merged; then switch, proceed, release. The record comes before the switch, so that there is a
+    way back until it is written, and so that no disk ever uses a volume whose overlay still counts
+    (doc/models/Merge.tla).
 
     :param socket: path of the QMP socket; each step connects anew
     :param prefixes: the prefix of each volume's nodes, in the order of the record
@@ -46,7 +51,12 @@ class QmpBackup(backups.Durability, backups.OnlineMerge):
         self._quiesce = quiesce
 
     def make_durable(self, record: records.Record) -> None:
-        """Honour flushes from this call on, and flush; see :class:`backup.Durability`."""
+        """Honour flushes from now on, and flush what was written before.
+
+        When this returns, every acknowledged write of the backup survives a crash.
+
+        :raises BackupError: the disks are not durable: the collapse must stop
+        """
         with self._session() as run:
             opened = {node['node-name']: node['file']
                       for node in run('query-named-block-nodes', flat=True)}
@@ -65,12 +75,16 @@ class QmpBackup(backups.Durability, backups.OnlineMerge):
             run('blockdev-reopen', options=options)
 
     def converge(self, record: records.Record, rate: int,
-                 progress: backups.Progress | None) -> None:
-        """Commit each overlay into its volume; see :class:`backup.OnlineMerge`.
+                 progress: trace.Progress | None) -> None:
+        """Copy the overlays down into the volumes while the guest runs.
 
         The copy need not be complete, but little must be left: :meth:`settle` copies the rest
         while the guest is stopped. If the guest writes as fast as the copy runs, the limit is
         raised.
+
+        :param rate: bytes per second at most, 0 for no limit
+        :param progress: called with the bytes copied and the bytes there are to copy
+        :raises BackupError: the copy failed; the overlays are still what counts
         """
         with self._session() as run:
             present = self._nodes(run)
@@ -87,20 +101,25 @@ class QmpBackup(backups.Durability, backups.OnlineMerge):
                                 lambda _left, _rate: time.sleep(_POLL))
 
     def suspend(self) -> None:
-        """Stop the guest."""
+        """Stop the guest, so that nothing is written until :meth:`proceed`."""
         self._guest('stop', True)
 
     def settle(self, record: records.Record) -> None:
-        """Copy the rest; see :class:`backup.OnlineMerge`.
+        """Copy the rest, so that overlays and volumes are equal. The guest is suspended.
 
         The nodes of the volumes bypass caches, so that the copy is durable.
+
+        :raises BackupError: some overlay holds more than its volume
         """
         with self._session() as run:
             self._limit(run, 0)
             self._wait(run, self._settled)
 
     def switch(self, record: records.Record) -> None:
-        """Let the disks use the volumes; see :class:`backup.OnlineMerge`."""
+        """Let every disk use the volume instead of the overlay. The guest is suspended.
+
+        :raises BackupError: some disk still uses its overlay
+        """
         with self._session() as run:
             for prefix, volume in self._disks(record):
                 if self._jobs(run).get(_job(prefix), {}).get('status') == 'ready':
@@ -141,7 +160,7 @@ class QmpBackup(backups.Durability, backups.OnlineMerge):
         ours = {_job(prefix) for prefix in self._prefixes}
         return {job['id']: job for job in run('query-jobs') if job['id'] in ours}
 
-    def _left(self, run: Callable[..., Any], progress: backups.Progress | None) -> int:
+    def _left(self, run: Callable[..., Any], progress: trace.Progress | None) -> int:
         """Return the bytes that are left to copy; 0 once every job has copied all data once."""
         jobs = self._working(run)
         total: int = sum(job['total-progress'] for job in jobs)

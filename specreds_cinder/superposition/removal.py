@@ -46,11 +46,9 @@ _TRASHED = 'id_'
 _NAME_OFFSET = 7
 _LENGTH = struct.Struct('<I')
 
-Progress = Callable[[int, int], None]
-
 
 def remove(cluster: ceph.Cluster, volume: records.Volume, fencing: fence.Fence,
-           progress: Progress | None = None, *, evict: bool) -> None:
+           progress: trace.Progress | None = None, *, evict: bool) -> None:
     """Remove a volume's overlay; one that does not exist is no error.
 
     :param progress: called with the number of objects examined so far, and of all that may exist
@@ -91,7 +89,7 @@ def remove_orphan(cluster: ceph.Cluster, ref: records.VolumeRef, fencing: fence.
 
 
 def _remove(cluster: ceph.Cluster, ref: records.VolumeRef, fencing: fence.Fence,
-            describe: Callable[[str], removals.Overlay], progress: Progress | None = None, *,
+            describe: Callable[[str], removals.Overlay], progress: trace.Progress | None = None, *,
             evict: bool) -> None:
     """Remove an overlay.
 
@@ -141,7 +139,7 @@ def again(cluster: ceph.Cluster, home: records.Home, older_s: float = 0,
 
 
 def _erase(cluster: ceph.Cluster, io: 'rados.Ioctx', home: records.Home, entry: removals.Overlay,
-           progress: Progress | None = None) -> None:
+           progress: trace.Progress | None = None) -> None:
     """Remove header, data and names of an overlay, which nobody can open."""
     with trace.change('overlay.empty', entry.name):
         with contextlib.suppress(rados.ObjectNotFound):
@@ -192,7 +190,7 @@ def _shut_out(ref: records.VolumeRef, users: frozenset[str], fencing: fence.Fenc
 
 
 def _empty(cluster: ceph.Cluster, home: records.Home, entry: removals.Overlay,
-           progress: Progress | None) -> None:
+           progress: trace.Progress | None) -> None:
     """Remove the data of an overlay.
 
     Each removal costs the OSDs a log entry even if the object does not exist: 18 s for 2 TiB.

@@ -13,6 +13,9 @@ import time
 
 LOG = logging.getLogger(__name__)
 
+# Takes what is done, and what there is to do.
+Progress = Callable[[int, int], None]
+
 
 @dataclasses.dataclass(frozen=True)
 class Event:

@@ -16,7 +16,6 @@ from specreds_cinder.superposition import address
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import volume as volumes
-from specreds_cinder.worker import durable_backup
 from specreds_cinder.worker import handouts
 from specreds_cinder.worker import watches
 
@@ -178,10 +177,10 @@ class Operations:
 
     def collapse(self, superposition: str, durable: bool) -> dict[str, Any]:
         """Decide, or continue an interrupted decision."""
-        def decide(record: sp.Record, backup: sp.Durability | None) -> sp.CollapseReport:
+        def decide(record: sp.Record, *, durable: bool) -> sp.CollapseReport:
             if record.state != states.COLLAPSING:
-                return self._protocol.collapse(record, backup=backup)
-            outcome = self._protocol.resume(record, backup)
+                return self._protocol.collapse(record, durable=durable)
+            outcome = self._protocol.resume(record, durable=durable)
             return sp.CollapseReport(outcome, sp.SweepReport(False, None, 0, 0.0))
         return self._decide(superposition, durable, decide)
 
@@ -207,8 +206,7 @@ class Operations:
                 self._protocol.abort(record)
 
     def _decide(self, superposition: str, durable: bool,
-                decide: Callable[[sp.Record, sp.Durability | None], sp.CollapseReport]
-                ) -> dict[str, Any]:
+                decide: Callable[..., sp.CollapseReport]) -> dict[str, Any]:
         record = self._get(superposition)
         durable = durable or bool(record.labels.get(records.DURABLE))
         if durable and not record.labels.get(records.DURABLE):
@@ -216,8 +214,7 @@ class Operations:
             record = self._protocol.label(record, **{records.DURABLE: True})
         self._watches.end(superposition)
         try:
-            return dataclasses.asdict(decide(
-                record, durable_backup.DurableBackup() if durable else None))
+            return dataclasses.asdict(decide(record, durable=durable))
         except Exception:
             # It may be superposed still.
             with contextlib.suppress(sp.SuperError):
@@ -261,8 +258,7 @@ class Operations:
     def resume(self, superposition: str) -> str:
         """Continue an interrupted step; see :meth:`Protocol.resume`."""
         record = self._get(superposition)
-        backup = durable_backup.DurableBackup() if record.labels.get(records.DURABLE) else None
-        return self._protocol.resume(record, backup)
+        return self._protocol.resume(record, durable=bool(record.labels.get(records.DURABLE)))
 
     def look_after(self, superposition: str) -> None:
         """Renew the fence of a decided superposition; watch a superposed one."""

@@ -157,11 +157,8 @@ MUTATIONS = (
                    f'{_CINDER_TESTS}.test_operations.OperationsTest.'
                    'test_durable_backup_is_recorded_before_a_decision_that_a_crash_may_end_meanwhile'),
     table.Mutation('worker-resumes-without-durability', f'{_WORKER}/operations.py',
-                   'backup = durable_backup.DurableBackup() if '
-                   'record.labels.get(records.DURABLE) else None\n'
-                   '        return',
-                   'backup = None\n'
-                   '        return',
+                   'resume(record, durable=bool(record.labels.get(records.DURABLE)))',
+                   'resume(record)',
                    f'{_CINDER_TESTS}.test_operations.OperationsTest.'
                    'test_durable_backup_is_recorded_before_a_decision_that_a_crash_may_end_meanwhile'),
     table.Mutation('worker-watch-of-an-ended', f'{_WORKER}/operations.py',

@@ -30,14 +30,15 @@ class NoSecondSweep(superposition.Protocol):
     """Assumes that nothing was written between the first sweep and the fence."""
 
     def collapse(self, record: superposition.Record,
-                 backup: superposition.Durability | None = None) -> superposition.CollapseReport:
+                 backup: superposition.QmpBackup | None = None, *,
+                 durable: bool = False) -> superposition.CollapseReport:
         """Collapse without a sweep behind the fence."""
         def sweep_second(_site: object, record: superposition.Record,
                          _renew: Callable[[], None]) -> superposition.SweepReport:
             with trace.span('sweep', record.id):
                 return superposition.SweepReport(False, None, 0, 0.0)
         with _second_sweep(sweep_second):
-            return super().collapse(record, backup)
+            return super().collapse(record, backup, durable=durable)
 
 
 class HastySecondSweep(superposition.Protocol):
@@ -48,7 +49,8 @@ class HastySecondSweep(superposition.Protocol):
     """
 
     def collapse(self, record: superposition.Record,
-                 backup: superposition.Durability | None = None) -> superposition.CollapseReport:
+                 backup: superposition.QmpBackup | None = None, *,
+                 durable: bool = False) -> superposition.CollapseReport:
         """Collapse with a hasty sweep behind the fence, and without latches."""
         swept = collapse._sweep
 
@@ -58,7 +60,7 @@ class HastySecondSweep(superposition.Protocol):
                 return swept(site, record, thorough=False, renew=renew)
         with _second_sweep(sweep_second), \
                 mock.patch.object(collapse, '_latch', lambda _site, _record: None):
-            return super().collapse(record, backup)
+            return super().collapse(record, backup, durable=durable)
 
 
 @contextlib.contextmanager

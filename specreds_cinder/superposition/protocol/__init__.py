@@ -17,11 +17,12 @@ aborting   the primary's version is the real one; the overlays are being removed
 """
 
 import contextlib
+from typing import TYPE_CHECKING
 
-from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
+from specreds_cinder.superposition import trace
 from specreds_cinder.superposition.protocol import base
 from specreds_cinder.superposition.protocol import clients as looks
 from specreds_cinder.superposition.protocol import collapse as deciding
@@ -30,6 +31,9 @@ from specreds_cinder.superposition.protocol import end
 from specreds_cinder.superposition.protocol import host_fence
 from specreds_cinder.superposition.protocol import merge as merging
 from specreds_cinder.superposition.protocol import release as releasing
+
+if TYPE_CHECKING:
+    from specreds_cinder.superposition import qmp_backup
 
 
 class Protocol(base.Site):
@@ -81,10 +85,11 @@ class Protocol(base.Site):
             return self.fence.renew(record.fenced)
         return []
 
-    def resume(self, record: records.Record, backup: backups.Durability | None = None,
-               progress: backups.Progress | None = None) -> str:
+    def resume(self, record: records.Record, backup: 'qmp_backup.QmpBackup | None' = None,
+               progress: trace.Progress | None = None, *, durable: bool = False) -> str:
         """Continue an interrupted step, from the record alone.
 
+        :param durable: as for :func:`collapse.collapse`
         :returns: state or outcome: superposed, promoted, merged, aborted, dirty, unproven or
             late-dirty
         :raises NotSuperposed: it has ended
@@ -94,14 +99,13 @@ class Protocol(base.Site):
         step = states.STEPS[record.state][states.RESUME]
         if step == states.DECIDE:
             deciding.alone(self, record)
-            return deciding.decide(self, record, backup).outcome
+            return deciding.decide(self, record, backup, durable=durable).outcome
         if step in (states.WRITE, states.CLEAN):
-            online = backup if isinstance(backup, backups.OnlineMerge) else None
-            if step == states.WRITE and backup is not None and online is None:
+            if step == states.WRITE and durable:
                 raise errors.BackupError(
                     f'superposition {record.id} is merged by the hypervisor of its server: begin '
                     f'and end the merge there')
-            self.merge(record, online, progress)
+            self.merge(record, backup, progress)
             return states.MERGED
         if step == states.DROP:
             end.drop(self, record, states.ABORTED, progress)

@@ -6,8 +6,8 @@ import contextlib
 import dataclasses
 import logging
 import time
+from typing import TYPE_CHECKING
 
-from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import overlay
@@ -19,6 +19,9 @@ from specreds_cinder.superposition.protocol import base
 from specreds_cinder.superposition.protocol import clients as looks
 from specreds_cinder.superposition.protocol import end
 from specreds_cinder.superposition.protocol import renewal as renewals
+
+if TYPE_CHECKING:
+    from specreds_cinder.superposition import qmp_backup
 
 LOG = logging.getLogger(__name__)
 
@@ -90,11 +93,13 @@ def _sweep_renewed(site: base.Site, renewal: renewals.Renewal, *, thorough: bool
 
 
 def collapse(site: base.Site, record: records.Record,
-             backup: backups.Durability | None = None) -> CollapseReport:
+             backup: 'qmp_backup.QmpBackup | None' = None, *,
+             durable: bool = False) -> CollapseReport:
     """Decide which version is real: the backup's, unless the primary has written.
 
     :param backup: the backup that runs, so that its disks become durable first; None if no
         client has written to the overlays
+    :param durable: a backup runs whose disks the caller has made durable already
     :returns: the outcome. After ``dirty`` the primary runs on undisturbed; after ``unproven``
         it may, and another superposition may prove more; after ``late-dirty`` it is fenced,
         and its version has every write that was acknowledged: start it again.
@@ -106,11 +111,12 @@ def collapse(site: base.Site, record: records.Record,
     """
     record = site.admit(record, states.COLLAPSE)
     alone(site, record)
-    return decide(site, record, backup)
+    return decide(site, record, backup, durable=durable)
 
 
 def prepare(site: base.Site, record: records.Record,
-            backup: backups.Durability | None = None) -> CollapseReport:
+            backup: 'qmp_backup.QmpBackup | None' = None, *,
+            durable: bool = False) -> CollapseReport:
     """Fence and sweep a superposition that is decided together with others.
 
     The caller has checked all of them before. Behind its fence a superposition does not
@@ -121,7 +127,7 @@ def prepare(site: base.Site, record: records.Record,
     :returns: the outcome: prepared, or late-dirty; either way it is fenced, and undecided
     """
     record = site.admit(record, states.PREPARE)
-    return decide(site, record, backup, prepare_only=True)
+    return decide(site, record, backup, durable=durable, prepare_only=True)
 
 
 def commit(site: base.Site, record: records.Record) -> None:
@@ -170,8 +176,8 @@ def _commit(site: base.Site, record: records.Record) -> None:
     LOG.info('superposition %s is promoted', record.id)
 
 
-def decide(site: base.Site, record: records.Record, backup: backups.Durability | None, *,
-           prepare_only: bool = False) -> CollapseReport:
+def decide(site: base.Site, record: records.Record, backup: 'qmp_backup.QmpBackup | None', *,
+           durable: bool = False, prepare_only: bool = False) -> CollapseReport:
     """Carry a decision out, or continue an interrupted one.
 
     :param prepare_only: stop before the commit point, and sweep behind the fence alone
@@ -181,10 +187,11 @@ def decide(site: base.Site, record: records.Record, backup: backups.Durability |
         with trace.span('durable', record.id):
             backup.make_durable(record)
     durable_s = time.monotonic() - began
-    clients = _primary(site, record, attended=backup is not None).union(record.fenced)
+    durable = durable or backup is not None
+    clients = _primary(site, record, attended=durable).union(record.fenced)
     fenced = tuple(sorted(clients))
     # If it is resumed without the backup, its disks are durable all the same.
-    labels = record.labels | ({records.DURABLE: True} if backup is not None else {})
+    labels = record.labels | ({records.DURABLE: True} if durable else {})
     _assert_durable(site, dataclasses.replace(record, labels=labels))
     resumed = record.state == states.COLLAPSING
     if not resumed:

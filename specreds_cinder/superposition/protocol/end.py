@@ -10,7 +10,6 @@ import logging
 import tenacity
 
 from specreds_cinder.superposition import address
-from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import overlay
@@ -20,6 +19,7 @@ from specreds_cinder.superposition import removal
 from specreds_cinder.superposition import roles
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import store as stores
+from specreds_cinder.superposition import trace
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.superposition.protocol import base
 from specreds_cinder.superposition.protocol import clients as looks
@@ -34,7 +34,7 @@ FENCED_AT = 'fenced_at'
 
 
 def abort(site: base.Site, record: records.Record,
-          progress: backups.Progress | None = None) -> None:
+          progress: trace.Progress | None = None) -> None:
     """Decide for the primary: drop the overlays and the record.
 
     The fence of an interrupted collapse is removed. Clients that have met the fence stay dead
@@ -54,7 +54,7 @@ def abort(site: base.Site, record: records.Record,
 
 
 def drop(site: base.Site, record: records.Record, outcome: str,
-         progress: backups.Progress | None = None) -> None:
+         progress: trace.Progress | None = None) -> None:
     if record.state != states.ABORTING:
         record = site.store.swap(record, record.moved(states.ABORTING, outcome=outcome))
     _unfence(site, record)
@@ -278,7 +278,7 @@ def _fenced_for_good(site: base.Site, record: records.Record) -> frozenset[str]:
                      if entry.superposition != record.id)
 
 
-def clean(site: base.Site, record: records.Record, progress: backups.Progress | None = None, *,
+def clean(site: base.Site, record: records.Record, progress: trace.Progress | None = None, *,
           evict: bool) -> None:
     """Remove everything that belongs to a decided superposition; its record last."""
     site.each(lambda volume: removal.remove(site.cluster, volume, site.fence, progress,

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 import contextlib
 import logging
 import threading
+from typing import TYPE_CHECKING
 
-from specreds_cinder.superposition import backup as backups
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import merge as merges
 from specreds_cinder.superposition import record as records
@@ -17,13 +17,16 @@ from specreds_cinder.superposition.protocol import base
 from specreds_cinder.superposition.protocol import clients as looks
 from specreds_cinder.superposition.protocol import end
 
+if TYPE_CHECKING:
+    from specreds_cinder.superposition import qmp_backup
+
 LOG = logging.getLogger(__name__)
 
 _LOOK_S = 60.0
 
 
-def merge(site: base.Site, record: records.Record, backup: backups.OnlineMerge | None = None,
-          progress: backups.Progress | None = None, rate: int | None = None,
+def merge(site: base.Site, record: records.Record, backup: 'qmp_backup.QmpBackup | None' = None,
+          progress: trace.Progress | None = None, rate: int | None = None,
           keys: Mapping[records.VolumeRef, str] | None = None) -> None:
     """Write the overlays to the volumes and end the superposition.
 
@@ -144,7 +147,7 @@ def end_merge(site: base.Site, record: records.Record) -> None:
 
 
 def _merge_offline(site: base.Site, record: records.Record, rate: int,
-                   progress: backups.Progress | None,
+                   progress: trace.Progress | None,
                    keys: Mapping[records.VolumeRef, str] | None) -> records.Record:
     def announce() -> None:
         # A controller that hangs before it writes, and is overtaken by another merge, would
@@ -164,11 +167,11 @@ def _merge_offline(site: base.Site, record: records.Record, rate: int,
     return _merged(site, record)
 
 
-def _merge_online(site: base.Site, record: records.Record, backup: backups.OnlineMerge, rate: int,
-                  progress: backups.Progress | None) -> records.Record:
+def _merge_online(site: base.Site, record: records.Record, backup: 'qmp_backup.QmpBackup',
+                  rate: int, progress: trace.Progress | None) -> records.Record:
     """Merge under a running guest.
 
-    Overlay and volume are equal from the end of :meth:`OnlineMerge.settle` until the guest
+    Overlay and volume are equal from the end of :meth:`QmpBackup.settle` until the guest
     runs again, so either of them is right, whichever the record names. The record changes
     before any disk is switched: until then the guest can continue with its overlays.
     """
@@ -187,7 +190,7 @@ def _merge_online(site: base.Site, record: records.Record, backup: backups.Onlin
     return merged
 
 
-def _switch(site: base.Site, record: records.Record, backup: backups.OnlineMerge) -> None:
+def _switch(site: base.Site, record: records.Record, backup: 'qmp_backup.QmpBackup') -> None:
     backup.switch(record)
     backup.proceed()
     backup.release(record)

@@ -9,7 +9,6 @@ from typing import Any
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import states
 from specreds_cinder.tests.cloud import base
-from specreds_cinder.worker import durable_backup
 
 _SERVICE = 'cinder-volume-rbd'
 _EBLOCKLISTED = -108
@@ -109,7 +108,7 @@ class KilledTest(ServicesTestCase):
                      'write -P 0xc1 0 64k')
         with self.dead(_SERVICE):
             self.assertEqual('promoted', self.protocol.collapse(
-                self.record(made), backup=durable_backup.DurableBackup()).outcome)
+                self.record(made), durable=True).outcome)
         info = self.connection(self.volume_)
         self.assertEqual('rbd_super', info['driver_volume_type'])
         self.qemu_io(self.volume_, info, 'read -P 0xc1 0 64k')

@@ -145,20 +145,20 @@ class OperationsTest(testtools.TestCase):
 
     def test_durable_backup_is_recorded_before_a_decision_that_a_crash_may_end_meanwhile(
             self) -> None:
-        durable: list[object] = []
+        recorded: list[object] = []
 
-        def decide(record: sp.Record, backup: object) -> sp.CollapseReport:
-            durable.append(record.labels.get(records.DURABLE))
-            self.assertIsNotNone(backup)
+        def decide(record: sp.Record, *, durable: bool) -> sp.CollapseReport:
+            recorded.append(record.labels.get(records.DURABLE))
+            self.assertTrue(durable)
             return sp.CollapseReport(states.PROMOTED, _CLEAN)
-        self.protocol.collapse.side_effect = lambda record, backup: decide(record, backup)
+        self.protocol.collapse.side_effect = decide
         self.call('collapse', durable=True)
         # A worker that goes on without the caller knows of it.
         self.call('collapse', durable=False)
-        self.assertEqual([True, True], durable)
+        self.assertEqual([True, True], recorded)
         self.protocol.label.assert_called_once()
         self.call('resume')
-        self.assertIsNotNone(self.protocol.resume.call_args.args[1])
+        self.assertTrue(self.protocol.resume.call_args.kwargs['durable'])
 
     def test_member_that_is_prepared_meanwhile_is_given_up_with_its_set(self) -> None:
         for prepared, fenced, given_up in ((True, True, True), (True, False, False),
