@@ -70,11 +70,7 @@ class Store:
         :raises ClusterTimeout: Ceph did not answer; the record may or may not exist
         """
         for home in record.homes:
-            with self._ioctx(home, 'enter into the index') as io, \
-                    trace.change('index.add', f'{home}:{record.id}'), \
-                    rados.WriteOpCtx() as op:
-                io.set_omap(op, (record.id,), (f'{record.home} {time.time():.6f}'.encode(),))
-                io.operate_write_op(op, _INDEX)
+            self._enter(record, home)
         try:
             with self._ioctx(record.home, f'create record {record.id}') as io, \
                     trace.change('record.create', record.id), \
@@ -85,6 +81,25 @@ class Store:
                 return dataclasses.replace(record, version=io.get_last_version())
         except rados.ObjectExists:
             raise errors.Conflict(f'there is a superposition {record.id} already') from None
+
+    def _enter(self, record: records.Record, home: records.Home) -> None:
+        """Enter a record into the index of a home."""
+        with self._ioctx(home, 'enter into the index') as io, \
+                trace.change('index.add', f'{home}:{record.id}'), \
+                rados.WriteOpCtx() as op:
+            io.set_omap(op, (record.id,), (f'{record.home} {time.time():.6f}'.encode(),))
+            io.operate_write_op(op, _INDEX)
+
+    def enter_again(self, record: records.Record) -> None:
+        """Enter a record into each index that has lost its entry.
+
+        While a controller hangs before it writes the record, its entry looks like a remain.
+        """
+        for home in record.homes:
+            with self._ioctx(home, f'look for {record.id} in the index') as io:
+                listed = any(omap.pages(io, _INDEX, record.id))
+            if not listed:
+                self._enter(record, home)
 
     def read(self, superposition: str, home: records.Home) -> records.Record:
         """Return a record.

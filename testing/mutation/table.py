@@ -83,6 +83,10 @@ MUTATIONS = (
              'short = [client for client in clients if left.get(client, 0) < expiry_s / 2]',
              'short = list(clients)',
              f'{_UNIT}.test_fence.FenceTest.test_backup_is_evicted_for_a_day'),
+    Mutation('entry-that-was-taken-for-a-remain', f'{_SUPERPOSITION}/store.py',
+             'if not listed:', 'if False:',
+             f'{_FUNCTIONAL}.test_overtaken.CreationTest.'
+             'test_creation_whose_entry_was_taken_for_a_remain_is_listed'),
     Mutation('silent-group-of-an-object-ignored', f'{_SUPERPOSITION}/protocol/create.py',
              'if not cuts.bounded(site.cluster, volume, taken_cuts)', 'if False',
              f'{_UNIT}.test_creation.CutsTest.test_cut_is_repeated_until_it_bounds_the_volumes'),

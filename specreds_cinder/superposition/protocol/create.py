@@ -159,11 +159,13 @@ def _note_ended(site: base.Site, volume: records.Volume, ended: ledgers.Entries)
 
 
 def _take(site: base.Site, record: records.Record) -> records.Record:
-    """Create the overlays and take the cuts in parallel, then swap the record."""
-    with futures.ThreadPoolExecutor(1) as executor:
+    """Create the overlays, take the cuts and look at the index at once, then swap the record."""
+    with futures.ThreadPoolExecutor(2) as executor:
         taking = executor.submit(_cuts, site, record)
+        listing = executor.submit(site.store.enter_again, record)
         site.each(lambda volume: _equip(site, volume, record), record.volumes)
         taken_cuts = taking.result()
+        listing.result()
     mapped = site.each(lambda volume: _mapped(site, volume, taken_cuts[volume.pool_id]),
                        record.volumes)
     return site.store.swap(record, record.moved(

@@ -111,6 +111,12 @@ class CreationTest(OvertakenTestCase):
         self.protocol.tidy(self.volume.home, older_s=0)
         self.assertEqual('promoted', self.protocol.collapse(made[0]).outcome)
 
+    def test_creation_whose_entry_was_taken_for_a_remain_is_listed(self) -> None:
+        with sp.trace.observe(self.at('record.create', 'before', lambda: self.rival.tidy(
+                self.volume.home, older_s=0))):
+            record = self.superpose(self.volume)
+        self.assertIn(record, self.rival.list(self.volume.home))
+
     def test_objects_that_are_written_after_the_removal_are_found(self) -> None:
         record = self.superpose(self.volume)
         self.dropped.append(record)

@@ -207,7 +207,7 @@ class _Play:
         if scenario.writes == MEANWHILE:
             self._write()
         self._request(test.rival, scenario.rival)
-        test.rival.tidy(test.home)
+        test.rival.tidy(test.home, older_s=0)
         if scenario.following is not None:
             self._follow(scenario.following)
 
