@@ -2,19 +2,17 @@
 """Functions that commands share: find and show superpositions, and show progress."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
-import sys
-import time
 from typing import Any
 
 from cliff import columns
 import rbd
 
 from specreds_cinder import superposition as sp
+from specreds_cinder.osc import progress as status
 
 DIRTY = 3
-_QUIET_S = 2.0
 
 
 class Lines(columns.FormattableColumn[list[str]]):
@@ -25,43 +23,14 @@ class Lines(columns.FormattableColumn[list[str]]):
         return '\n'.join(self._value)
 
 
-class Progress:
-    """The progress of a step on stderr, once the step takes longer than two seconds."""
-
-    def __init__(self, what: str, unit: str) -> None:
-        self._what = what
-        self._unit = unit
-        self._began = time.monotonic()
-        self._said = self._began + _QUIET_S - 1
-        self._open = False
-
-    def __call__(self, done: int, total: int | None = None) -> None:
-        now = time.monotonic()
-        if now - self._said < 1:
-            return
-        self._said = now
-        share = f' of {total:,} ({100 * done / total:.0f} %)' if total else ''
-        text = f'{self._what}: {done:,}{share} {self._unit}, {now - self._began:.0f} s'
-        if sys.stderr.isatty():
-            print(f'\r\x1b[K{text}', end='', file=sys.stderr, flush=True)
-            self._open = True
-        else:
-            print(text, file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        """Move the cursor to the beginning of an empty line."""
-        if self._open:
-            print('\r\x1b[K', end='', file=sys.stderr, flush=True)
-
-
 @contextlib.contextmanager
-def progress(what: str, unit: str) -> Iterator[Progress]:
+def progress(what: str, unit: str) -> Iterator[Callable[..., None]]:
     """Show the progress that the block reports to a callback."""
-    shown = Progress(what, unit)
-    try:
-        yield shown
-    finally:
-        shown.end()
+    with status.StatusLine() as line:
+        def show(done: int, total: int | None = None) -> None:
+            share = f' of {total:,} ({100 * done / total:.0f} %)' if total else ''
+            line.say(f'{what}: {done:,}{share} {unit}')
+        yield show
 
 
 @contextlib.contextmanager

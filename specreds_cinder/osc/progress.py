@@ -7,6 +7,7 @@ import types
 
 _QUIET_S = 2.0
 _PACE_S = 10.0
+_REPAINT_S = 0.1
 _CLEAR = '\r\x1b[K'
 
 
@@ -15,8 +16,8 @@ class StatusLine:
 
     def __init__(self) -> None:
         self._began = time.monotonic()
-        self._next = self._began + _QUIET_S
         self._terminal = sys.stderr.isatty()
+        self._next = self._began + (0 if self._terminal else _QUIET_S)
 
     def __enter__(self) -> 'StatusLine':
         return self
@@ -29,9 +30,12 @@ class StatusLine:
     def say(self, text: str) -> None:
         """Show a status."""
         now = time.monotonic()
+        if now < self._next:
+            return
         line = f'{text}, {now - self._began:.0f} s'
         if self._terminal:
+            self._next = now + _REPAINT_S
             print(f'{_CLEAR}{line}', end='', file=sys.stderr, flush=True)
-        elif now >= self._next:
+        else:
             self._next = now + _PACE_S
             print(line, file=sys.stderr, flush=True)
