@@ -12,7 +12,6 @@ from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import backend as backends
-from specreds_cinder.volume import reports
 from specreds_cinder.volume import sets
 
 LOG = logging.getLogger(__name__)
@@ -29,8 +28,8 @@ def promote(backend: backends.Backend, ctxt: Any, superposition_id: str,
     with _deciding_on(backend, superposition_id), backend.notified(
             ctxt, 'collapse', backend.view(shown), decision='promote') as end:
         if len(shown['labels']['members']) == 1:
-            report = reports.collapse(backend.call(
-                ctxt, 'collapse', superposition=superposition_id, durable=durable))
+            report: backends.View = backend.call(
+                ctxt, 'collapse', superposition=superposition_id, durable=durable)
         else:
             report = sets.prepare_and_commit(backend, ctxt, shown, durable)
         end['view'] = {**end['view'], 'outcome': report['outcome']}

@@ -12,7 +12,6 @@ from specreds_cinder import hints
 from specreds_cinder import rpcapi
 from specreds_cinder.volume import backend as backends
 from specreds_cinder.volume import encryption
-from specreds_cinder.volume import reports
 
 
 def superpose(backend: backends.Backend, ctxt: Any, superposition_id: str,
@@ -59,8 +58,9 @@ def check(backend: backends.Backend, ctxt: Any, superposition_id: str) -> backen
 def prepare(backend: backends.Backend, ctxt: Any, superposition_id: str,
             durable: bool) -> backends.View:
     """Fence the primary's clients here, and sweep the volumes behind the fence."""
-    return reports.collapse(backend.call(
-        ctxt, 'prepare', superposition=superposition_id, durable=durable))
+    report: backends.View = backend.call(
+        ctxt, 'prepare', superposition=superposition_id, durable=durable)
+    return report
 
 
 def commit(backend: backends.Backend, ctxt: Any, superposition_id: str) -> None:

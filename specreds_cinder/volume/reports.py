@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of collapses, and views of sets, joined from those of several back ends."""
+"""Reports of decisions, and views of sets, joined from those of several back ends."""
 
 from collections.abc import Mapping, Sequence
 import time
@@ -14,17 +14,7 @@ GONE: backends.View = {
 _STEPS = ('durable', 'fence', 'window', 'sweep2')
 
 
-def collapse(report: Mapping[str, Any]) -> backends.View:
-    """Return the report of a collapse as the API has it, from the protocol's report."""
-    sweep2 = report['sweep2']
-    return {'outcome': report['outcome'], 'durations': {
-        'sweep1': report['sweep1']['seconds'], 'durable': report['durable_s'],
-        'fence': report['fence_s'], 'window': report['window_s'],
-        'sweep2': sweep2['seconds'] if sweep2 else 0.0, 'commit': report['commit_s'],
-        'total': report['total_s']}}
-
-
-def collapse_of_set(outcome: str, checks: Mapping[str, Any],
+def of_set(outcome: str, checks: Mapping[str, Any],
                     reports: Sequence[Mapping[str, Any]], began: float,
                     commit_s: float = 0.0) -> backends.View:
     """Return one report of a set; each step takes as long as on the slowest back end."""

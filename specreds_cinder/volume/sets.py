@@ -34,18 +34,18 @@ def prepare_and_commit(backend: backends.Backend, ctxt: Any, shown: backends.Vie
         # only for the primary.
         backend.show(ctxt, shown['id'])
         drop_all(backend, ctxt, shown['id'], hosts, fenced=True)
-        return reports.collapse_of_set(
+        return reports.of_set(
             states.LATE_DIRTY if resumed else states.UNPROVEN, reports.GONE, [], began)
     if checks['dirty'] or checks['unproven']:
         drop_all(backend, ctxt, shown['id'], hosts, fenced=resumed)
         lost = states.DIRTY if checks['dirty'] else states.UNPROVEN
-        return reports.collapse_of_set(
+        return reports.of_set(
             states.LATE_DIRTY if resumed else lost, checks, [], began)
     prepared = on_each(backend, ctxt, hosts, 'prepare',
                        lambda _: {**arguments, 'durable': durable})
     if any(report['outcome'] != states.PREPARED for report in prepared):
         drop_all(backend, ctxt, shown['id'], hosts, fenced=True)
-        return reports.collapse_of_set(states.LATE_DIRTY, checks, prepared, began)
+        return reports.of_set(states.LATE_DIRTY, checks, prepared, began)
     # The commit point of the set: if the record is gone by now, the set was aborted.
     committing = time.monotonic()
     backend.call(ctxt, 'commit', superposition=shown['id'])
@@ -53,7 +53,7 @@ def prepare_and_commit(backend: backends.Backend, ctxt: Any, shown: backends.Vie
     for host in hosts[1:]:
         with tolerate_absence(host, shown['id']):
             on(backend, ctxt, host, 'commit', **arguments)
-    return reports.collapse_of_set(states.PROMOTED, checks, prepared, began, commit_s)
+    return reports.of_set(states.PROMOTED, checks, prepared, began, commit_s)
 
 
 def drop_all(backend: backends.Backend, ctxt: Any, superposition_id: str, hosts: Sequence[str], *,

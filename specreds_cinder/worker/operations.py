@@ -25,6 +25,8 @@ Answer = tuple[str, Any]
 OK = 'ok'
 ERROR = 'error'
 
+# Steps of the protocol that take a record, and return nothing to the volume service.
+_STEPS = ('commit', 'unused', 'begin_merge', 'end_merge')
 # A label that this module keeps in a record, beside its caller's and the protocol's.
 _HANDED_AT = 'handed_at'
 # Seconds after a hand-out in which its client may not have been seen by another worker, which has
@@ -54,11 +56,15 @@ class Operations:
              requester: Mapping[str, Any]) -> Answer:
         """Call a method; an error is an answer, too.
 
-        :param method: name of a public method of this class
+        :param method: name of a public method of this class, or of a step of the protocol that
+            needs no more than the record
         :param requester: request id, user and project, for the log
         """
         context.RequestContext(overwrite=True, **requester)
         try:
+            if method in _STEPS:
+                getattr(self._protocol, method)(self._get(**arguments))
+                return OK, None
             return OK, getattr(self, method)(**arguments)
         except sp.SuperError as exc:
             return ERROR, {'type': type(exc).__name__, 'message': str(exc),
@@ -188,10 +194,6 @@ class Operations:
         """Fence and sweep, without a decision. Raises as :meth:`Protocol.prepare` does."""
         return self._decide(superposition, durable, self._protocol.prepare)
 
-    def commit(self, superposition: str) -> None:
-        """Decide for the backup. Raises as :meth:`Protocol.commit` does."""
-        self._protocol.commit(self._get(superposition))
-
     def drop(self, superposition: str, fenced: bool = False) -> None:
         """Decide for the primary. A superposition that is gone is no error.
 
@@ -214,7 +216,8 @@ class Operations:
             record = self._protocol.label(record, **{records.DURABLE: True})
         self._watches.end(superposition)
         try:
-            return dataclasses.asdict(decide(record, durable=durable))
+            report = decide(record, durable=durable)
+            return {'outcome': report.outcome, 'durations': report.durations}
         except Exception:
             # It may be superposed still.
             with contextlib.suppress(sp.SuperError):
@@ -222,18 +225,6 @@ class Operations:
             raise
 
     # Afterwards
-
-    def begin_merge(self, superposition: str) -> None:
-        """Record that a hypervisor merges."""
-        self._protocol.begin_merge(self._get(superposition))
-
-    def end_merge(self, superposition: str) -> None:
-        """Record that overlay and volume are equal while the guest is stopped."""
-        self._protocol.end_merge(self._get(superposition))
-
-    def unused(self, superposition: str) -> None:
-        """Make sure that overlays can be merged: see :meth:`Protocol.unused`."""
-        self._protocol.unused(self._get(superposition))
 
     def merge(self, superposition: str, keys: Mapping[str, str] | None = None,
               rate: int | None = None) -> None:

@@ -180,9 +180,9 @@ MUTATIONS = (
     table.Mutation('worker-watch-during-decision', f'{_WORKER}/operations.py',
                    '        self._watches.end(superposition)\n'
                    '        try:\n'
-                   '            return dataclasses',
+                   '            report = decide',
                    '        try:\n'
-                   '            return dataclasses',
+                   '            report = decide',
                    f'{_CINDER_TESTS}.test_operations.OperationsTest.'
                    'test_decision_is_not_slowed_by_a_sweep_meanwhile'),
     table.Mutation('worker-watch-during-a-drop', f'{_WORKER}/operations.py',

@@ -53,6 +53,13 @@ class CollapseReport:
     commit_s: float = 0.0
     total_s: float = 0.0
 
+    @property
+    def durations(self) -> dict[str, float]:
+        """Return the seconds of each step."""
+        return {'sweep1': self.sweep1.seconds, 'durable': self.durable_s, 'fence': self.fence_s,
+                'window': self.window_s, 'sweep2': self.sweep2.seconds if self.sweep2 else 0.0,
+                'commit': self.commit_s, 'total': self.total_s}
+
 
 def check(site: base.Site, record: records.Record) -> sweep.SweepReport:
     """Sweep once, and return the report. Changes nothing.

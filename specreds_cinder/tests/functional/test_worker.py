@@ -47,7 +47,7 @@ class LifeTest(worker_base.WorkerTestCase):
             if key != 'seconds'})
         report = self.ask('collapse', superposition=superposition, durable=False)
         self.assertEqual('promoted', report['outcome'])
-        self.assertGreater(report['total_s'], report['sweep1']['seconds'])
+        self.assertGreater(report['durations']['total'], report['durations']['sweep1'])
         self.assertEqual('promoted', self.ask('resume', superposition=superposition))
         self.ask('look_after', superposition=superposition)
         self.assertIsNone(self.ask('unused', superposition=superposition))

@@ -27,7 +27,6 @@ from specreds_cinder.volume import service
 CLEAN = {'dirty': False, 'unproven': False, 'first': None, 'objects': 5, 'seconds': 0.5}
 DIRTY = {'dirty': True, 'unproven': False, 'first': 'object 7', 'objects': 3, 'seconds': 0.25}
 UNPROVEN = {'dirty': False, 'unproven': True, 'first': 'merged', 'objects': 5, 'seconds': 0.5}
-SWEEP = {'dirty': False, 'unproven': False, 'first': None, 'objects': 0, 'seconds': 0.0}
 
 
 def volume(number: int, host: str, **changes: Any) -> types.SimpleNamespace:
@@ -124,9 +123,9 @@ class Worker:
         return self.report
 
     def _report(self, outcome: str) -> dict[str, Any]:
-        return {'outcome': outcome, 'sweep1': dict(SWEEP), 'sweep2': dict(SWEEP, seconds=0.125),
-                'durable_s': 0.0, 'fence_s': 1.0, 'window_s': 1.5, 'commit_s': 0.01,
-                'total_s': 3.0}
+        return {'outcome': outcome, 'durations': {
+            'sweep1': 0.0, 'durable': 0.0, 'fence': 1.0, 'window': 1.5, 'sweep2': 0.125,
+            'commit': 0.01, 'total': 3.0}}
 
     def _collapse(self, record: dict[str, Any], durable: bool) -> dict[str, Any]:
         del durable
