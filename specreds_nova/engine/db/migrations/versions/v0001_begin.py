@@ -1,109 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Create the tables."""
+"""Create the tables.
 
-from typing import Any
+The tables are those of this checkout until the first release: from then on, this migration has to
+list them itself.
+"""
 
 from alembic import op
-import sqlalchemy as sa
+
+from specreds_nova.engine.db import tables
 
 revision = '0001'
 down_revision = None
 
-_MYSQL: dict[str, Any] = {
-    'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4', 'mysql_collate': 'utf8mb4_bin'}
-
 
 def upgrade() -> None:
     """Make them."""
-    op.create_table(
-        'hosts',
-        sa.Column('name', sa.String(255), primary_key=True),
-        sa.Column('state', sa.String(16), nullable=False),
-        sa.Column('generation', sa.BigInteger, nullable=False),
-        sa.Column('since', sa.Double, nullable=False),
-        sa.Column('why', sa.JSON, nullable=False),
-        sa.Column('word', sa.String(16)),
-        sa.Column('word_reason', sa.Text),
-        sa.Column('flaps', sa.Integer, nullable=False),
-        sa.Column('goodbye', sa.String(16)),
-        sa.Column('goodbye_at', sa.Double),
-        sa.Column('maintenance', sa.Text),
-        sa.Column('held', sa.JSON),
-        sa.Column('kernel', sa.String(255)),
-        sa.Column('sentinel', sa.String(16)),
-        **_MYSQL)
-    op.create_table(
-        'recoveries',
-        sa.Column('id', sa.String(36), primary_key=True),
-        sa.Column('server', sa.String(36), nullable=False),
-        sa.Column('active', sa.SmallInteger),
-        sa.Column('server_name', sa.String(255), nullable=False),
-        sa.Column('project', sa.String(255), nullable=False),
-        sa.Column('host', sa.String(255), nullable=False),
-        sa.Column('suspected', sa.Double, nullable=False),
-        sa.Column('state', sa.String(16), nullable=False),
-        sa.Column('epoch', sa.BigInteger, nullable=False),
-        sa.Column('engine', sa.String(255)),
-        sa.Column('why', sa.JSON, nullable=False),
-        sa.Column('priority', sa.Integer, nullable=False),
-        sa.Column('expected', sa.Double),
-        sa.Column('expected_marker', sa.String(64)),
-        sa.Column('destination', sa.String(255)),
-        sa.Column('superposition', sa.String(64)),
-        sa.Column('outcome', sa.String(16)),
-        sa.Column('error', sa.Text),
-        sa.Column('abort', sa.Boolean, nullable=False),
-        sa.Column('bytes', sa.BigInteger),
-        sa.Column('created', sa.Double, nullable=False),
-        sa.Column('updated', sa.Double, nullable=False),
-        sa.Column('ended', sa.Double),
-        sa.UniqueConstraint('server', 'active', name='recoveries_one_active'),
-        sa.Index('recoveries_active', 'active', 'host'),
-        sa.Index('recoveries_created', 'created', 'id'),
-        sa.Index('recoveries_project', 'project', 'created'),
-        sa.Index('recoveries_ended', 'ended'),
-        **_MYSQL)
-    op.create_table(
-        'recovery_steps',
-        sa.Column('id', sa.BigInteger().with_variant(sa.Integer, 'sqlite'), primary_key=True,
-                  autoincrement=True),
-        sa.Column('recovery', sa.String(36),
-                  sa.ForeignKey('recoveries.id', name='recovery_steps_recovery',
-                                ondelete='CASCADE'), nullable=False),
-        sa.Column('name', sa.String(64), nullable=False),
-        sa.Column('attempt', sa.Integer, nullable=False),
-        sa.Column('engine', sa.String(255), nullable=False),
-        sa.Column('began', sa.Double, nullable=False),
-        sa.Column('ended', sa.Double),
-        sa.Column('detail', sa.JSON, nullable=False),
-        sa.UniqueConstraint('recovery', 'name', 'attempt', name='recovery_steps_attempt'),
-        **_MYSQL)
-    op.create_table(
-        'durations',
-        sa.Column('server', sa.String(36), primary_key=True),
-        sa.Column('seconds', sa.Double, nullable=False),
-        sa.Column('samples', sa.Integer, nullable=False),
-        sa.Column('updated', sa.Double, nullable=False),
-        **_MYSQL)
-    op.create_table(
-        'markers',
-        sa.Column('server', sa.String(36), primary_key=True),
-        sa.Column('text', sa.String(64), nullable=False),
-        sa.Column('updated', sa.Double, nullable=False),
-        **_MYSQL)
-    op.create_table(
-        'crashes',
-        sa.Column('server', sa.String(36), primary_key=True),
-        sa.Column('host', sa.String(255), primary_key=True),
-        sa.Column('heard', sa.Double, nullable=False),
-        sa.Column('why', sa.JSON, nullable=False),
-        **_MYSQL)
-    op.create_table(
-        'engines',
-        sa.Column('engine', sa.String(255), primary_key=True),
-        sa.Column('counter', sa.BigInteger, nullable=False),
-        sa.Column('deaf', sa.Boolean, nullable=False),
-        sa.Column('silent', sa.JSON, nullable=False),
-        sa.Column('heard', sa.JSON, nullable=False),
-        sa.Column('expected', sa.JSON, nullable=False),
-        **_MYSQL)
+    tables.METADATA.create_all(op.get_bind())
