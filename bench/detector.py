@@ -40,6 +40,7 @@ from specreds_nova.engine.detection import conf as options
 from specreds_nova.engine.detection import frames
 from specreds_nova.engine.detection import listener
 from specreds_nova.engine.detection import monitor as monitors
+from specreds_nova.engine.detection import watcher
 from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import rabbit
 
@@ -98,7 +99,7 @@ LOADED = Profile('loaded', 0.002, 1.0, 200.0, 0.0001)
 OVERLOADED = Profile('overloaded', 0.02, 1.0, 3000.0, 0.002)
 
 
-class _Witness:
+class _Witness(watcher.Watcher):
     """Records when hosts were first suspected."""
 
     def __init__(self, clock: Any) -> None:

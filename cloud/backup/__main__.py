@@ -31,13 +31,11 @@ while it runs. "abort" removes a backup without a trace.
 """
 _COMMANDS: dict[str, Any] = {
     'check': reading.Check,
-    'list': reading.List,
     'show': reading.Show,
     'start': starting.Start,
     'harden': deciding.Harden,
     'promote': deciding.Promote,
     'abort': deciding.Abort,
-    'cleanup': deciding.Cleanup,
 }
 
 

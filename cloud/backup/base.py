@@ -52,7 +52,7 @@ class BackupCommand(command.Command):
         except messaging.MessagingTimeout:
             words = (f'{parsed_args.host} has not answered in time: does its nova-compute run, '
                      f'with compute_driver = specreds.SpeculativeLibvirtDriver? The request may '
-                     f'still be carried out: see "./run backup list {parsed_args.host}"')
+                     f'still be carried out')
         except (exception.BackupError, cfg.Error, messaging.MessagingException) as exc:
             words = str(exc)
         self.app.stderr.write(f'error: {words}\n')
@@ -66,7 +66,7 @@ class OneBackupCommand(BackupCommand):
         """Add the backup."""
         parser = super().get_parser(prog_name)
         parser.add_argument('backup', metavar='BACKUP', type=identifier,
-                            help='ID of the backup, as "start" and "list" show it')
+                            help='ID of the backup, as "start" shows it')
         return parser
 
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``harden``, ``promote``, ``abort`` and ``cleanup``: decide about a backup."""
-
-from typing import Any
+"""``harden``, ``promote`` and ``abort``: decide about a backup."""
 
 from cloud.backup import base
 
@@ -22,11 +20,3 @@ class Abort(base.StepCommand):
     """Remove a backup without a trace. Refused if Cinder has promoted its volumes."""
 
     step = 'abort'
-
-
-class Cleanup(base.OneBackupCommand):
-    """Remove a backup that has ended from its host's journal."""
-
-    def take_action(self, parsed_args: Any) -> None:
-        """Remove the backup."""
-        self.backups.cleanup({}, parsed_args.host, parsed_args.backup)

@@ -8,13 +8,13 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from specreds_nova.engine import events
 from specreds_nova.engine import exception
 from specreds_nova.engine import holding
 from specreds_nova.engine import model
 from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.db import store as stores
 from specreds_nova.engine.detection import monitor as monitors
+from specreds_nova.engine.detection import watcher
 from specreds_nova.engine.recovery import dispatch
 
 LOG = logging.getLogger(__name__)
@@ -78,9 +78,9 @@ class EventLoop:
             suspected = [name for name in news if isinstance(name, str)]
             if suspected or not news:
                 self._act([*dict.fromkeys(suspected)] or held.names(), held)
-            self._record([other for other in news if isinstance(other, events.HostAppeared)])
+            self._record([other for other in news if isinstance(other, watcher.HostAppeared)])
             for other in news:
-                if isinstance(other, events.GoodbyeChanged):
+                if isinstance(other, watcher.GoodbyeChanged):
                     self._record_goodbye(other)
 
     def _overlooked(self, held: holding.Holding) -> list[str]:
@@ -119,7 +119,7 @@ class EventLoop:
                     timeout=max(0.0, until - self._clock.now()) or _NOW))
         return news
 
-    def _record(self, hosts: Sequence[events.HostAppeared]) -> None:
+    def _record(self, hosts: Sequence[watcher.HostAppeared]) -> None:
         """Record hosts, for engines that start after their death."""
         try:
             for first in range(0, len(hosts), _RECORDED):
@@ -129,7 +129,7 @@ class EventLoop:
             LOG.warning('hosts %s are not recorded: %s',
                         ', '.join(host.host for host in hosts), exc)
 
-    def _record_goodbye(self, news: events.GoodbyeChanged) -> None:
+    def _record_goodbye(self, news: watcher.GoodbyeChanged) -> None:
         """Record a goodbye, for engines that start after it."""
         try:
             self._store.leave(news.host, news.goodbye, news.at)

@@ -4,7 +4,7 @@
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import time
-from typing import Any, Protocol
+from typing import Any
 
 from oslo_config import cfg
 
@@ -14,6 +14,7 @@ from specreds_nova.engine import refusals
 from specreds_nova.engine.clients import backups as backup_clients
 from specreds_nova.engine.clients import compute as nova_clients
 from specreds_nova.engine.clients import volumes as volume_clients
+from specreds_nova.engine.db import store as stores
 from specreds_nova.engine.detection import gates as host_gates
 from specreds_nova.engine.detection import servers
 
@@ -21,13 +22,6 @@ from specreds_nova.engine.detection import servers
 SPECULATIVE, EVACUATED, FAILED, NONE = 'speculative', 'evacuated', 'failed', 'none'
 
 _Answer = tuple[str, refusals.Answer]
-
-
-class Store(Protocol):
-    """The part of the database that the check needs."""
-
-    def host(self, name: str) -> model.Host:
-        """Return a host; a host that is not recorded is trusted, and of generation 0."""
 
 
 class Hosts:
@@ -38,7 +32,7 @@ class Hosts:
     :param now: returns the seconds since the epoch
     """
 
-    def __init__(self, store: Store, compute: nova_clients.Compute, gates: host_gates.Gates,
+    def __init__(self, store: stores.Store, compute: nova_clients.Compute, gates: host_gates.Gates,
                  graces: Mapping[str, float], *,
                  now: Callable[[], float] = time.time) -> None:
         self._store = store
@@ -189,7 +183,7 @@ def _refusals(answers: Sequence[_Answer]) -> list[str]:
     return reasons
 
 
-def from_conf(conf: cfg.ConfigOpts, store: Store) -> Protection:
+def from_conf(conf: cfg.ConfigOpts, store: stores.Store) -> Protection:
     """Return the check for the configured cloud.
 
     :param store: the database

@@ -42,6 +42,7 @@ from specreds_nova.engine.detection import sentinels
 from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.engine.detection import suspects
 from specreds_nova.engine.detection import votes
+from specreds_nova.engine.detection import watcher
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import crashes
 from specreds_nova.engine.recovery import dispatch
@@ -98,7 +99,7 @@ class Engine:
         self._fibers = fibers.Fibers(CALLERS)
         self._clock = clocks.FiberClock(self._fibers, self._stopping)
         self._metrics = counted.Metrics()
-        self._watcher = events.Watcher(self._metrics)
+        self._watcher = watcher.Watcher(self._metrics)
         self._overload = overload.Overload(self._clock)
         self._observer = events.Observer(self._metrics, notify.from_conf(conf, options.name))
         self._rejections, echoed = rejections.Rejections(), echo.Echoed()

@@ -32,7 +32,7 @@ class Services:
     """
 
     store: stores.Store
-    protection: protection.Protection
+    protection: protection.Check
     enforcer: policy.Enforcer
     max_limit: int
 

@@ -24,20 +24,20 @@ _HEALTH = '/healthcheck'
 _PUBLIC = frozenset(route.path.rstrip('/') for route in routes.ROUTES if route.public)
 
 
-def load(conf: cfg.ConfigOpts, store: stores.Store, protector: protection.Protection) -> WSGI:
+def load(conf: cfg.ConfigOpts, store: stores.Store, check: protection.Check) -> WSGI:
     """Return the application with its middleware."""
-    wsgi: WSGI = application.Application(services(conf, store, protector))
+    wsgi: WSGI = application.Application(services(conf, store, check))
     wsgi = _Authentication(wsgi, conf)
     wsgi = request_id.RequestId(wsgi, conf)
     return http_proxy_to_wsgi.HTTPProxyToWSGI(wsgi, conf)
 
 
-def services(conf: cfg.ConfigOpts, store: stores.Store,
-             protector: protection.Protection) -> call.Services:
+def services(conf: cfg.ConfigOpts, store: stores.Store, check: protection.Check
+             ) -> call.Services:
     """Return the services that handlers use."""
     enforcer = policy.Enforcer(conf)
     enforcer.register_defaults(policies.list_rules())
-    return call.Services(store, protector, enforcer, call.LIMIT)
+    return call.Services(store, check, enforcer, call.LIMIT)
 
 
 class _Authentication:

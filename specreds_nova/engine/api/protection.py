@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface to the check whether a server is protected.
+"""The answer of the check whether a server is protected.
 
-``from_conf`` of ``specreds_nova.engine.protection`` returns a :class:`Protection`.
+The check is ``Protection.check`` of :mod:`specreds_nova.engine.protection`.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypedDict
 
 
 class Answer(TypedDict):
@@ -29,12 +29,4 @@ class Answer(TypedDict):
     destinations: Sequence[str]
 
 
-class Protection(Protocol):
-    """The check, which asks Nova, Placement and Cinder."""
-
-    def check(self, server_id: str) -> Answer:
-        """Return whether a server is protected. Changes nothing.
-
-        :raises exception.NotFound: the server does not exist
-        :raises exception.Unreachable: one of the services does not answer
-        """
+Check = Callable[[str], Answer]

@@ -23,27 +23,20 @@ from specreds_nova.engine.db import store
 _FILES = 'OS_SPECREDS_CONFIG_FILE'
 
 
-class _Protection:
-    """The check of protection, made at its first use: the API starts without Nova and Cinder."""
-
-    def __init__(self, conf: cfg.ConfigOpts, database: protections.Store) -> None:
-        self._conf = conf
-        self._database = database
-
-    @functools.cached_property
-    def _checker(self) -> protection.Protection:
+def _check(conf: cfg.ConfigOpts, database: store.Store) -> protection.Check:
+    """Return the check of protection, made at its first use: the API starts without Nova."""
+    @functools.cache
+    def checker() -> Any:
         try:
-            # Its answers are plain dictionaries.
-            made: Any = protections.from_conf(self._conf, self._database)
+            return protections.from_conf(conf, database)
         except exception.Invalid as exc:
             # An error of the configuration, not of the request.
             raise RuntimeError(f'the configuration is incomplete: {exc}') from exc
-        checker: protection.Protection = made
-        return checker
 
-    def check(self, server_id: str) -> protection.Answer:
-        """Return whether a server is protected."""
-        return self._checker.check(server_id)
+    def check(server_id: str) -> protection.Answer:
+        answer: protection.Answer = checker().check(server_id)
+        return answer
+    return check
 
 
 def init_application() -> Any:
@@ -58,7 +51,7 @@ def init_application() -> Any:
          default_config_files=files.split(';') if files else None)
     logging.setup(conf, 'specreds-api')
     database = store.from_conf(conf)
-    return deploy.load(conf, database, _Protection(conf, database))
+    return deploy.load(conf, database, _check(conf, database))
 
 
 application = init_application()

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The receiver of what the monitor of an engine notices."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+import dataclasses
+import queue
+from typing import Any
 
 from oslo_log import log as logging
+
+from specreds_nova.engine import metrics as counted
+from specreds_nova.engine import model
 
 LOG = logging.getLogger(__name__)
 
@@ -13,35 +18,79 @@ Why = tuple[Mapping[str, Any], ...]
 News = tuple[str, tuple[Any, ...]]
 
 
-class Watcher(Protocol):
-    """Receiver of changes, called by the thread that ticks. It may call the monitor."""
+@dataclasses.dataclass(frozen=True)
+class HostAppeared:
+    """A host was heard for the first time."""
+
+    host: str
+    kernel: str
+
+
+@dataclasses.dataclass(frozen=True)
+class GoodbyeChanged:
+    """A host said goodbye; or it is heard again, and ``goodbye`` is None."""
+
+    host: str
+    goodbye: str | None
+    at: float | None
+
+
+class Watcher:
+    """Queues the events of the detector, so that the detector does not wait for others.
+
+    The thread that ticks calls it, which must not wait. It may call the monitor.
+
+    :ivar doubt: receives a host that may be suspected soon
+    :ivar crash: receives the crash of a server
+    :ivar boot: receives another boot of a host, after the crashes of servers that it has ended
+    """
+
+    def __init__(self, metrics: counted.Metrics) -> None:
+        self.news: queue.Queue[Any] = queue.Queue()
+        self.doubt: Callable[[str], None] = lambda host: None
+        self.crash: Callable[[str, str, Why], None] = lambda *crash: None
+        self.boot: Callable[[str, str], None] = lambda host, kernel: None
+        self._metrics = metrics
 
     def appeared(self, host: str, kernel: str) -> None:
-        """Handle a host that appeared for the first time since the engine's start.
-
-        :param kernel: the boot that runs; empty if the host does not report it
-        """
-
-    def doubted(self, host: str) -> None:
-        """Handle a late beat, after which the host may be suspected soon. Must return at once."""
-
-    def suspected(self, host: str, why: Why) -> None:
-        """Handle a new suspicion, before the gates are checked."""
-
-    def cleared(self, host: str) -> None:
-        """Handle the end of a suspicion."""
+        """Receive a host that was heard for the first time."""
+        LOG.info('host %s is heard for the first time', host)
+        self.news.put(HostAppeared(host, kernel))
 
     def left(self, host: str, goodbye: str | None, at: float | None) -> None:
-        """Handle a goodbye, with its kind and time; None if the host is heard again."""
+        """Receive the goodbye of a host, or its end."""
+        if goodbye is not None:
+            LOG.info('host %s says goodbye: %s', host, goodbye)
+        self.news.put(GoodbyeChanged(host, goodbye, at))
+
+    def doubted(self, host: str) -> None:
+        """Receive a host that may be suspected soon."""
+        self.doubt(host)
+
+    def suspected(self, host: str, why: Why) -> None:
+        """Receive a suspicion."""
+        LOG.info('host %s seems to have failed: %s', host,
+                 '; '.join(str(fact.get('words')) for fact in why))
+        self._metrics.suspected()
+        self.news.put(host)
+
+    def cleared(self, host: str) -> None:
+        """Receive the end of a suspicion."""
+        LOG.info('host %s is well again', host)
+        self._metrics.cleared()
 
     def crashed(self, host: str, server: str, why: Why) -> None:
-        """Handle the crash of one server's domain on a host that is well.
-
-        :param server: its id; ``model.ANY_SERVER`` for each that the host runs no more
-        """
+        """Receive the crash of a server, or of any server, on a host that is well."""
+        if server == model.ANY_SERVER:
+            LOG.warning('host %s has booted, and not in good order: Nova names the servers that '
+                        'it may have lost', host)
+        else:
+            LOG.warning('server %s on %s has crashed', server, host)
+        self.crash(host, server, why)
 
     def booted(self, host: str, kernel: str) -> None:
-        """Handle another boot of a host, after the crashes of the servers that it has ended."""
+        """Receive another boot of a host, after the crashes of the servers that it has ended."""
+        self.boot(host, kernel)
 
 
 def tell(watcher: Watcher, news: Iterable[News]) -> None:

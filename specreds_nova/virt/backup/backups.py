@@ -5,7 +5,6 @@ Each operation may be repeated with the same backup id, also after a crash: the 
 far the backup had come, and Cinder what was decided in the meantime.
 """
 
-import builtins
 import contextlib
 from typing import Any
 
@@ -116,10 +115,6 @@ class Backups:
         """Return the status of a backup."""
         return self.statuses.of(self._get(backup_id))
 
-    def list(self) -> builtins.list[statuses.Status]:
-        """Return the status of each backup in this host's journal."""
-        return [self.statuses.of(record) for record in self._journal.records()]
-
     def harden(self, backup_id: str) -> statuses.Status:
         """Make durable what a backup has written, and all that it writes from here on.
 
@@ -201,17 +196,6 @@ class Backups:
                     f'real version; promote it')
             self.drop(record)
             return self.statuses.of(record)
-
-    def cleanup(self, backup_id: str) -> None:
-        """Forget a backup that has ended. Do nothing if its id is unknown.
-
-        :raises BackupConflict: the backup has not ended
-        """
-        record = self._journal.get(backup_id)
-        if record is None:
-            return
-        preconditions.check_phase(record, *journals.FINISHED)
-        self._journal.forget(backup_id)
 
     # For adoption and reconciliation, whose callers hold the server's lock
 

@@ -60,12 +60,6 @@ class Endpoint:
         return dict(self._backups.status(backup_id))
 
     @_expected
-    def list(self, ctxt: Any) -> list[dict[str, Any]]:
-        """Return the status of each backup in this host's journal."""
-        del ctxt
-        return [dict(status) for status in self._backups.list()]
-
-    @_expected
     def harden(self, ctxt: Any, backup_id: str) -> dict[str, Any]:
         """Make durable what a backup has written, and all that it writes from here on."""
         del ctxt
@@ -88,12 +82,6 @@ class Endpoint:
         """Remove a backup without a trace."""
         del ctxt
         return dict(self._backups.abort(backup_id))
-
-    @_expected
-    def cleanup(self, ctxt: Any, backup_id: str) -> None:
-        """Forget a backup that has ended."""
-        del ctxt
-        self._backups.cleanup(backup_id)
 
     @_expected
     def returned(self, ctxt: Any) -> dict[str, Any]:

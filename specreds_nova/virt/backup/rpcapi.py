@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """RPC client for the backups of a host."""
 
-import builtins
 from typing import Any
 
 import oslo_messaging as messaging
@@ -64,11 +63,6 @@ class BackupsAPI:
         """Return the status of a backup."""
         return Status(self._call(ctxt, host, 'status', backup_id=backup_id))
 
-    def list(self, ctxt: Any, host: str) -> builtins.list[Status]:
-        """Return the status of each backup that a host knows."""
-        statuses: builtins.list[Status] = self._call(ctxt, host, 'list')
-        return statuses
-
     def harden(self, ctxt: Any, host: str, backup_id: str) -> Status:
         """Make durable what a backup has written, right before its volumes are promoted."""
         return Status(self._call(ctxt, host, 'harden', backup_id=backup_id))
@@ -88,10 +82,6 @@ class BackupsAPI:
     def abort(self, ctxt: Any, host: str, backup_id: str) -> Status:
         """Remove a backup without a trace."""
         return Status(self._call(ctxt, host, 'abort', backup_id=backup_id))
-
-    def cleanup(self, ctxt: Any, host: str, backup_id: str) -> None:
-        """Make a host forget a backup that has ended."""
-        self._call(ctxt, host, 'cleanup', backup_id=backup_id)
 
     def returned(self, ctxt: Any, host: str) -> Status:
         """Remove evacuated servers from a host that is back; return ``clean`` and ``left``."""

@@ -19,7 +19,7 @@ def protection(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
     if not uuidutils.is_uuid_like(server_id):
         raise api_call.missing('server', server_id)
     try:
-        answer = call.services.protection.check(server_id)
+        answer = call.services.protection(server_id)
     except exception.NotFound as exc:
         raise api_call.missing('server', server_id) from exc
     if not call.allows(policies.PROTECTION, answer['project']):

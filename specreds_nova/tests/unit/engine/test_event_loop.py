@@ -8,8 +8,8 @@ from unittest import mock
 import testtools
 
 from specreds_nova.engine import event_loop
-from specreds_nova.engine import events
 from specreds_nova.engine import model
+from specreds_nova.engine.detection import watcher
 from specreds_nova.engine.recovery import dispatch
 
 
@@ -62,7 +62,7 @@ class EventLoopTest(testtools.TestCase):
 
         def progress() -> None:
             now[0] += 3.0
-            waiting.put(events.HostAppeared('n1', 'k1'))
+            waiting.put(watcher.HostAppeared('n1', 'k1'))
         dispatcher.suspect_all.side_effect = suspect_all
         loop.run(lambda: False, progress)
         self.assertEqual([['h1']], acted)
@@ -84,6 +84,6 @@ class EventLoopTest(testtools.TestCase):
         recorded: list[list[str]] = []
         self.store.record.side_effect = lambda kernels: recorded.append(list(kernels))
         appeared = [f'n{number}' for number in range(700)]
-        news = [*(events.HostAppeared(name, 'k1') for name in appeared), 'h1']
+        news = [*(watcher.HostAppeared(name, 'k1') for name in appeared), 'h1']
         self.assertEqual([['h1']], self._act_on(news, set()))
         self.assertEqual([appeared[:500], appeared[500:]], recorded)

@@ -30,8 +30,9 @@ class ProtectionTest(base.RecoveryTest):
     def configure(self, *, unfenced: bool = False) -> None:
         """Make the check anew."""
         options = self.context.options
+        store: Any = self.store
         hosts = protection.Hosts(
-            self.store, self.compute, detection_conf.host_gates(options),
+            store, self.compute, detection_conf.host_gates(options),
             detection_conf.monitor_settings(options).graces, now=self.clock.now)
         self.protection = protection.Protection(
             self.compute, self.volumes, self.backups, detection_conf.server_gates(options), hosts,

@@ -55,7 +55,7 @@ class APITest(db_base.StoreTest):
         conf = cfg.ConfigOpts()
         conf([], default_config_files=[])
         self.app = application.Application(
-            deploy.services(conf, self.store, self.protection))
+            deploy.services(conf, self.store, lambda server: self.protection.check(server)))
 
     def request(self, method: str, path: str, body: Any = None, *, caller: dict[str, str] = ADMIN,
             status: int = 200, headers: dict[str, str] | None = None) -> Any:

@@ -10,6 +10,7 @@ import testtools
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import monitor
 from specreds_nova.engine.detection import settings as monitoring
+from specreds_nova.engine.detection import watcher
 from specreds_nova.heartbeat import message
 from specreds_nova.tests.unit.engine import clock as clocks
 
@@ -19,7 +20,7 @@ _TICK = 0.05
 _STEP = 0.01
 
 
-class Witness:
+class Witness(watcher.Watcher):
     """An observer that records every event with its time."""
 
     def __init__(self, clock: clocks.Clock) -> None:

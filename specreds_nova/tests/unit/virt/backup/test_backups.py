@@ -199,15 +199,6 @@ class DecideTest(base.TestCase):
         self.backups.abort(base.BACKUP_ID)
         self.launcher.remove_files.assert_not_called()
 
-    def test_cleanup_forgets_only_ended_backups(self) -> None:
-        self.record(journals.RUNNING)
-        self.assertRaises(exception.BackupConflict, self.backups.cleanup, base.BACKUP_ID)
-        for phase in (journals.ABORTED, journals.FAILED, journals.MERGED):
-            self.record(phase)
-            self.backups.cleanup(base.BACKUP_ID)
-            self.assertIsNone(self.phase())
-        self.backups.cleanup(base.BACKUP_ID)
-
     def test_status_has_the_second_opinion_on_the_primary_while_it_may_be_spared(self) -> None:
         self.record(journals.RUNNING, primary='node9')
         before = self.backups.status(base.BACKUP_ID)
@@ -223,10 +214,6 @@ class DecideTest(base.TestCase):
     def test_status_of_an_unknown_recovery_raises(self) -> None:
         self.assertRaises(exception.BackupNotFound, self.backups.status, 'another')
 
-    def test_backups_are_listed(self) -> None:
-        self.record(journals.RUNNING)
-        self.assertEqual([base.BACKUP_ID],
-                         [status['backup_id'] for status in self.backups.list()])
 
 
 class CheckTest(base.TestCase):

@@ -46,9 +46,9 @@ class RpcTest(base.TestCase):
         methods = [name for name, member in vars(rpcapi.BackupsAPI).items()
                    if inspect.isfunction(member) and not name.startswith('_')
                    and name not in ('returned', 'begin', 'boot')]
-        self.assertEqual(9, len(methods))
+        self.assertEqual(7, len(methods))
         for name in methods:
-            getattr(self.served, name).return_value = {} if name != 'list' else [{'phase': 'x'}]
+            getattr(self.served, name).return_value = {}
             method = getattr(self.api, name)
             wanted = [ids[parameter] for parameter in inspect.signature(method).parameters
                       if parameter in ids]
@@ -115,11 +115,11 @@ class RpcTest(base.TestCase):
             return {}
 
         self.served.start.side_effect = slow
-        self.served.list.return_value = []
+        self.served.status.return_value = {}
         starting = threading.Thread(target=self.api.start, args=(
             {}, base.HOST, base.BACKUP_ID, base.SERVER, base.SUPERPOSITION))
         starting.start()
         self.assertTrue(entered.wait(10))
-        self.assertEqual([], self.api.list({}, base.HOST))
+        self.assertEqual({}, self.api.status({}, base.HOST, base.BACKUP_ID))
         free.set()
         starting.join()
