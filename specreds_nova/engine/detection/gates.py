@@ -187,13 +187,13 @@ class Reporting:
         """Return since when Nova alone hears the host, and what an operator can do."""
         if facts.word or facts.reported < REPORTED_S:
             return None
-        told = f'nova-compute of {facts.host} has reported to Nova until {facts.reported:.0f} s ' \
-               f'after its latest heartbeat'
+        heard = (f'nova-compute of {facts.host} has reported to Nova until {facts.reported:.0f} s '
+                 f'after its latest heartbeat')
         if facts.reported >= UNPLUGGED_S:
-            return f'{told}, so its servers are not protected: enable the heartbeat there, or ' \
+            return f'{heard}, so its servers are not protected: enable the heartbeat there, or ' \
                    f'suspect the host if it has failed'
         if facts.service.get('up', False):
-            return f'{told}: the host has failed only if Nova takes it for down'
+            return f'{heard}: the host has failed only if Nova takes it for down'
         return None
 
 
