@@ -16,7 +16,6 @@ from unittest import mock
 from specreds_nova.engine import callers
 from specreds_nova.engine import conductor
 from specreds_nova.engine import event_loop
-from specreds_nova.engine import events
 from specreds_nova.engine import exception
 from specreds_nova.engine import fibers
 from specreds_nova.engine import model
@@ -30,6 +29,7 @@ from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import listening
 from specreds_nova.engine.detection import suspects
 from specreds_nova.engine.detection import votes
+from specreds_nova.engine.detection import watcher
 from specreds_nova.engine.recovery import crashes
 from specreds_nova.engine.recovery import creation
 from specreds_nova.engine.recovery import dirty_precheck
@@ -51,7 +51,7 @@ from testing.simulation import world as worlds
 
 # By module of the engine: the modules of the standard library that are simulated there.
 _SIMULATED: dict[Any, tuple[str, ...]] = {
-    service: ('threading', 'futures'), event_loop: ('queue',), events: ('queue',),
+    service: ('threading', 'futures'), event_loop: ('queue',), watcher: ('queue',),
     conductor: ('threading', 'time'), crashes: ('threading', 'queue'),
     threads: ('threading', 'time'), nova_prefetch: ('threading', 'futures'),
     preparation_limit: ('threading',), dirty_precheck: ('threading',), tenant: ('threading',),
