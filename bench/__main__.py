@@ -3,7 +3,10 @@
 
 import sys
 
-from bench import cli
+from bench import options
 
 if __name__ == '__main__':
-    sys.exit(cli.main())
+    args = options.parser().parse_args()
+    # The benchmarks import Nova and Cinder, which takes seconds.
+    from bench import cli
+    sys.exit(cli.main(args))

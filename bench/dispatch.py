@@ -17,12 +17,13 @@ import random
 import statistics
 
 from bench import contention
+from bench import options
 from bench import orders
 from bench import plots
 from bench import stats
 from specreds_nova.engine import model
 
-NAME = 'dispatch'
+NAME = options.DISPATCH
 _COLOURS = dict(zip(orders.ORDERS, ('#8c8c8c', '#4c72b0', '#c44e52'), strict=True))
 _SLOTS, _LOAD, _HOSTS = 14, 0.85, 7
 _COUNT, _QUICK_COUNT = 40_000, 8_000

@@ -13,13 +13,14 @@ import types
 
 from oslo_config import cfg
 
+from bench import options
 from specreds_nova import conf as specreds_conf
 from specreds_nova.virt.ready import conditions
 from specreds_nova.virt.ready import errors
 from specreds_nova.virt.ready import expressions
 from testing import hostile_metadata
 
-NAME = 'hook'
+NAME = options.HOOK
 # Seconds between two beats, and how late a beat may be.
 _INTERVAL = 0.02
 _LATE = 0.1

@@ -18,6 +18,7 @@ import dataclasses
 from keystoneauth1 import exceptions as keystone_exceptions
 
 from bench import failover
+from bench import options
 from bench import progress
 from bench import stats
 from cloud import cloud as openstack_cloud
@@ -26,8 +27,7 @@ from cloud.demo import recoveries
 from cloud.demo import stage as stages
 from cloud.hosts import services
 
-NAME = 'opinion'
-DRILLS = 10
+NAME = options.OPINION
 # Drills that replace the guests, and the servers of each drill.
 _REPLACED = 2
 _SERVERS = 4

@@ -17,10 +17,11 @@ import rbd
 
 from bench import environment
 from bench import images
+from bench import options
 from specreds_cinder import superposition as sp
 from specreds_nova import cache_policy
 
-NAME = 'overwrites'
+NAME = options.OVERWRITES
 POLICIES = (cache_policy.SAFE, 'writeback', 'writearound')
 _OBJECTS = 96
 _FIRST, _SECOND = b'\x0a' * 8192, b'\x0b' * 4096

@@ -13,7 +13,6 @@ from bench import trace
 from bench import variants
 
 VARIANTS = (variants.RBD, variants.CLONE, variants.SUPER, variants.PROMOTED)
-NAME = 'pg-sf2-cwal100m-panic'
 _DEPTH = 16
 
 
@@ -40,11 +39,12 @@ def find(directory: pathlib.Path | None) -> Recording | None:
     """
     if directory is None:
         beside = sorted(pathlib.Path(__file__).absolute().parents[2].glob(
-            f'*/traces/{NAME}.blktrace.fio'))
+            f'*/traces/{trace.RECORDING}.blktrace.fio'))
         if not beside:
             return None
         directory = beside[0].parent
-    path, map_path = directory / f'{NAME}.blktrace.fio', directory / f'{NAME}.omap'
+    path = directory / f'{trace.RECORDING}.blktrace.fio'
+    map_path = directory / f'{trace.RECORDING}.omap'
     for file in (path, map_path):
         if not file.exists():
             raise trace.BadTrace(f'there is no {file}')

@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 
-NAME = 'simulate'
+from bench import options
+
+NAME = options.SIMULATE
 _SEEDS, _QUICK_SEEDS = 2000, 200
 
 

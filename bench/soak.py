@@ -11,6 +11,7 @@ import random
 import tempfile
 import time
 
+from bench import options
 from cloud import ceph
 from testing.race import crew as crews
 from testing.race import hosts
@@ -19,8 +20,6 @@ from testing.race import scenario
 from testing.race import site as sites
 from testing.race import weather
 
-_ROUNDS = 50
-_QUICK_ROUNDS = 10
 _ERASURE = 'race-erasure'
 _ERASURE_GROUPS = 8
 _HOSTILE_MONITORS = 3
@@ -52,25 +51,6 @@ class RaceLost(RuntimeError):
     """A round ended in a way that the protocol rules out."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the soak."""
-    group = parser.add_argument_group('soak')
-    group.add_argument('--rounds', type=int, metavar='N',
-                       help=f'how many races (default: {_ROUNDS}, with --quick {_QUICK_ROUNDS})')
-    group.add_argument('--seed', type=int, default=1, metavar='S',
-                       help='what the races are drawn from (default: %(default)s)')
-    group.add_argument('--jobs', type=int, default=1, metavar='N',
-                       help='races that take place at the same time, each on volumes of its own '
-                            'and with a controller of its own (default: %(default)s)')
-    group.add_argument('--hostile', action='store_true',
-                       help='also race on namespaces, clones and erasure-coded data pools, while '
-                            'OSDs hang, die and are marked down, monitors hang, die and elect a '
-                            'leader, placement groups are split and merged, get other primary '
-                            'OSDs, and move to other OSDs; some promoted backups hang until they '
-                            'were merged, and wake; some rounds have two attempts, and some '
-                            'primaries are QEMU with a cache')
-
-
 def run(args: argparse.Namespace, network: hosts.Network | None = None) -> dict[str, float]:
     """Race on the cluster of ``args.data``.
 
@@ -81,7 +61,7 @@ def run(args: argparse.Namespace, network: hosts.Network | None = None) -> dict[
         beside the logs of the cluster
     :raises RoundHangs: a round did not end
     """
-    total = args.rounds or (_QUICK_ROUNDS if args.quick else _ROUNDS)
+    total = args.rounds or (options.QUICK_RACES if args.quick else options.RACES)
     own = ceph.Ceph(args.data)
     places = _hostile_places(own) if args.hostile else [sites.Place(ceph.VOLUMES)]
     results: list[outcomes.Result] = []

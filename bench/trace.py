@@ -6,6 +6,8 @@ import dataclasses
 import pathlib
 import struct
 
+# The paper's recording of a PostgreSQL, as its artifact names it.
+RECORDING = 'pg-sf2-cwal100m-panic'
 READ = 'read'
 WRITE = 'write'
 TRIM = 'trim'

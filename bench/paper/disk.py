@@ -39,7 +39,7 @@ _LARGEST = 2 * images.GIB
 _TOUCHED = 1 * images.GIB
 # The paper's names of the recordings in its artifact: application, WAL, how the primary ended.
 RECORDINGS = {
-    'p100m': (replay.NAME, 'P/100M-postgres'),
+    'p100m': (trace.RECORDING, 'P/100M-postgres'),
     's100m': ('pg-sf2-cwal100m-stop', 'S/100M-postgres'),
     'p500m': ('pg-sf32-cwal500m-panic', 'P/500M-postgres'),
     'p300m': ('mysql-sf32-cwal300m-panic', 'P/300M-mysql')}

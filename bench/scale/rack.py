@@ -13,6 +13,7 @@ from typing import Any
 import requests
 
 from bench import detector
+from bench import options
 from bench import progress
 from bench import stats
 from bench.scale import engine
@@ -22,7 +23,7 @@ from bench.scale import takeover
 from bench.scale.simulated import inventory as inventories
 from cloud import commands
 
-NAME = 'scale'
+NAME = options.SCALE
 _HOSTS, _DEAD, _SERVERS = 10_000, 40, 100
 _QUICK_DEAD, _QUICK_SERVERS = 4, 25
 # Seconds between two beats of a host by default, and on a machine that runs all hosts.

@@ -3,11 +3,14 @@
 
 import os
 import signal
+import subprocess
+import sys
 from unittest import mock
 
 import testtools
 
 from bench import cli
+from bench import options
 
 
 class MainTest(testtools.TestCase):
@@ -27,6 +30,18 @@ class MainTest(testtools.TestCase):
                 cleaned.append(True)
             return 0
 
-        with mock.patch('sys.argv', ['bench', 'disk']), mock.patch.object(cli, '_run', run):
-            self.assertEqual(1, cli.main())
+        with mock.patch.object(cli, '_run', run):
+            self.assertEqual(1, cli.main(options.parser().parse_args(['disk'])))
         self.assertEqual([True], cleaned)
+
+
+class HelpTest(testtools.TestCase):
+
+    def test_help_imports_no_part_of_openstack_or_ceph(self) -> None:
+        shown = subprocess.run(
+            [sys.executable, '-X', 'importtime', '-m', 'bench', '--help'],
+            capture_output=True, text=True, check=True)
+        self.assertIn('falsepositives', shown.stdout)
+        imported = {line.rpartition('|')[2].strip() for line in shown.stderr.splitlines()}
+        self.assertEqual(set(), imported & {'nova', 'cinder', 'rados', 'matplotlib', 'sqlalchemy',
+                                            'keystoneauth1'})

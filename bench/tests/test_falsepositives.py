@@ -17,6 +17,7 @@ import testtools
 from bench.falsepositives import analysis
 from bench.falsepositives import cli
 from bench.falsepositives import model
+from bench.falsepositives import options
 from bench.falsepositives import trace as traces
 
 _SECONDS = st.floats(0, 1e4, allow_nan=False)
@@ -189,7 +190,7 @@ class CommandTest(testtools.TestCase):
 
     def run_it(self, *words: str) -> tuple[int, str]:
         parser = argparse.ArgumentParser()
-        cli.add_arguments(parser, self.scratch / 'figures')
+        options.add_arguments(parser, self.scratch / 'figures')
         with contextlib.redirect_stdout(io.StringIO()) as shown, \
                 contextlib.redirect_stderr(shown):
             status = cli.run(parser.parse_args(words))

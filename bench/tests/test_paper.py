@@ -22,6 +22,7 @@ from bench.paper import accidents
 from bench.paper import cli
 from bench.paper import figures as drawings
 from bench.paper import formula
+from bench.paper import options
 from bench.paper import page
 from bench.paper import peers
 from bench.paper import results
@@ -184,7 +185,7 @@ class ReportTest(testtools.TestCase):
 
     def run_it(self, *words: str) -> tuple[int, dict[str, Any]]:
         parser = argparse.ArgumentParser()
-        cli.add_arguments(parser, self.scratch, 17800, None)
+        options.add_arguments(parser, self.scratch, 17800, None)
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             # There may be recordings beside the checkout: none of these.
             status = cli.run(parser.parse_args([*words, '--traces', str(self.scratch)]),
