@@ -108,7 +108,9 @@ class Protection:
         if server is None:
             raise exception.NotFound(f'there is no server {server_id}')
         held, under_way = self._hosts.look(server.host) if server.host else ([], [])
-        reasons = self._gates.reasons(server) + held
+        # A reboot that its host never does keeps no server from being recovered.
+        reasons = self._gates.reasons(
+            server if server.deleting else servers.without_request(server)) + held
         gated = bool(reasons)
         eligible = self._eligible(server)
         volumes = {volume: list(eligible[volume].reasons) for volume in server.volumes

@@ -53,7 +53,14 @@ class Cinder(machines.Machines):
         self.hub.latency(0.05, 0.5)
         for copy in fenced:
             copy.fenced = True
+        self._restore(self.servers.get(server_id))
         return len(fenced)
+
+    @staticmethod
+    def _restore(server: parts.Server | None) -> None:
+        """Restore the volumes of a server, whose clients are fenced."""
+        for volume in server.states.values() if server is not None else ():
+            volume.restore()
 
     def _decide(self, superposition: str) -> str:
         record = self.superpositions.get(superposition)
@@ -77,6 +84,7 @@ class Cinder(machines.Machines):
         record.state, record.outcome = 'promoted', 'promoted'
         record.decided = self.hub.now()
         self._check_volumes(record)
+        self._restore(self.servers.get(record.server))
         self._promoted(self.servers.get(record.server), record)
         self._spawn(lambda: self._merge(record))
         return 'promoted'

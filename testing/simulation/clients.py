@@ -12,6 +12,7 @@ from testing.simulation import cloud as clouds
 from testing.simulation import hub as hubs
 from testing.simulation import parts
 from testing.simulation import store as stores
+from testing.simulation import volumes
 
 _T = TypeVar('_T')
 
@@ -288,6 +289,9 @@ class Volumes:
                 raise exception.Refused(known.refused)
             record = self._cloud.superpositions.get(known.superposition or '')
             if record is None:
+                for volume, each in self._eligible(server).items():
+                    if each.reasons:
+                        raise exception.Refused(f'{volume}: {each.reasons[0]}')
                 return self._cloud.superpose(server.id, recovery_id, server.volumes)
             if record.state in states.DECIDED:
                 promoted = record.state == states.PROMOTED
@@ -363,8 +367,12 @@ class Volumes:
             raise exception.Refused(known.unfenceable if known else f'there is no {server_id}')
 
     def eligibility(self, server: model.Server) -> Mapping[str, model.Eligibility]:
-        """Return that every volume can be superposed."""
-        return {volume: model.Eligibility() for volume in server.volumes}
+        """Return what can be done with the volumes of a server."""
+        return self._eligible(server)
+
+    def _eligible(self, server: model.Server) -> Mapping[str, model.Eligibility]:
+        known = self._cloud.servers.get(server.id)
+        return volumes.eligibility(known.states if known else {}, server.volumes)
 
 
 class Store:

@@ -133,9 +133,13 @@ class Nova(cinder.Cinder):
             if (not self._waited(host, begun) or server.task is None
                     or not self._evacuating(server, number)):
                 return
+            if not self._attach_volumes(server, host):
+                return
             self._connect(server, target)
             if server.status not in ('ACTIVE', 'SHUTOFF') and not server.stopped_by_owner:
                 server.failed = f'it was evacuated while it was {server.status}'
+        elif not self._attach_volumes(server, host):
+            return
         if server.task is None:
             # The server was reset meanwhile.
             return
@@ -149,6 +153,38 @@ class Nova(cinder.Cinder):
         if stopped and server.primary is not None:
             # Nova stops a server again that it evacuates while it is stopped.
             server.status, server.primary.runs = 'SHUTOFF', False
+
+    def _attach_volumes(self, server: parts.Server, host: parts.Host) -> bool:
+        """Attach the volumes of an evacuated server, or put it into ERROR if Cinder refuses."""
+        for name, volume in server.states.items():
+            record = self.superpositions.get(server.superposition or '')
+            if record is not None and record.state in states.DECIDED:
+                # The plug-in in Cinder's API ends what was begun since the decision.
+                volume.restore()
+            if not volume.attach(plugged=host.plugged):
+                server.task, server.target, server.status = None, None, 'ERROR'
+                server.fault = f'Nova cannot attach volume {name}, which is {volume.status}'
+                return False
+        return True
+
+    def detach(self, name: str) -> None:
+        """Begin to detach a volume for a user; the request stays in the queue of the host."""
+        server = self.servers.get(name)
+        # Nova's API takes no such request while it works on the server.
+        if server is not None and server.task is None:
+            next(iter(server.states.values())).detach()
+
+    def back_up(self, name: str) -> None:
+        """Begin to back up a volume for a user."""
+        server = self.servers.get(name)
+        if server is not None:
+            next(iter(server.states.values())).back_up(
+                superposed=server.superposition in self.superpositions)
+
+    def end_jobs(self, name: str) -> None:
+        """Let the jobs of Cinder end that work on the volumes of a server."""
+        for volume in self.servers[name].states.values() if name in self.servers else ():
+            volume.end_jobs()
 
     def _loses(self, server: parts.Server, number: int) -> bool:
         """Return whether Nova's conductor loses an evacuation, which it may give up later."""

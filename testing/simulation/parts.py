@@ -3,6 +3,8 @@
 
 import dataclasses
 
+from testing.simulation import volumes
+
 
 class Wrong(AssertionError):
     """A state that must never be reached."""
@@ -134,6 +136,8 @@ class Server:
     lives: int = 0
     superposition: str | None = None
     failed: str = ''
+    # Why Nova has put it into ERROR.
+    fault: str = ''
     # Number of its evacuations, and of the latest one that Nova's conductor has given up.
     evacuations: int = 0
     given_up: int = 0
@@ -144,6 +148,8 @@ class Server:
     marked_at: float = 0.0
     # Volumes that were attached beside the one that it boots from.
     attached: list[str] = dataclasses.field(default_factory=list)
+    # By id: the volumes that are not simply attached.
+    states: dict[str, volumes.Volume] = dataclasses.field(default_factory=dict)
     # Number of acknowledged writes, and how many of them the version of the volumes contains.
     acknowledged: int = 0
     stored: int = 0

@@ -9,14 +9,21 @@
 """
 
 from collections.abc import Iterable
+import dataclasses
 import math
 from typing import Protocol
 
 from specreds_nova import protected
+from specreds_nova import tasks
 from specreds_nova.engine import model
 
 # Number of healthy hosts for which limits of the whole cloud are meant.
 PER_HOSTS = 100
+# States in which only the host of a server can have anything of it, so that Nova deletes a server
+# without its host as it deletes one that runs.
+_ITS_HOST_ALONE = ('SHUTOFF', 'ERROR', 'PAUSED', 'SUSPENDED', 'RESCUE', 'SHELVED')
+# What Nova's API shows instead of ACTIVE for the tasks of reboots.
+_REBOOTED = ('REBOOT', 'HARD_REBOOT')
 
 
 class Gate(Protocol):
@@ -94,6 +101,23 @@ class Gates:
         if any(isinstance(gate, Protection) and gate.reason(server) for gate in self._gates):
             return []
         return self.reasons(server)
+
+
+def without_request(server: model.Server) -> model.Server:
+    """Return a server as the gates are to judge it: without a request that its host may never do.
+
+    Neither a reboot shuts them, nor a deletion, in whichever state a user has deleted the server:
+    both would be left to a dead host, unless a recovery drops the first and has Nova carry out the
+    second. Of a server that is being built, the host may still connect volumes; one whose resize
+    is not confirmed is also on another host, which Nova asks first.
+    """
+    if tasks.is_reboot(server.task):
+        status = 'ACTIVE' if server.status in _REBOOTED else server.status
+        return dataclasses.replace(server, status=status, task=None)
+    if not server.deleting:
+        return server
+    status = 'ACTIVE' if server.status in _ITS_HOST_ALONE else server.status
+    return dataclasses.replace(server, status=status, task=None)
 
 
 def scaled(limit: int, healthy: int) -> int:

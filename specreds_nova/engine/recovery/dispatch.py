@@ -36,11 +36,6 @@ _TOLD = 15.0
 _OLD, _EARLIER = 900.0, 60.0
 # How long to cache a refusal that is based on Nova's answer, in seconds.
 _HELD = 2.0
-# States in which only the host of a server can have anything of it, so that Nova deletes a server
-# without its host as it deletes one that runs.
-_ITS_HOST_ALONE = ('SHUTOFF', 'ERROR', 'PAUSED', 'SUSPENDED', 'RESCUE', 'SHELVED')
-# What Nova's API shows instead of ACTIVE for the tasks of reboots.
-_REBOOTED = ('REBOOT', 'HARD_REBOOT')
 
 Why = Sequence[Mapping[str, Any]]
 FactsOf = Callable[[str, Mapping[str, Any] | None], gates.Facts]
@@ -334,7 +329,7 @@ class Dispatcher:
             known = self._shown[host.name] = host.since, set()
         left: list[creation.Wanted] = []
         for server in self._nova.servers(host.name, since):
-            reasons = self._server_gates.obstacles(_without_request(server))
+            reasons = self._server_gates.obstacles(servers.without_request(server))
             if not reasons or server.id in active or server.id in known[1] or (
                     # Another service may evacuate it.
                     tasks.is_rebuild(server.task)
@@ -384,7 +379,7 @@ class Dispatcher:
             sentinel=host.sentinel))
 
     def _protected(self, server: model.Server) -> bool:
-        reasons = self._server_gates.reasons(_without_request(server))
+        reasons = self._server_gates.reasons(servers.without_request(server))
         if reasons:
             LOG.info('server %s on %s is not recovered: %s', server.id, server.host,
                      '; '.join(reasons))
@@ -413,20 +408,3 @@ def _unexpected(host: str, error: Exception) -> str:
         return str(error)
     LOG.error('host %s cannot be recovered, and is tried again', host, exc_info=error)
     return f'an unexpected error: {error!r}'
-
-
-def _without_request(server: model.Server) -> model.Server:
-    """Return a server as the gates are to judge it: without a request that its host may never do.
-
-    Neither a reboot shuts them, nor a deletion, in whichever state a user has deleted the server:
-    both would be left to a dead host, unless a recovery drops the first and has Nova carry out the
-    second. Of a server that is being built, the host may still connect volumes; one whose resize
-    is not confirmed is also on another host, which Nova asks first.
-    """
-    if tasks.is_reboot(server.task):
-        status = 'ACTIVE' if server.status in _REBOOTED else server.status
-        return dataclasses.replace(server, status=status, task=None)
-    if not server.deleting:
-        return server
-    status = 'ACTIVE' if server.status in _ITS_HOST_ALONE else server.status
-    return dataclasses.replace(server, status=status, task=None)

@@ -64,7 +64,7 @@ class Engine:
                     settings.max_backups, settings.max_backups_per_host)),
             revocations=revocations.Revocations(clock, database),
             in_background=lambda act: hub.spawn(name, act))
-        self._context = context
+        self.context = context
         self._worker = workers.RecoveryWorker(context, attempt)
         self._dispatcher = dispatch.Dispatcher(
             context, lambda host, service: gates.Facts(host, known=9, service=service or {}),
@@ -154,21 +154,21 @@ class Engine:
         """Work on a recovery, which is claimed unless it is ours."""
         def work() -> None:
             with contextlib.suppress(exception.Superseded, exception.Unreachable):
-                self._worker.bring_to_end(recovery if ours else self._context.store.take_over(
+                self._worker.bring_to_end(recovery if ours else self.context.store.take_over(
                     recovery, self.name), server)
-            self._context.capacity.leave(recovery.id)
+            self.context.capacity.leave(recovery.id)
             self._running.discard(recovery.id)
-        self._context.capacity.enter(recovery.id)
+        self.context.capacity.enter(recovery.id)
         self._running.add(recovery.id)
         self._hub.spawn(self.name, work)
 
     def _look_after(self) -> None:
         while True:
-            self._hub.sleep(self._context.settings.janitor_interval)
+            self._hub.sleep(self.context.settings.janitor_interval)
             self._janitor.look()
 
     def _answer(self) -> None:
-        while self._context.settings.sentinel_network_lease:
+        while self.context.settings.sentinel_network_lease:
             self._answers.beat()
             self._hub.sleep(_ANSWER)
 

@@ -120,7 +120,8 @@ class Story:
             'clear': lambda name: self._say(name, 'clear'), 'delete': self._delete,
             'request_deletion': self._cloud.delete, 'reboot': self._reboot,
             'stopped': self._stopped, 'crash': self._cloud.crash, 'stop': self._cloud.stop,
-            'attach': self._cloud.attach}
+            'attach': self._cloud.attach, 'detach': self._cloud.detach,
+            'back_up': self._cloud.back_up, 'end_jobs': self._cloud.end_jobs}
         if name.endswith(_UNDER):
             server = self._cloud.servers[target]
             name = name.removesuffix(_UNDER)

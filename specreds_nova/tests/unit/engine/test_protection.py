@@ -53,6 +53,13 @@ class ProtectionTest(base.RecoveryTest):
              'reasons': [], 'volumes': {'v1': []}, 'destinations': ['h2', 'h3']},
             self.protection.check('a'))
 
+    def test_reboot_is_no_obstacle(self) -> None:
+        for task, recovery in (('reboot_started', 'speculative'), ('deleting', 'none'),
+                               ('resize_prep', 'none')):
+            self.compute.server.return_value = base.make_server(
+                'a', volumes=('v1',), task=task, status='ACTIVE')
+            self.assertEqual(recovery, self.protection.check('a')['recovery'])
+
     def test_recovery_without_a_backup_is_named_beforehand(self) -> None:
         self.eligible('it is encrypted')
         self.assertEqual('evacuated', self.protection.check('a')['recovery'])

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes whose host dies while something is being done to them, and users who go on.
+
+Each draw ends right: recovered, evacuated, or failed with the reason and an untouched server; and
+the check of the server has said so beforehand.
+"""
+
+import dataclasses
+import os
+from typing import Any
+from unittest import mock
+
+import hypothesis
+from hypothesis import strategies
+
+from specreds_nova.engine import protection
+from specreds_nova.engine.detection import conf as detection_conf
+from specreds_nova.tests.simulation import base
+from specreds_nova.tests.simulation import story
+from testing.simulation import parts
+from testing.simulation import volumes
+
+_DRAWS = int(os.environ.get('SPECREDS_DRAWS', '1000'))
+# cinder.objects.fields.VolumeStatus, and what Cinder sets beside it.
+_STATUSES = ('available', 'error', 'error_deleting', 'attaching', 'in-use', 'detaching',
+             'maintenance', 'restoring-backup', 'error_restoring', 'reserved',
+             'awaiting-transfer', 'backing-up', 'error_backing-up', 'error_extending',
+             'downloading', 'uploading', 'retyping', 'extending', 'reverting')
+_SNAPSHOTS = ('available', 'backing-up', 'creating', 'deleting', 'error', 'error_deleting',
+              'restoring', 'unmanaging')
+_AT_REST = volumes.Volume()
+# The reason is of a volume, or there is a command that helps.
+_WAYS_OUT = 'volume .* cannot be attached to another host: it is|openstack server set --state'
+_OUTCOMES = {protection.SPECULATIVE: 'recovered', protection.EVACUATED: 'evacuated',
+             protection.FAILED: 'failed', protection.NONE: 'failed'}
+# What users and Cinder do to a volume or a server whose host has died.
+_CHANGES = ('detach', 'back_up', 'end_jobs', 'request_deletion', 'stop', 'attach')
+
+_volumes = strategies.just(_AT_REST) | strategies.builds(
+    volumes.Volume, status=strategies.sampled_from(_STATUSES),
+    attach_status=strategies.sampled_from(('attached', 'attached', 'attaching', 'detached')),
+    migration_status=strategies.sampled_from((None, None, None, 'success', 'error', 'starting',
+                                              'migrating', 'completing')),
+    snapshots=strategies.lists(strategies.sampled_from(_SNAPSHOTS), max_size=2).map(tuple),
+    leftovers=strategies.sampled_from((0, 0, 1, 2)))
+_servers = strategies.lists(_volumes, min_size=1, max_size=3)
+_tasks = strategies.sampled_from((None, None, 'image_snapshot', 'image_uploading',
+                                  'reboot_started', 'powering-off', 'pausing'))
+_changes = strategies.lists(strategies.tuples(
+    strategies.floats(4.0, 40.0), strategies.sampled_from(_CHANGES)), max_size=3).map(sorted)
+
+
+class _Story(story.Story):
+    """A story before which an engine says what each server would get."""
+
+    def _play_event(self, name: str, target: str) -> None:
+        # Nobody does anything to a server that is deleted.
+        if target != 'a' or self.server is not None:
+            super()._play_event(name, target)
+
+    def _play(self) -> None:
+        context, options = self._engines['e1'].context, self._settings
+        # Nothing is wrong with the host.
+        hosts = mock.create_autospec(protection.Hosts, instance=True)
+        hosts.look.return_value = [], []
+        check = protection.Protection(context.compute, context.volumes, context.backups,
+                                      detection_conf.server_gates(options), hosts)
+        self.promised = check.check('a')
+        super()._play()
+
+    @property
+    def server(self) -> parts.Server | None:
+        """The server; None if it is deleted."""
+        return self._cloud.servers.get('a')
+
+    def fenced(self) -> bool:
+        """Return whether the first copy of the server was fenced."""
+        return self.server is not None and self.server.copies[0].fenced
+
+
+def _script(drawn: list[volumes.Volume], changes: list[tuple[float, str]],
+            task: str | None = None) -> dict[str, Any]:
+    names = ['volume-a', *(f'volume-{number}' for number in range(1, len(drawn)))]
+    return {
+        'engines': 1, 'hosts': {'h1': None, 'h2': None},
+        'servers': {'a': {'host': 'h1', 'period': 0, 'task': task, 'attached': names[1:],
+                          'states': dict(zip(names, map(dataclasses.replace, drawn),
+                                             strict=True))}},
+        'options': {'evacuate_timeout': 30.0, 'adopt_timeout': 120.0, 'again_after': 2000.0},
+        'events': sorted([{'at': 5, 'kill': 'h1'}, *({'at': at, change: 'a'}
+                                                     for at, change in changes)],
+                         key=lambda event: event['at']),
+        'least': 45, 'until': 1500, 'expect': {}}
+
+
+class HalfDoneTest(base.StoryTest):
+    """Drawn states of volumes."""
+
+    @hypothesis.settings(max_examples=_DRAWS)
+    @hypothesis.given(drawn=_servers, task=_tasks, seed=strategies.integers(0, 999))
+    def test_promise_is_kept(self, drawn: list[volumes.Volume], task: str | None,
+                             seed: int) -> None:
+        played = _Story(_script(drawn, [], task), seed)
+        ending = played.run()
+        self.assertEqual([], ending.wrong)
+        server, promised = played.server, played.promised['recovery']
+        assert server is not None
+        self.assertEqual(_OUTCOMES[promised], ending.outcomes['a'][-1],
+                         str(played.promised))
+        self.assertEqual('', server.fault)
+        if _OUTCOMES[promised] == 'failed':
+            # Nothing is touched, and the operator is told why, or the command that helps.
+            self.assertFalse(played.fenced())
+            self.assertEqual(drawn, list(server.states.values()))
+            self.assertRegex(str(ending.history[-1].error), _WAYS_OUT)
+        else:
+            self.assertNotEqual('h1', server.host)
+
+    @hypothesis.settings(max_examples=_DRAWS)
+    @hypothesis.given(drawn=_servers, changes=_changes, seed=strategies.integers(0, 999))
+    def test_users_go_on(self, drawn: list[volumes.Volume], changes: list[tuple[float, str]],
+                         seed: int) -> None:
+        played = _Story(_script(drawn, changes), seed)
+        ending = played.run()
+        self.assertEqual([], ending.wrong)
+        server = played.server
+        if server is None:
+            return
+        self.assertNotEqual('ERROR', server.status, server.fault)
+        [*_, outcome] = ending.outcomes.get('a', ['none'])
+        self.assertEqual(outcome in ('recovered', 'evacuated'), server.host != 'h1', outcome)
+        if outcome == 'failed':
+            self.assertFalse(played.fenced())
+            self.assertIsNotNone(ending.history[-1].error)
