@@ -252,8 +252,14 @@ class Dispatcher:
         else:
             # A server does not flap because its host does.
             before = []
-        if reasons := self._against(host, service, server, before,
-                                     heard - _EARLIER if old else None):
+        since = heard - _EARLIER if old else None
+        decided = server.task is None or server.deleting or tasks.is_reboot(server.task)
+        if not decided and not self._against(
+                host, service, dataclasses.replace(server, task=None, status='ACTIVE'), before,
+                since):
+            # What Nova does ends, and may leave the server down.
+            return f'Nova is at work on it: {server.task}'
+        if reasons := self._against(host, service, server, before, since):
             LOG.warning('server %s crashed on %s, and is not restarted: %s', server_id, name,
                         '; '.join(reasons))
             return None

@@ -394,8 +394,9 @@ class CrashedTest(_DispatcherTest):
         self.assertEqual(['a'], self._created())
 
     @ddt.data({'metadata': {'HA_Enabled': 'false'}}, {'status': 'SHUTOFF'}, {'status': 'PAUSED'},
-              {'task': 'migrating'}, {'task': 'deleting'}, {'task': 'reboot_started_hard'},
-              {'host': 'h2'}, {'volumes': ()})
+              {'task': 'deleting'}, {'task': 'reboot_started_hard'},
+              {'host': 'h2'}, {'volumes': ()},
+              {'task': 'image_uploading', 'metadata': {'HA_Enabled': 'false'}})
     def test_unprotected_or_busy_server_is_left_alone(self, values: dict[str, Any]) -> None:
         self.compute.server.return_value = base.make_server('a', **values)
         self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
@@ -435,6 +436,15 @@ class CrashedTest(_DispatcherTest):
         self.suspect()
         self.assertIn('suspected', self.dispatcher.crashed('h1', 'a', _CRASH) or '')
         self.assertEqual([], self._created())
+
+    @ddt.data(('ACTIVE', 'image_uploading'), ('MIGRATING', 'migrating'), ('RESIZE', 'resize_prep'))
+    @ddt.unpack
+    def test_crash_waits_while_nova_is_at_work_on_the_server(self, status: str, task: str) -> None:
+        self.compute.server.return_value = base.make_server('a', status=status, task=task)
+        self.assertIn(task, self.dispatcher.crashed('h1', 'a', _CRASH) or '')
+        self.compute.server.return_value = base.make_server('a')
+        self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
+        self.assertEqual(['a'], self._created())
 
     def test_old_crash_on_a_host_that_was_removed_is_over(self) -> None:
         self.suspects.is_well.return_value = False
