@@ -34,6 +34,8 @@ _MOMENT = 2.0
 _MAY_BEGIN = 30.0
 # Number of failed evacuations after which Nova's checks of the host are skipped.
 _BEFORE_FORCE = 2
+# Seconds of silence of the host of a backup after which an operator has to look there.
+_LEFT_ALONE = 120.0
 # Characters of an error that the database holds.
 _LONGEST = 255
 
@@ -99,8 +101,8 @@ class _Evacuation:
                 pending.fulfill(run, server, self._detail)
                 return None
             over = run.now - run.away >= until
-            if over and self._may_serve():
-                self._note_late(server)
+            if (over or self._left_alone()) and self._may_serve():
+                self._note_late(server, run.settings.adopt_timeout if over else _LEFT_ALONE)
                 over = False
             # An engine that left a request that Nova has lost would leave it so for ever.
             if over and not self._unclaimed.is_undecided(server):
@@ -127,6 +129,15 @@ class _Evacuation:
         """
         return self._backup_host is not None and self._unnoted in (None, self._backup_host)
 
+    def _left_alone(self) -> bool:
+        """Return whether the host of the backup has been silent for so long that it may live.
+
+        Cinder would have merged what a dead host has left, and Nova evacuated the server.
+        """
+        host = self._backup_host
+        return (host is not None and self._lost(host)
+                and self._run.now - self._silent[host] >= _LEFT_ALONE)
+
     def _fail(self, server: model.Server) -> verdicts.StepVerdict:
         """Return a failure, and reset a server whose evacuation Nova has given up."""
         if self._unclaimed.given_up:
@@ -134,20 +145,25 @@ class _Evacuation:
                 self._run.insist(self._act, self._run.context.compute.reset, server)
             except exception.Refused as exc:
                 LOG.warning('recovery %s: %s', self._run.id, exc)
-        return verdicts.StepVerdict(verdicts.FAILED, self._unfinished(server))
+        return verdicts.StepVerdict(
+            verdicts.FAILED, self._unfinished(server, self._run.settings.adopt_timeout))
 
-    def _note_late(self, server: model.Server) -> None:
+    def _note_late(self, server: model.Server, seconds: float) -> None:
         """Show that the adoption is late, once."""
         if self._late:
             return
         self._late = True
-        why = f'{self._unfinished(server)}; its backup may serve on {self._backup_host}'
+        host = str(self._backup_host)
+        why = f'{self._unfinished(server, seconds)}; its backup may serve on {host}'
+        if self._lost(host):
+            # Cinder merges only when nobody has the second version open.
+            why += f', which is silent: start nova-compute there, or power {host} off'
         LOG.warning('recovery %s: %s', self._run.id, why)
         self._run.context.observer.recovery('error', self._run.change(error=why[:_LONGEST]))
 
-    def _unfinished(self, server: model.Server) -> str:
-        """Say what Nova has not done in time."""
-        why = (f'Nova has not evacuated it in {self._run.settings.adopt_timeout:g} s: it is '
+    def _unfinished(self, server: model.Server, seconds: float) -> str:
+        """Say what Nova has not done in some seconds."""
+        why = (f'Nova has not evacuated it in {seconds:g} s: it is '
                f'{server.status}, {server.task or "and nothing is being done to it"}')
         if server.task is None and self._unnoted is not None:
             why += (f'; its guest may run on {self._unnoted}, although Nova has it on '

@@ -140,6 +140,16 @@ class LateTest(base.CommittedTest):
                                       lambda host: True)
         return failure and failure.why
 
+    def test_backup_whose_host_stays_silent_needs_an_operator(self) -> None:
+        self.context = self.make_context(adopt_timeout=1800.0)
+        self.suspects.suspected.side_effect = lambda host: host != 'h3'
+        self.suspects.healthy.return_value = ['h3']
+        self.assertRaises(exception.Interrupted, self.evacuate, 110.0)
+        self.assertIsNone(self.store.history[self.recovery.id].error)
+        self.assertRaises(exception.Interrupted, self.evacuate, 140.0)
+        self.assertIn('on h2, which is silent: start nova-compute there, or power h2 off',
+                      self.store.history[self.recovery.id].error or '')
+
     def test_promoted_backup_stays_with_its_recovery_which_shows_why_it_is_late(self) -> None:
         self.assertRaises(exception.Interrupted, self.evacuate, 1000.0)
         self.assertEqual(
