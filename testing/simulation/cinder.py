@@ -140,6 +140,7 @@ class Cinder(machines.Machines):
             opener = self._opener(record)
             if server is None or (opener is None and unused is not None
                                   and self.hub.now() - unused > _WATCH):
+                self._fence_users(record)
                 break
             if opener is None:
                 unused = self.hub.now() if unused is None else unused
@@ -156,6 +157,9 @@ class Cinder(machines.Machines):
                     break
         record.state = 'merged'
         self._forget(record)
+
+    def _fence_users(self, record: parts.Superposition) -> None:
+        """Fence the clients that have the second version open, before it is merged."""
 
     def _opener(self, record: parts.Superposition) -> str | None:
         """Return the host that has the second version open."""

@@ -63,6 +63,7 @@ class Faults:
             'late_write': self._late_write,
             'refused_volumes': lambda fault: self._refuse_volumes(
                 fault, 'its volumes cannot be superposed'),
+            'busy': self._occupy, 'ceph_switch': self._cut_ceph,
             'conductor': self._lose_evacuation,
             'suspect': lambda fault: self._say(fault.target, word=model.SUSPECT, word_reason=''),
             'clear': lambda fault: self._say(fault.target, word=model.CLEAR, word_reason=''),
@@ -94,6 +95,7 @@ class Faults:
             'split': lambda fault: broker.split.discard(frozenset((fault.target, fault.detail))),
             'broker': self._mend_all,
             'refused_volumes': lambda fault: self._refuse_volumes(fault, ''),
+            'busy': self._leave,
             'suspect': lambda fault: self._say(fault.target, word=None, word_reason=None),
             'clear': lambda fault: self._say(fault.target, word=None, word_reason=None),
             'maintenance': lambda fault: self._maintain(fault, None),
@@ -183,6 +185,10 @@ class Faults:
         for host in self._zone(fault.target):
             self._cloud.world.cut(host, 'control')
 
+    def _cut_ceph(self, fault: schedules.Fault) -> None:
+        for host in self._zone(fault.target):
+            self._cloud.world.cut(host, 'storage')
+
     def _mend_zone(self, fault: schedules.Fault) -> None:
         for host in self._zone(fault.target):
             self._mend(dataclasses.replace(fault, target=host), 'control')
@@ -261,6 +267,19 @@ class Faults:
         server = self._cloud.world.servers.get(fault.target)
         if server is not None:
             server.lost += 1
+
+    def _occupy(self, fault: schedules.Fault) -> None:
+        server = self._cloud.world.servers.get(fault.target)
+        if server is not None and server.task is None and server.status == 'ACTIVE':
+            server.status, _, task = fault.detail.partition(' ')
+            server.task = task or None
+
+    def _leave(self, fault: schedules.Fault) -> None:
+        """Make a server active again, as an operator would."""
+        server = self._cloud.world.servers.get(fault.target)
+        status, _, task = fault.detail.partition(' ')
+        if server is not None and (server.status, server.task) == (status, task or None):
+            server.status, server.task = 'ACTIVE', None
 
     def _refuse_volumes(self, fault: schedules.Fault, why: str) -> None:
         server = self._cloud.world.servers.get(fault.target)

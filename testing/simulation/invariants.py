@@ -22,17 +22,33 @@ def kind(wrong: str) -> str:
     return re.sub(r'\b[0-9a-f]{8}\b[-0-9a-f]*|\b[hsebh]\d+\b|\d+', '_', wrong)[:80]
 
 
-def unsettled(cloud: processes.Cloud, engines: Iterable[processes.Process]) -> list[str]:
-    """Return what is not as it should be when all faults are mended."""
+def unsettled(cloud: processes.Cloud, engines: Iterable[processes.Process],
+              endless: Collection[str] = ()) -> list[str]:
+    """Return what is not as it should be when all faults are mended that end.
+
+    :param endless: the hosts of faults that never end
+    """
     engines = list(engines)
-    return [*processes.unfinished(list(cloud.store.history.values())), *_hosts(cloud),
-            *_servers(cloud, {engine.owner for engine in engines}), *_backups(cloud),
-            *(held for engine in engines for held in engine.occupied())]
+    # An operator has to act, as their errors say: nova-compute of the host of a backup that is
+    # promoted, and may serve, never returns.
+    left = [recovery for recovery in cloud.store.history.values()
+            if recovery.state == model.COMMITTED and recovery.destination in endless
+            and 'start nova-compute there' in (recovery.error or '')]
+    endless = {*endless, *(recovery.host for recovery in left)}
+    servers = {recovery.server for recovery in left}
+    return [*processes.unfinished([recovery for recovery in cloud.store.history.values()
+                                   if recovery not in left]), *_hosts(cloud, endless),
+            *_servers(cloud, {engine.owner for engine in engines}, endless, servers),
+            *_backups(cloud, endless, servers),
+            *(held for engine in engines
+              for held in engine.occupied({recovery.id for recovery in left}))]
 
 
-def _hosts(cloud: processes.Cloud) -> Iterator[str]:
+def _hosts(cloud: processes.Cloud, endless: Collection[str]) -> Iterator[str]:
     """Yield the hosts that are not used again."""
     for name, host in cloud.world.hosts.items():
+        if name in endless:
+            continue
         recorded = cloud.store.host(name)
         if recorded.state != model.TRUSTED:
             yield f'host {name} is back, and still {recorded.state}'
@@ -44,13 +60,21 @@ def _hosts(cloud: processes.Cloud) -> Iterator[str]:
             yield f'host {name} still runs servers that are elsewhere'
 
 
-def _servers(cloud: processes.Cloud, owners: Collection[str]) -> Iterator[str]:
+def _servers(cloud: processes.Cloud, owners: Collection[str], endless: Collection[str],
+             left: Collection[str]) -> Iterator[str]:
     """Yield the servers that do not serve, or not where Nova knows them.
 
     :param owners: the processes of engines
+    :param left: the servers that are left to an operator
     """
     for server in cloud.world.servers.values():
-        if server.stopped_by_owner:
+        if server.stopped_by_owner or server.name in left:
+            continue
+        if server.host in endless and not cloud.forgotten.serves(server):
+            # Its host never returns.
+            since = cloud.forgotten.since(server.name)
+            if not cloud.forgotten.reason(server, since):
+                yield f'{server.name} is dead on a host that never returns, without a reason'
             continue
         seen = cloud.world.seen(server)
         if server.task is not None:
@@ -99,13 +123,14 @@ def _excused(cloud: processes.Cloud, server: parts.Server, owners: Collection[st
       tell a crash from a shutdown by the guest. A crash that has to wait is recorded.
     * A power failure is noticed by any engine that hears the host after it, whenever that is, if
       an engine has heard the host before.
+    * A server that was not active for Nova, such as a paused one, stays down on its host.
     * A server that crashes by itself again and again is not restarted: after ``flap_count``
       recoveries.
     """
     end = cloud.world.ends.get(server.name)
     if end is None or end.lives != server.lives:
         return False
-    if end.in_order or cloud.world.maintained.get(end.host, 0.0) >= end.at:
+    if end.in_order or end.left or cloud.world.maintained.get(end.host, 0.0) >= end.at:
         return True
     if end.kernel is None and _flaps(cloud, server, end):
         return True
@@ -127,14 +152,17 @@ def _flaps(cloud: processes.Cloud, server: parts.Server, end: worlds.End) -> boo
     return 0 < count <= len(before)
 
 
-def _backups(cloud: processes.Cloud) -> Iterator[str]:
+def _backups(cloud: processes.Cloud, endless: Collection[str], left: Collection[str]
+             ) -> Iterator[str]:
     """Yield what recoveries have left in Cinder and on hosts."""
     world = cloud.world
     world.drop_claims()
     for record in world.superpositions.values():
+        if record.server in left:
+            continue
         yield f'{record.id} of {record.server} is still {record.state}'
     for host in world.hosts.values():
-        for backup in host.backups.values():
+        for backup in host.backups.values() if host.name not in endless else ():
             if backup.runs and backup.phase in _NEEDED:
                 yield f'a backup of {backup.server} on {host.name} is still {backup.phase}'
             elif backup.claim and not backup.runs:

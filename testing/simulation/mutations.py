@@ -17,6 +17,7 @@ from specreds_nova.engine.detection import watched
 from specreds_nova.engine.detection import weighing
 from specreds_nova.engine.recovery import capacity
 from specreds_nova.engine.recovery import cleaning
+from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import preparation_limit
 from specreds_nova.engine.recovery import run as runs
@@ -99,6 +100,12 @@ def _answer_unsuspected(self: monitors.Monitor) -> list[tuple[str, str, int]]:
             if host.beat is not None and not host.suspected]
 
 
+def _silent_for(self: weighing.Weighing, host: watched.Watched, horizon: float) -> float:
+    """Return the seconds without a beat, whatever the beats report."""
+    del self
+    return max(0.0, horizon - host.accrual.last)
+
+
 def _keep_slot(self: conductor.Conductor, recovery_id: str) -> None:
     """Forget a recovery, but not its slot."""
     held = recovery_id in self._capacity.held()
@@ -143,6 +150,10 @@ MUTATIONS = _by_name((
              'fall silent together', gates.TooMany, 'reason', _nothing(), 1, ('switch',)),
     Mutation('correlated-silence', 'the hosts of a zone that fall silent together have no time to '
              'be heard again', gates.Correlated, 'reason', _nothing(), 8, ('switch',)),
+    Mutation('stall-held', 'the hosts of a zone that lose Ceph together are held for ever',
+             weighing.Weighing, 'lasts', _silent_for, 18, ('ceph_switch',)),
+    Mutation('left-unshown', 'a server that is busy when its host dies has no outcome',
+             dispatch.Dispatcher, '_left', _nothing(()), 0, ('endless', 'busy')),
     Mutation('power-up', 'servers are moved from a host that boots later than the others',
              gates.PowerUp, 'reason', _nothing(), 4, ('site',)),
     Mutation('flapping', 'the servers of a host are recovered as often as its link fails',

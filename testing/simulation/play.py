@@ -5,12 +5,14 @@ import dataclasses
 import functools
 import gc
 import logging
+import math
 from typing import Any
 
 from specreds_nova.engine.detection import listening
 from testing.simulation import broker as brokers
 from testing.simulation import concurrency
 from testing.simulation import faults as all_faults
+from testing.simulation import forgotten
 from testing.simulation import hub as hubs
 from testing.simulation import invariants
 from testing.simulation import process as processes
@@ -139,8 +141,9 @@ class Play:
         faults = all_faults.Faults(cloud, self._engines, self._start_engine)
         for fault in schedule.faults:
             self._hub.call(fault.at, functools.partial(self._do, faults.begin, fault, ''))
-            self._hub.call(fault.at + fault.lasts,
-                           functools.partial(self._do, faults.end, fault, 'end of '))
+            if math.isfinite(fault.lasts):
+                self._hub.call(fault.at + fault.lasts,
+                               functools.partial(self._do, faults.end, fault, 'end of '))
         self._hub.call(1.0, self._look)
 
     def _do(self, act: Any, fault: schedules.Fault, words: str) -> None:
@@ -169,10 +172,13 @@ class Play:
         if not any(process.listens() for process in self._engines.values()):
             self._cloud.world.unheard = self._hub.now()
         self._cloud.truth.look()
+        self._cloud.forgotten.look()
         now = self._hub.now() - hubs.START
-        last = max((fault.at + fault.lasts for fault in self._schedule.faults), default=0.0)
+        last = max((fault.at + (fault.lasts if math.isfinite(fault.lasts) else forgotten.BOUND)
+                    for fault in self._schedule.faults), default=0.0)
         if now > last + 5.0:
-            self._left = invariants.unsettled(self._cloud, self._engines.values())
+            self._left = invariants.unsettled(
+                self._cloud, self._engines.values(), self._schedule.endless)
             if self._left:
                 self._quiet_since = None
             elif self._quiet_since is None:

@@ -6,7 +6,7 @@ Its threads, queues, pools and clocks are those of :mod:`concurrency`, and its c
 thread. The store of the simulation takes the place of the database and has the same rules.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 import contextlib
 import dataclasses
 import types
@@ -42,6 +42,7 @@ from testing.simulation import backups
 from testing.simulation import broker as brokers
 from testing.simulation import clients
 from testing.simulation import concurrency
+from testing.simulation import forgotten
 from testing.simulation import hub as hubs
 from testing.simulation import silence
 from testing.simulation import store as stores
@@ -211,6 +212,8 @@ class Cloud:
         self.store = stores.Store(lambda: hub.now() + hub.clock().ahead, self._trusted,
                                   self._check_creation)
 
+        self.forgotten = forgotten.Forgotten(hub, world, self.store, services, self.engines)
+
     def _check_creation(self, recovery: model.Recovery) -> None:
         self.truth.check_creation(recovery)
         self._silence.check_creation(recovery)
@@ -341,13 +344,17 @@ class Process:
             if now - self.world.aborted.get(recovery.id, now) > _HEEDED:
                 self.world.fail(f'{server} is rebooted though an operator has ended its recovery')
 
-    def occupied(self) -> list[str]:
-        """Return what the engine still holds for recoveries."""
+    def occupied(self, left: Collection[str] = ()) -> list[str]:
+        """Return what the engine still holds for recoveries.
+
+        :param left: the recoveries that wait for an operator
+        """
         engine = self.engine
         if engine is None:
             return []
         work, context = engine._conductor, engine._conductor._context
-        held = {'slots': sorted(context.capacity.held()), 'recoveries': sorted(work._running),
+        held = {'slots': sorted(context.capacity.held()),
+                'recoveries': sorted(work._running.difference(left)),
                 'preparations': sorted(context.preparations._held)}
         return [f'{self.name} holds {what} of {recoveries}'
                 for what, recoveries in held.items() if recoveries]

@@ -7,6 +7,7 @@ schedules that all have every kind.
 
 from collections.abc import Sequence
 import dataclasses
+import math
 import random
 from typing import Any
 
@@ -37,7 +38,16 @@ DRILL = 'drill'
 # lose their links to the control plane at once; a host loses that link again and again. Schedules
 # with them have zones, and beats with the uptime and the broker node of their host.
 SITE, SWITCH, FLAPPING = 'site', 'switch', 'flapping'
-MANY = (SITE, SWITCH, FLAPPING)
+# Likewise they lose their links to Ceph.
+CEPH_SWITCH = 'ceph_switch'
+MANY = (SITE, SWITCH, FLAPPING, CEPH_SWITCH)
+# A server has another state than ACTIVE, or Nova a task for it, for so many seconds.
+BUSY, _BUSY = 'busy', 200.0
+_STATES = ('MIGRATING migrating', 'RESIZE resize_prep', 'VERIFY_RESIZE', 'PAUSED', 'SUSPENDED',
+           'ERROR', 'ACTIVE image_uploading')
+# Not a kind, but the word of a mix: some faults of a schedule never end. These may not.
+ENDLESS = 'endless'
+NEVER_MENDED = ('power', 'reboot', 'storage', 'isolated', 'all_links', 'pause', 'crash_compute')
 # Seconds within which a link that flaps works, and does not.
 WORKS, BROKEN = 5.0, 8.0
 # Most of what an engine does needs the database, which fails as often as two others.
@@ -48,13 +58,15 @@ _AHEAD = 2.0
 # How much faster or slower than that of an engine the clock of a host runs at most:
 # network_lease_margin allows for 1 s in a lease of 12 s.
 _DRIFT = 0.05
+# Shares of schedules with faults that never end, and with a server that is busy.
+_ENDLESS, _SHARE_BUSY = 0.15, 0.1
 # Kinds that are chosen more often: most of what engines do needs a host that is gone.
 _OFTEN = ('power', 'reboot', 'isolated', 'control', 'power', 'engine_killed')
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """A fault: it begins after some seconds, and is mended after some more."""
+    """A fault: it begins after some seconds, and is mended after some more, or never."""
 
     at: float
     kind: str
@@ -94,6 +106,13 @@ class Schedule:
     zones: dict[str, str] = dataclasses.field(default_factory=dict)
     metadata: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
 
+    @property
+    def endless(self) -> frozenset[str]:
+        """The hosts of faults that never end."""
+        targets = {fault.target for fault in self.faults if math.isinf(fault.lasts)}
+        return frozenset(host for host in self.hosts
+                         if host in targets or self.zones.get(host) in targets)
+
     def with_faults(self, faults: Sequence[Fault]) -> 'Schedule':
         """Return the schedule with other faults."""
         return dataclasses.replace(self, faults=tuple(faults))
@@ -124,6 +143,7 @@ def generate(seed: int, mix: Sequence[str] = ()) -> Schedule:
         'slots': source.choice((1, 2, 4)), 'max_backups_per_host': source.choice((1, 2, 20)),
         'evacuate_after': source.choice((15.0, 30.0)), 'again_after': source.choice((10.0, 30.0)),
         'ready_timeout': source.choice((20, 60))}
+    never, mix = ENDLESS in mix, tuple(kind for kind in mix if kind != ENDLESS)
     kinds = list(mix) or [*source.sample(KINDS, source.randint(1, 4)), source.choice(_OFTEN)]
     faults = [_fault(source, source.choice(kinds), hosts, engines, nodes, tuple(servers))
               for _ in range(source.randint(1, 7))]
@@ -135,6 +155,9 @@ def generate(seed: int, mix: Sequence[str] = ()) -> Schedule:
     losses = random.Random(f'evacuations {seed}')
     if not mix and losses.random() < 0.1:
         faults.append(Fault(BEGIN, CONDUCTOR, losses.choice(tuple(servers)), 1.0))
+    busy = random.Random(f'busy {seed}')
+    if not mix and busy.random() < _SHARE_BUSY:
+        faults.append(_fault(busy, BUSY, hosts, engines, nodes, tuple(servers)))
     if not mix and losses.random() < 0.1:
         # Nova is away for longer than an evacuation may take.
         options['adopt_timeout'] = 15.0
@@ -144,6 +167,10 @@ def generate(seed: int, mix: Sequence[str] = ()) -> Schedule:
         rates = {host: drift.uniform(1.0 - _DRIFT, 1.0 + _DRIFT) for host in hosts}
         faults += [_fault(drift, CLOCK, hosts, engines, nodes, tuple(servers))
                    for _ in range(drift.randint(0, 2))]
+    endless = random.Random(f'endless {seed}')
+    lasting = any(math.isinf(fault.lasts) for fault in faults)
+    if endless.random() < (0.0 if lasting else 1.0 if never else 0.0 if mix else _ENDLESS):
+        faults += [_never_mended(endless, hosts) for _ in range(endless.choice((1, 1, 2)))]
     opinion = random.Random(f'opinion {seed}').random() < 0.1 and not mix
     if DRILL in mix:
         opinion = True
@@ -155,6 +182,11 @@ def generate(seed: int, mix: Sequence[str] = ()) -> Schedule:
     faults.sort(key=lambda fault: (fault.at, fault.kind, fault.target))
     return Schedule(seed, hosts, engines, nodes, servers, clocks, options, tuple(faults),
                     rates, opinion, zones)
+
+
+def _never_mended(source: random.Random, hosts: Sequence[str]) -> Fault:
+    return Fault(round(source.uniform(BEGIN, END - 25.0), 1), source.choice(NEVER_MENDED),
+                 source.choice(hosts[:2]), math.inf)
 
 
 def _fault(source: random.Random, kind: str, hosts: Sequence[str], engines: Sequence[str],
@@ -184,14 +216,20 @@ def _fault(source: random.Random, kind: str, hosts: Sequence[str], engines: Sequ
         detail = f'b{source.randint(1, nodes)}' if kind == 'split' else ''
     elif kind in SERVER or kind in ('abort', REFUSED):
         target = source.choice(servers)
+    elif kind == BUSY:
+        target, detail = source.choice(servers), source.choice(_STATES)
+        return Fault(BEGIN, kind, wanted or target, _BUSY, detail)
     elif kind == SITE:
         # The hosts boot so many seconds one after the other.
         target, detail = 'all', f'{source.uniform(0.5, 12.0):.1f}'
         lasts = max(lasts, _BOOT)
-    elif kind == SWITCH:
+    elif kind in (SWITCH, CEPH_SWITCH):
         target = source.choice(('z1', 'z1', 'z2'))
+        if kind == CEPH_SWITCH:
+            lasts = math.inf
     else:
         target = source.choice(hosts[:2])
         if kind == FLAPPING:
             at, lasts = BEGIN + at / 10.0, END
-    return Fault(at, kind, wanted or target, min(lasts, END - at), detail)
+    return Fault(at, kind, wanted or target, lasts if math.isinf(lasts) else min(lasts, END - at),
+                 detail)

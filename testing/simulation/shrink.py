@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 import dataclasses
+import math
 from typing import Any
 
 from testing.simulation import schedule as schedules
@@ -69,7 +70,7 @@ def _shorter(schedule: schedules.Schedule, fails: Callable[[schedules.Schedule],
         for seconds in _LENGTHS:
             shorter = dataclasses.replace(fault, lasts=seconds)
             changed = [*faults[:number], shorter, *faults[number + 1:]]
-            if fault.lasts > seconds and fails(schedule.with_faults(changed)):
+            if math.inf > fault.lasts > seconds and fails(schedule.with_faults(changed)):
                 faults = changed
                 break
     return faults

@@ -69,8 +69,8 @@ class Truth:
         """Record a host that hides servers although engines should answer it for a while."""
         now, lease = self._hub.now(), self._world._lease(host)
         since, _ = self._seen.get(('answered', host.name), (now, now))
-        # A host that no answer reaches hides its servers, whatever engines believe of it.
-        hides = (host.alive and host.control and host.sentinel and not host.paused
+        # A host that sends no beats hides its servers, whatever engines believe of it.
+        hides = (host.reached and now - host.since > lease and host.sentinel
                  and not host.storage and self._world.lease > 0
                  and now - max(host.deaf, host.renewed) > lease)
         if hides and now - since > lease + _GRACE and self._world.running(host.name):

@@ -34,6 +34,7 @@ class End:
     :ivar kernel: the boot of the host that ended with it; None if only the guest has crashed
     :ivar in_order: the host was shut down in good order
     :ivar over: the host is back
+    :ivar left: it was not active for Nova, so that its user or an operator has to act
     """
 
     host: str
@@ -42,6 +43,7 @@ class End:
     kernel: int | None
     in_order: bool = False
     over: bool = False
+    left: bool = False
 
 
 class World(opinions.Cloud):
@@ -96,7 +98,7 @@ class World(opinions.Cloud):
                 if server.primary is not None and server.primary.host == name and (
                         server.primary.runs):
                     self.ends[server.name] = End(name, self.hub.now(), server.lives, host.kernel,
-                                                 server.name in spared)
+                                                 server.name in spared, left=_is_left(server))
         host.alive = host.compute = False
         self.end_guests(host)
         self.update(host)
@@ -116,7 +118,8 @@ class World(opinions.Cloud):
         """Crash the domain of a server; its host reports that."""
         primary = self.servers[name].primary
         if primary is not None and primary.runs and self.hosts[primary.host].alive:
-            self.ends[name] = End(primary.host, self.hub.now(), self.servers[name].lives, None)
+            self.ends[name] = End(primary.host, self.hub.now(), self.servers[name].lives, None,
+                                  left=_is_left(self.servers[name]))
         super().crash(name)
 
     def stop_compute(self, name: str) -> None:
@@ -331,6 +334,20 @@ class World(opinions.Cloud):
                 copy.fenced, copy.fenced_at = True, self.hub.now()
                 self._look(self.hosts[copy.host])
 
+    def _opener(self, record: parts.Superposition) -> str | None:
+        """Return the host that has the second version open, as Ceph lists it."""
+        name = super()._opener(record)
+        host = None if name is None else self.hosts[name]
+        return name if host is not None and host.storage and not host.paused else None
+
+    def _fence_users(self, record: parts.Superposition) -> None:
+        """Fence the copies that have the second version open."""
+        server = self.servers.get(record.server)
+        for copy in server.copies if server is not None else ():
+            if copy.overlay == record.id and not copy.fenced:
+                copy.fenced, copy.fenced_at = True, self.hub.now()
+                self._look(self.hosts[copy.host])
+
     def fence(self, server_id: str, host: str) -> int:
         """Fence the copies of a server on a host."""
         fenced = super().fence(server_id, host)
@@ -378,3 +395,8 @@ class World(opinions.Cloud):
         """Return the servers whose domain runs on a host."""
         return frozenset(server.name for server in self.servers.values()
                          for copy in server.copies if copy.host == name and copy.runs)
+
+
+def _is_left(server: parts.Server) -> bool:
+    """Return whether engines do not start a server again that ends now on a host that is well."""
+    return server.task is None and server.status not in ('ACTIVE', 'SHUTOFF')
