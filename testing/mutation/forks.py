@@ -8,6 +8,7 @@ with these libraries in memory, and loads only the project's modules, one of the
 from collections.abc import Iterable, Sequence
 import contextlib
 import fnmatch
+import gc
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -89,7 +90,8 @@ def _passes(tests: Sequence[str]) -> bool:
         if not any(fnmatch.fnmatchcase(name, pattern)
                    for name in loaded for pattern in patterns(test)):
             raise ValueError(f'there is no {test}')
-    result = unittest.TextTestRunner().run(suite)
+    # The first failure is enough: a test of ddt's may have dozens of cases.
+    result = unittest.TextTestRunner(failfast=True).run(suite)
     if result.skipped:
         raise ValueError(f'skipped: {result.skipped}')
     return result.wasSuccessful()
@@ -195,6 +197,8 @@ def main() -> int:
     children = _Children()
     try:
         _load_libraries(sorted({test.rsplit('.', 2)[0] for test in tests}))
+        # No child searches the libraries' objects for garbage: it would copy their memory.
+        gc.freeze()
         children.start('', tests)
         if not children.wait():
             return 1

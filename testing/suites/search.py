@@ -4,6 +4,7 @@
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 import dataclasses
+import functools
 import pathlib
 import re
 
@@ -83,10 +84,16 @@ def _names(top: pathlib.Path, suite: declared.Suite) -> Mapping[str, list[str]]:
     names = {}
     for file in sorted((top / suite.path).rglob('*.py')):
         module = '.'.join(file.relative_to(top).with_suffix('').parts)
-        methods = [f'{module}.{kind.name}.{each.name}'
-                   for kind in ast.parse(file.read_text()).body if isinstance(kind, ast.ClassDef)
-                   for each in kind.body
-                   if isinstance(each, ast.FunctionDef) and each.name.startswith('test')]
+        methods = [f'{module}.{name}' for name in _methods(file.read_text())]
         # A module of tests matches by its own name, too.
         names[module] = [f'{module}.', *methods] if _is_test(module) else methods
     return names
+
+
+@functools.cache
+def _methods(source: str) -> tuple[str, ...]:
+    """Return the names of the tests that a module defines, with their classes."""
+    return tuple(f'{kind.name}.{each.name}'
+                 for kind in ast.parse(source).body if isinstance(kind, ast.ClassDef)
+                 for each in kind.body
+                 if isinstance(each, ast.FunctionDef) and each.name.startswith('test'))

@@ -32,7 +32,10 @@ def faults_of_source(source: str) -> Iterator[str]:
             yield from _faults_of_name(node.lineno, node.arg)
         if isinstance(node, ast.ExceptHandler) and node.name not in (None, 'exc'):
             yield f'{node.lineno}: the exception is named {node.name}, not exc'
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+    # Most sources have no such word anywhere, and tokens take long.
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline) \
+        if _PERSON.search(source) else ()
+    for token in tokens:
         if token.type == tokenize.COMMENT:
             yield from (f'{token.start[0]}: {fault}' for fault in _faults_of_text(token.string))
 
