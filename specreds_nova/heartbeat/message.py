@@ -211,22 +211,16 @@ def unwrap(body: bytes) -> tuple[str, Mapping[str, Any]]:
     return call['method'], call['args']
 
 
-def transport(conf: Any, broker: str | None = None) -> messaging.Transport:
-    """Return a transport for beats alone, by the options of oslo.messaging.
+def rabbit_url(conf: Any, broker: str | None = None) -> messaging.TransportURL:
+    """Return the URL of the configured broker.
 
     :param conf: the global configuration, as oslo.messaging knows all of its options only there
     :param broker: URL of the broker; by default that of ``[DEFAULT] transport_url``
-    """
-    return messaging.get_rpc_transport(conf, url=broker)
-
-
-def rabbit_url(conf: Any, broker: str | None = None) -> messaging.TransportURL | None:
-    """Return the URL of the configured broker, None unless it is RabbitMQ.
-
-    :param conf: the global configuration
-    :param broker: as in :func:`transport`
+    :raises ValueError: it is not RabbitMQ
     """
     # Makes the options known; nothing is connected.
-    transport(conf, broker).cleanup()
+    messaging.get_rpc_transport(conf, url=broker).cleanup()
     url = messaging.TransportURL.parse(conf, broker)
-    return url if url.transport in ('rabbit', 'kombu', 'kombu+rabbit') else None
+    if url.transport not in ('rabbit', 'kombu', 'kombu+rabbit'):
+        raise ValueError(f'heartbeats need RabbitMQ: transport_url begins with {url.transport}')
+    return url

@@ -2,9 +2,7 @@
 """Sends beats to all engines, and forgets those that cannot be sent."""
 
 import time
-from typing import Any, Protocol
-
-import oslo_messaging as messaging
+from typing import Any
 
 from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import rabbit
@@ -13,25 +11,11 @@ from specreds_nova.heartbeat import rabbit
 _AGAIN = 1.0
 
 
-class Bus(Protocol):
-    """What messages are sent by."""
-
-    def cast(self, method: str, arguments: dict[str, Any]) -> None:
-        """Send a message to all engines, or raise whatever is in the way of that."""
-
-    @property
-    def broker(self) -> str:
-        """The broker node that this is connected to; empty if that is unknown."""
-
-    def close(self) -> None:
-        """Disconnect."""
-
-
 class Sender:
     """Sends. For one thread, which also has to close it; it never raises.
 
     :param conf: the global configuration, as oslo.messaging knows all of its options only there
-    :param subscription: what is heard beside, from RabbitMQ only
+    :param subscription: what is heard beside
     :param broker: URL of the broker; by default that of ``[DEFAULT] transport_url``
     """
 
@@ -40,7 +24,7 @@ class Sender:
         self._conf = conf
         self._subscription = subscription
         self._url = broker
-        self._bus: Bus | None = None
+        self._bus: rabbit.Publisher | None = None
         self._again = 0.0
         self._error: Exception | None = None
 
@@ -72,32 +56,7 @@ class Sender:
             self._bus.close()
 
 
-class _Oslo:
-    """By a client of oslo.messaging."""
-
-    broker = ''
-
-    def __init__(self, conf: Any, broker: str | None) -> None:
-        self._transport = message.transport(conf, broker)
-        target = messaging.Target(exchange=message.EXCHANGE, topic=message.TOPIC,
-                                  namespace=message.NAMESPACE, version=message.VERSION,
-                                  fanout=True)
-        # Nothing is sent twice: the next one is newer.
-        self._client = messaging.get_rpc_client(self._transport, target, retry=0)
-
-    def cast(self, method: str, arguments: dict[str, Any]) -> None:
-        """Send."""
-        self._client.cast({}, method, **arguments)
-
-    def close(self) -> None:
-        """Disconnect."""
-        self._transport.cleanup()
-
-
 def of(conf: Any, subscription: rabbit.Subscription | None = None,
-       broker: str | None = None) -> Bus:
+       broker: str | None = None) -> rabbit.Publisher:
     """Return the bus of the configured broker; nothing is sent yet."""
-    url = message.rabbit_url(conf, broker)
-    if url is None:
-        return _Oslo(conf, broker)
-    return rabbit.Publisher(rabbit.Brokers(conf, url), subscription)
+    return rabbit.Publisher(rabbit.Brokers(conf, message.rabbit_url(conf, broker)), subscription)

@@ -37,11 +37,11 @@ _NEVER = None, float('-inf')
 class Answers(pulse.Pulse):
     """The thread that answers heartbeats.
 
-    :param bus: the transport; without one, hosts rely on Ceph alone
+    :param bus: the transport
     :param length: of the lease, in seconds
     """
 
-    def __init__(self, bus: rabbit.Answers | None, heard: monitors.Monitor,
+    def __init__(self, bus: rabbit.Answers, heard: monitors.Monitor,
                  store: stores.Store, clock: clocks.Clock, leases: all_leases.Leases,
                  length: float) -> None:
         super().__init__('specreds-answers', length / _KEPT)
@@ -68,8 +68,7 @@ class Answers(pulse.Pulse):
 
     def end(self) -> None:
         """Disconnect."""
-        if self._bus is not None:
-            self._bus.close()
+        self._bus.close()
 
     def _answer_all(self) -> None:
         began = self._clock.now()
@@ -88,9 +87,8 @@ class Answers(pulse.Pulse):
             self._answer(due[first:first + _AT_ONCE])
 
     def _answer(self, answers: Sequence[tuple[str, tuple[str, int]]]) -> None:
-        if self._bus is not None:
-            self._bus.send_all([(name, {'boot': boot, 'number': number})
-                                for name, (boot, number) in answers])
+        self._bus.send_all([(name, {'boot': boot, 'number': number})
+                            for name, (boot, number) in answers])
         now = self._clock.now()
         self._last.update((name, (answered, now)) for name, answered in answers)
 
@@ -101,6 +99,5 @@ def of(conf: Any, heard: monitors.Monitor, store: stores.Store, clock: clocks.Cl
 
     :param conf: the global configuration
     """
-    url = message.rabbit_url(conf)
-    bus = None if url is None else rabbit.Answers(rabbit.Brokers(conf, url))
+    bus = rabbit.Answers(rabbit.Brokers(conf, message.rabbit_url(conf)))
     return Answers(bus, heard, store, clock, leases, renewals.LEASE_S)

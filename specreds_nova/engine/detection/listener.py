@@ -7,7 +7,7 @@
     listener.stop()
 
 It reads RabbitMQ's connection itself, as oslo.messaging's server takes half a millisecond for each
-message, and uses that server for any other broker.
+message.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -52,23 +52,6 @@ _HANGS = 600.0
 _AGAIN = 0.5
 
 
-class Listener(Protocol):
-    """Receives beats until it is stopped."""
-
-    def start(self) -> None:
-        """Start; does not wait for an unreachable broker."""
-
-    def stop(self) -> None:
-        """End."""
-
-    def problems(self) -> list[str]:
-        """Return what is wrong with the threads of this listener."""
-
-    @property
-    def broker(self) -> str:
-        """The broker node that this is connected to; empty if that is unknown."""
-
-
 class Receiver(Protocol):
     """Receives what is heard: a monitor."""
 
@@ -110,8 +93,6 @@ class Ears:
     :param rejected: receives the messages that do not count
     """
 
-    target = messaging.Target(namespace=message.NAMESPACE, version=message.VERSION)
-
     def __init__(self, engine: str, monitor: monitors.Monitor,
                  echoed: Callable[[float], bool] = lambda sent: True,
                  rejected: rejections.Rejections | None = None) -> None:
@@ -121,16 +102,6 @@ class Ears:
         self._rejected = rejected or rejections.Rejections()
         # How an echo of this engine begins.
         self._own = message.wrap('echo', {'engine': engine, 'sent': 0.0}).partition(b'0.0')[0]
-
-    def beat(self, ctxt: Any, beat: Any) -> None:
-        """Take a host's beat."""
-        del ctxt
-        self._take_beat(beat, self._monitor)
-
-    def echo(self, ctxt: Any, engine: Any, sent: Any) -> None:
-        """Take the echo of this engine; the echo of another one means nothing."""
-        del ctxt
-        self._take_echo(engine, sent, self._monitor)
 
     def hear(self, bodies: Iterable[bytes]) -> None:
         """Take messages in oslo.messaging's envelope that were read together, in their order."""
@@ -203,33 +174,7 @@ class Ears:
         self._rejected.note(rejections.MALFORMED, name, repr(error))
 
 
-class _Rpc:
-    """Receives through oslo.messaging's server."""
-
-    broker = ''
-
-    def __init__(self, conf: Any, engine: str, ears: Ears) -> None:
-        self._transport = message.transport(conf)
-        target = messaging.Target(exchange=message.EXCHANGE, topic=message.TOPIC, server=engine)
-        self._server = messaging.get_rpc_server(self._transport, target, [ears],
-                                                executor='threading')
-
-    def start(self) -> None:
-        """Begin."""
-        self._server.start()
-
-    def stop(self) -> None:
-        """End."""
-        self._server.stop()
-        self._server.wait()
-        self._transport.cleanup()
-
-    def problems(self) -> list[str]:
-        """Return nothing: oslo.messaging starts its threads again."""
-        return []
-
-
-class _Rabbit:
+class Listener:
     """Receives through a thread that reads from RabbitMQ.
 
     :param url: of oslo.messaging's transport, whose options apply
@@ -325,6 +270,4 @@ def of(conf: Any, engine: str, monitor: monitors.Monitor,
     :param conf: the global configuration, the only one with all options of oslo.messaging
     :param engine: unique name of this engine
     """
-    ears = Ears(engine, monitor, echoed, rejected)
-    url = message.rabbit_url(conf)
-    return _Rpc(conf, engine, ears) if url is None else _Rabbit(conf, url, ears)
+    return Listener(conf, message.rabbit_url(conf), Ears(engine, monitor, echoed, rejected))
