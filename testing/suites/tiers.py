@@ -70,12 +70,13 @@ class Tier:
         jobs: queue.SimpleQueue[search.Choice | commands.Command] = queue.SimpleQueue()
         for job in self._longest_first(quiet, slow):
             jobs.put(job)
-        # Tests on clusters mostly wait; one process beside them uses what they leave.
-        with concurrent.futures.ThreadPoolExecutor(running.processors()) as pool:
+        # Tests on clusters mostly wait; one process beside them uses what they leave. Other tests
+        # wait as well, so one job more than there are processors keeps these busy.
+        with concurrent.futures.ThreadPoolExecutor(running.processors() + 1) as pool:
             workers = [pool.submit(self._work, jobs, bool(clusters))]
             self._on_clusters(clusters)
             workers += [pool.submit(self._work, jobs, False)
-                        for _ in range(running.processors() - 1)]
+                        for _ in range(running.processors())]
             for worker in workers:
                 worker.result()
         for check in checks:
