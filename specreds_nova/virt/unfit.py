@@ -46,10 +46,6 @@ class Refusal:
         del instance_uuid
         return {'eligible': False, 'reasons': list(self._reasons)}
 
-    def list(self) -> list[dict[str, Any]]:
-        """Return no recoveries."""
-        return []
-
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def refuse(*args: Any, **kwargs: Any) -> Any:
             del args, kwargs

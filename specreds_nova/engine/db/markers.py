@@ -7,11 +7,11 @@ after the same text.
 
 from collections.abc import Collection
 
+from oslo_db import exception as db_exception
 import sqlalchemy as sa
 
 from specreds_nova.engine import model
 from specreds_nova.engine.db import tables
-from specreds_nova.engine.db import upsert
 
 _T = tables.MARKERS
 
@@ -23,9 +23,21 @@ def get_all(connection: sa.Connection) -> list[model.Marker]:
 
 
 def learn(connection: sa.Connection, server: str, text: str, now: float) -> None:
-    """Replace the marker of a server."""
-    values = {'text': text, 'updated': now}
-    upsert.put(connection, _T, server, values, values)
+    """Replace the marker of a server.
+
+    The row is read before it is changed. An UPDATE without a row locks the gap that the row
+    belongs in, and transactions that insert into each other's gap are rolled back.
+
+    :raises RetryRequest: another transaction has just inserted the row: this one is repeated
+    """
+    same, values = _T.c.server == server, {'text': text, 'updated': now}
+    if connection.execute(sa.select(_T.c.server).where(same)).first() is not None:
+        connection.execute(sa.update(_T).where(same).values(**values))
+        return
+    try:
+        connection.execute(sa.insert(_T).values(server=server, **values))
+    except db_exception.DBDuplicateEntry as exc:
+        raise db_exception.RetryRequest(exc) from exc
 
 
 def forget(connection: sa.Connection, servers: Collection[str]) -> int:
