@@ -13,13 +13,6 @@ OPTIONS: list[cfg.Opt] = [
                      'otherwise. A server that is protected is stopped, instead of given errors, '
                      'when its volumes fail it: so it can be fenced without harm. Takes effect '
                      'when a server is started. The same as in specreds-engine.conf.'),
-    cfg.BoolOpt('server_disk_backups', default=False,
-                help='Set this when servers with disks that Nova keeps in RBD (images_type = rbd) '
-                     'shall have backups, too. Experimental. The protection of such disks takes '
-                     'effect when a server is started. Enable it on all hosts before it is '
-                     'enabled for the engines, and do not disable it while a superposition of '
-                     'such disks exists: the host would open the disks without what a backup has '
-                     'written.'),
     cfg.FloatOpt('heartbeat_interval', default=0.2, min=0.0, max=60.0,
                  help='Set this when the broker or the engines cannot take five messages a second '
                       'from each host. Seconds between two heartbeats that nova-compute sends to '
@@ -36,8 +29,8 @@ REMOVED = ('backup_ceph_conf', 'box_ipv6', 'heartbeat_probe_interval', 'keep_fin
            'merge_bytes_per_second', 'merge_host_bytes_per_second', 'ready_timeout',
            'reconcile_interval', 'sentinel_blocklist_interval', 'sentinel_confirm',
            'sentinel_fenced_for_good', 'sentinel_interval', 'sentinel_learn_interval',
-           'sentinel_network_lease', 'sentinel_timeout', 'sentinel_watchdog', 'settle_timeout',
-           'storage_timeout')
+           'sentinel_network_lease', 'sentinel_timeout', 'sentinel_watchdog',
+           'server_disk_backups', 'settle_timeout', 'storage_timeout')
 
 
 def register(conf: cfg.ConfigOpts) -> None:

@@ -171,8 +171,6 @@ class Writer:
     def _options(self) -> dict[str, private.Value]:
         """Return the options of the plug-in that have no default, or are off by default."""
         options: dict[str, private.Value] = {}
-        if self._settings.disks == layout.RBD_BACKUPS:
-            options['server_disk_backups'] = 'true'
         if self._settings.in_second_cell(self._files.name):
             options['heartbeat_transport_url'] = broker.url(self._settings, self._passwords)
         return options

@@ -125,7 +125,7 @@ class Protection:
         if not destinations:
             reasons.append('no other host has room for it')
         elif not reasons:
-            reasons += _refusals(answers)
+            reasons += _refusals(answers) or _left_out(server, answers)
         stays = False
         if reasons and not gated:
             if immovable := self._immovable(server, answers):
@@ -170,6 +170,14 @@ class Protection:
         except exception.Refused as exc:
             return dict.fromkeys((*server.volumes, *server.superposed_disks()),
                                  model.Eligibility((str(exc),)))
+
+
+def _left_out(server: model.Server, answers: Sequence[_Answer]) -> list[str]:
+    """Return why the host that can run a backup would lack a disk of it."""
+    superposed = set(server.superposed_disks())
+    return [f'{host}: Nova keeps {", ".join(sorted(left))} in RBD, which engines do not superpose'
+            for host, answer in answers if isinstance(answer, Mapping) and answer['eligible']
+            and (left := set(answer.get('disks', ())) - superposed)]
 
 
 def _refusals(answers: Sequence[_Answer]) -> list[str]:

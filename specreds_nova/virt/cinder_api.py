@@ -104,18 +104,21 @@ class CinderAPI:
         :returns: state by superposition
         """
         return _states(f'disks of server {server_id}', [
-            shown for shown in self._list(f'server_id={server_id}') if shown.get('disks')])
+            shown for shown in self._existing(f'server_id={server_id}') if shown.get('disks')])
 
     def with_volume(self, server_id: str, volume_id: str) -> dict[str, str]:
         """Return the states of the superpositions of a server's volume, by superposition."""
+        return _states(f'volume {volume_id}', self._existing(
+            f'server_id={server_id}&volume_id={volume_id}'))
+
+    def _existing(self, query: str) -> list[dict[str, Any]]:
+        """Return superpositions; none of a Cinder that has no superpositions."""
         try:
-            listed = self._list(f'server_id={server_id}&volume_id={volume_id}')
+            return self._list(query)
         except exception.SuperpositionRefused as exc:
             if isinstance(exc.__cause__, exceptions.NotFound):
-                # A Cinder without superpositions has superposed nothing.
-                return {}
+                return []
             raise
-        return _states(f'volume {volume_id}', listed)
 
     def _list(self, query: str) -> list[dict[str, Any]]:
         answer = self._call('GET', f'{_COLLECTION}?all_tenants=1&{query}')

@@ -74,16 +74,10 @@ class ConfTest(base.HostsTestCase):
         self.assertEqual([], conf.ovn(self.files))
 
     def test_disks_of_servers_may_be_in_rbd(self) -> None:
-        self.write(layout.Settings(hosts=3, disks='rbd'))
+        self.write(layout.Settings(hosts=3, disks='rbd-backups'))
         libvirt = self.read(self.files.nova_conf)['libvirt']
         self.assertEqual(('rbd', 'vms'), (libvirt['images_type'], libvirt['images_rbd_pool']))
         self.assertNotIn('specreds', self.read(self.files.nova_conf))
-
-    def test_disks_of_servers_in_rbd_may_have_backups(self) -> None:
-        self.write(layout.Settings(hosts=3, disks='rbd-backups'))
-        nova_conf = self.read(self.files.nova_conf)
-        self.assertEqual(('rbd', 'true'), (nova_conf['libvirt']['images_type'],
-                                           nova_conf['specreds']['server_disk_backups']))
 
     def test_volumes_have_novas_own_cache_mode_unless_one_is_chosen(self) -> None:
         self.write()

@@ -26,8 +26,8 @@ class Backups:
     def check(self, host: str, server_id: str) -> Mapping[str, Any]:
         """Return whether a host could run a server's backup, and why not.
 
-        :returns: ``eligible``, ``reasons`` and ``immovable``: why Nova would refuse to evacuate
-            the server, or None
+        :returns: ``eligible``, ``reasons``, ``immovable``: why Nova would refuse to evacuate the
+            server, or None; and ``disks``: the disks in RBD that have to be superposed
         """
         return self._ask(host, 'check', server_id)
 

@@ -26,7 +26,7 @@ OPTIONS: list[cfg.Opt] = [
                      'out of its disks and volumes, and evacuated with their contents. If '
                      'disabled, a server that boots from an image is not recovered.'),
     cfg.BoolOpt('server_disk_backups', default=False,
-                help='Set this when [specreds] server_disk_backups is enabled on all hosts. '
-                     'Experimental: start backups of servers with disks that Nova keeps in RBD, '
-                     'instead of evacuating them. Needs server_disks_in_rbd.'),
+                help='Set this when servers with disks that Nova keeps in RBD shall have '
+                     'backups, instead of being evacuated. Experimental. Needs '
+                     'server_disks_in_rbd.'),
 ]

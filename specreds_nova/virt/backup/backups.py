@@ -13,6 +13,7 @@ from oslo_log import log as logging
 
 from specreds_cinder.superposition import states
 from specreds_nova import exception
+from specreds_nova.virt.backup import domain as backup_domain
 from specreds_nova.virt.backup import host as backup_host
 from specreds_nova.virt.backup import journal as journals
 from specreds_nova.virt.backup import preconditions
@@ -54,14 +55,16 @@ class Backups:
     def check(self, instance_uuid: str) -> dict[str, Any]:
         """Return whether this host can run a server's backup, and the reasons if it cannot.
 
-        :returns: ``eligible``, ``reasons`` and ``immovable``: why Nova would refuse to evacuate
-            the server, or None
+        :returns: ``eligible``, ``reasons``, ``immovable``: why Nova would refuse to evacuate the
+            server, or None; and ``disks``: the disks in RBD that have to be superposed
         """
         context = backup_host.admin_context()
         instance, bdms = starts.load(context, instance_uuid)
         reasons = self._host.eligibility.all_reasons(context, instance, bdms)
         immovable = self._host.eligibility.immovable(context, instance)
-        return {'eligible': not reasons, 'reasons': reasons, 'immovable': immovable}
+        disks = set() if reasons else backup_domain.disk_ids(instance, bdms)
+        return {'eligible': not reasons, 'reasons': reasons, 'immovable': immovable,
+                'disks': sorted(disks)}
 
     def start(self, backup_id: str, instance_uuid: str, superposition_id: str,
               expected_marker: str | None = None) -> statuses.Status:

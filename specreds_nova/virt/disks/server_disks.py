@@ -41,8 +41,8 @@ _overlays: contextvars.ContextVar[Connections | None] = contextvars.ContextVar(
 
 
 def in_rbd() -> bool:
-    """Return whether Nova keeps disks in RBD here, and servers with such disks have backups."""
-    return bool(CONF.libvirt.images_type == 'rbd' and CONF.specreds.server_disk_backups)
+    """Return whether Nova keeps disks in RBD here."""
+    return bool(CONF.libvirt.images_type == 'rbd')
 
 
 def ids(instance: Any, mapping: Mapping[str, Any]) -> set[str]:

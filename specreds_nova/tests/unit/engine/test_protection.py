@@ -53,6 +53,16 @@ class ProtectionTest(base.RecoveryTest):
              'reasons': [], 'volumes': {'v1': []}, 'destinations': ['h2', 'h3']},
             self.protection.check('a'))
 
+    def test_disk_in_rbd_that_engines_do_not_superpose_is_named(self) -> None:
+        self.backups.check.return_value = {
+            'eligible': True, 'reasons': [], 'immovable': None, 'disks': ['a_disk.swap']}
+        answer = self.protection.check('a')
+        self.assertEqual('evacuated', answer['recovery'])
+        self.assertIn('a_disk.swap', answer['reasons'][0])
+        self.compute.server.return_value = base.make_server(
+            'a', volumes=('v1',), disks=('disk.swap',), superposes_disks=True)
+        self.assertEqual('speculative', self.protection.check('a')['recovery'])
+
     def test_reboot_is_no_obstacle(self) -> None:
         for task, recovery in (('reboot_started', 'speculative'), ('deleting', 'none'),
                                ('resize_prep', 'none')):

@@ -127,6 +127,8 @@ class StorageTest(base.TestCase):
     def test_cinder_without_superpositions_has_none(self) -> None:
         self.answers(failure(exceptions.NotFound, {}))
         self.assertEqual({}, self.api.with_volume(base.SERVER, 'v1'))
+        self.answers(failure(exceptions.NotFound, {}))
+        self.assertEqual({}, self.api.with_disks(base.SERVER))
         self.answers(failure(exceptions.Forbidden, {}))
         self.assertRaises(exception.SuperpositionRefused, self.api.with_volume, base.SERVER, 'v1')
 

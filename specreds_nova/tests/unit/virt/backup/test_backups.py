@@ -220,14 +220,17 @@ class CheckTest(base.TestCase):
     """The check of whether a backup can be started."""
 
     def test_eligible_server_has_no_reasons(self) -> None:
-        self.assertEqual({'eligible': True, 'reasons': [], 'immovable': None},
-                         self.backups.check(base.SERVER))
+        self.replace('specreds_nova.virt.backup.domain.disk_ids',
+                     lambda instance, bdms: {'s_disk'})
+        self.assertEqual({'eligible': True, 'reasons': [], 'immovable': None,
+                          'disks': ['s_disk']}, self.backups.check(base.SERVER))
 
     def test_all_reasons_are_listed(self) -> None:
         self.eligibility.all_reasons.return_value = ['one', 'two']
         self.eligibility.immovable.return_value = 'it has shares'
         self.assertEqual({'eligible': False, 'reasons': ['one', 'two'],
-                          'immovable': 'it has shares'}, self.backups.check(base.SERVER))
+                          'immovable': 'it has shares', 'disks': []},
+                         self.backups.check(base.SERVER))
 
 
 class LockTest(base.TestCase):

@@ -122,7 +122,6 @@ class LaunchTest(testtools.TestCase):
             server_disks.opened())
         self.launch()
         self.conf.config(images_type='rbd', group='libvirt')
-        self.conf.config(server_disk_backups=True, group='specreds')
         self.launch()
         self.assertEqual([None, {base.VOLUME: self.connection}], seen)
         self.assertIsNone(server_disks.opened())
@@ -135,7 +134,6 @@ class LaunchTest(testtools.TestCase):
                 mock.patch.object(objects.Instance, 'image_meta', create=True):
             self.assertEqual(set(), backup_domain.disk_ids(self.instance, bdms))
             self.conf.config(images_type='rbd', group='libvirt')
-            self.conf.config(server_disk_backups=True, group='specreds')
             self.assertEqual({f'{base.SERVER}_{name}' for name in (
                 'disk', 'disk.eph0', 'disk.eph1', 'disk.swap', 'disk.local')},
                 backup_domain.disk_ids(self.instance, bdms))

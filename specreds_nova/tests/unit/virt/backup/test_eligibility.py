@@ -103,11 +103,9 @@ class EligibilityTest(base.TestCase):
             self.bdm.guest_format = guest_format
             self.refused('local to its host')
 
-    def test_disks_that_nova_keeps_in_rbd_are_eligible_with_the_option(self) -> None:
+    def test_disks_that_nova_keeps_in_rbd_are_eligible(self) -> None:
         self.bdm.destination_type, self.bdm.source_type = 'local', 'image'
         self.conf.config(group='libvirt', images_type='rbd')
-        self.refused('local to its host')
-        self.conf.config(group='specreds', server_disk_backups=True)
         self.refused()
         self.bdm.encrypted = True
         self.refused('encrypted')

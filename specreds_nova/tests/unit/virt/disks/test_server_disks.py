@@ -12,7 +12,6 @@ from nova.virt.libvirt import driver as nova_driver
 from specreds_nova import exception
 from specreds_nova.tests.unit.virt import base
 from specreds_nova.virt import driver
-from specreds_nova.virt import protection
 from specreds_nova.virt.backup import journal as journals
 from specreds_nova.virt.disks import ceph_conf
 from specreds_nova.virt.disks import errors
@@ -36,7 +35,6 @@ class ServerDisksTestCase(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.conf.config(group='libvirt', images_type='rbd')
-        self.conf.config(group='specreds', server_disk_backups=True)
         self.cinder.with_disks.return_value = {base.SUPERPOSITION: 'promoted'}
         self.cinder.disk_connections.return_value = {_ROOT: connection()}
         self.disks = server_disks.ServerDisks(self.cinder, self.journal.adopted)
@@ -111,12 +109,10 @@ class VersionTest(ServerDisksTestCase):
         self.record(journals.ADOPTED)
         self.assertEqual([_ROOT], list(self.disks.overlays(self.server)))
 
-    def test_cinder_is_not_asked_without_the_option(self) -> None:
-        for group, option, value in (('specreds', 'server_disk_backups', False),
-                                     ('libvirt', 'images_type', 'qcow2')):
-            self.conf.config(group=group, **{option: value})
-            self.assertEqual({}, self.disks.overlays(self.server))
-            self.assertIsNone(self.disks.unmerged(self.server))
+    def test_cinder_is_not_asked_of_disks_that_are_files(self) -> None:
+        self.conf.config(group='libvirt', images_type='qcow2')
+        self.assertEqual({}, self.disks.overlays(self.server))
+        self.assertIsNone(self.disks.unmerged(self.server))
         self.cinder.with_disks.assert_not_called()
 
 
@@ -195,12 +191,7 @@ class ConfiguredTest(ServerDisksTestCase):
         [disk] = self.ours._get_guest_storage_config(mock.Mock(), self.server)
         self.assertIs(self.theirs, disk)
 
-    def test_disks_are_novas_without_the_option(self) -> None:
-        self.conf.config(group='specreds', server_disk_backups=False)
-        with protection.of(self.server), server_disks.opened_as({_ROOT: connection()}):
-            [disk] = self.ours._get_guest_storage_config(mock.Mock(), self.server)
-        self.assertIs(self.theirs, disk)
-        self.conf.config(group='specreds', server_disk_backups=True)
+    def test_disks_are_novas_before_the_plug_in_is_ready(self) -> None:
         self.ours._server_disks = None
         [disk] = self.ours._get_guest_storage_config(mock.Mock(), self.server)
         self.assertIs(self.theirs, disk)
