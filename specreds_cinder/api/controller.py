@@ -292,7 +292,8 @@ def _meets(superposition: joined.Superposition, query: dict[str, str]) -> bool:
     """Report whether a superposition meets the filters of a query."""
     return ((query.get('state') in (None, superposition.state))
             and query.get('server_id') in (None, superposition.server_id)
-            and query.get('volume_id') in (None, *(volume.id for volume in superposition.volumes)))
+            and query.get('volume_id') in (
+                None, *(volume['id'] for volume in superposition.volumes)))
 
 
 def _after(marker: str,

@@ -13,24 +13,16 @@ UNKNOWN = states.UNKNOWN
 
 View = Mapping[str, Any]
 
-
-@dataclasses.dataclass(frozen=True)
-class Volume:
-    """A volume of a superposition, or a disk of a server.
-
-    :param size_bytes: bytes of the volume; None if its back end does not answer
-    :param overlay_bytes: bytes that the second version takes; None if not requested or not known
-    """
-
-    id: str
-    size_bytes: int | None = None
-    overlay_bytes: int | None = None
+# Fields that the views of all back ends have alike, and the outcome, which the leader knows.
+_OF_CREATION = ('outcome', 'reason', 'server_id', 'user_id', 'request_id')
 
 
 @dataclasses.dataclass(frozen=True)
 class Superposition:
     """A superposition, across all of its back ends.
 
+    :param volumes: its volumes and disks of servers, each with ``id``, ``size_bytes`` and
+        ``overlay_bytes``. A size is None if it is not requested or not known
     :param lead: the back end that decides
     :param members: the back ends that it was created on
     :param present: the members that still have a part of the superposition, or do not answer
@@ -43,7 +35,7 @@ class Superposition:
     id: str
     state: str
     project_id: str | None
-    volumes: tuple[Volume, ...]
+    volumes: tuple[View, ...]
     lead: str
     members: tuple[str, ...]
     present: tuple[str, ...]
@@ -63,19 +55,19 @@ class Superposition:
     @property
     def volume_ids(self) -> tuple[str, ...]:
         """Return the ids of its volumes in Cinder."""
-        return tuple(volume.id for volume in self.volumes if not server_disks.is_id(volume.id))
+        return tuple(volume['id'] for volume in self.volumes
+                     if not server_disks.is_id(volume['id']))
 
     @property
     def disks(self) -> tuple[str, ...]:
         """Return the ids of its disks of servers."""
-        return tuple(volume.id for volume in self.volumes if server_disks.is_id(volume.id))
+        return tuple(volume['id'] for volume in self.volumes if server_disks.is_id(volume['id']))
 
     @property
     def overlay_bytes(self) -> int | None:
         """Return the bytes that the second version takes; None if a volume's are unknown."""
-        known = [volume.overlay_bytes for volume in self.volumes
-                 if volume.overlay_bytes is not None]
-        return sum(known) if len(known) == len(self.volumes) else None
+        sizes = [volume['overlay_bytes'] for volume in self.volumes]
+        return None if None in sizes else sum(sizes)
 
 
 def join(superposition_id: str, views: Sequence[View], silent: Mapping[str, Sequence[str]],
@@ -86,26 +78,25 @@ def join(superposition_id: str, views: Sequence[View], silent: Mapping[str, Sequ
     :param silent: volume ids by back end that does not answer
     :param project_id: the project of the volumes, used if no view names it
     """
-    absent = tuple(Volume(volume_id) for ids in silent.values() for volume_id in ids)
+    absent = tuple({'id': volume_id, 'size_bytes': None, 'overlay_bytes': None}
+                   for ids in silent.values() for volume_id in ids)
     if not views:
         hosts = tuple(silent)
         return Superposition(superposition_id, UNKNOWN, project_id, absent, lead=hosts[0],
                              members=hosts, present=hosts, unreachable=hosts)
     # The leading back end's view is preferred; any other has the same facts of the creation.
     first = next((view for view in views if view['host'] == view['lead']), views[0])
-    volumes = tuple(Volume(volume['id'], volume['size_bytes'], volume['overlay_bytes'])
-                    for view in views for volume in view['volumes'])
     dirty = [view['dirty'] for view in views] + [None] * len(silent)
     return Superposition(
         id=superposition_id, state=_state(first, views, silent),
-        project_id=first['project_id'] or project_id, volumes=volumes + absent,
+        project_id=first['project_id'] or project_id,
+        volumes=(*(volume for view in views for volume in view['volumes']), *absent),
         lead=first['lead'], members=tuple(first['members']),
         present=(*(view['host'] for view in views), *silent), unreachable=tuple(silent),
-        outcome=first['outcome'],
         created_at=min((view['created_at'] for view in views), default=None),
         updated_at=max((view['updated_at'] for view in views), default=None),
-        age_seconds=max(view['age_seconds'] for view in views), reason=first['reason'],
-        server_id=first['server_id'], user_id=first['user_id'], request_id=first['request_id'],
+        age_seconds=max(view['age_seconds'] for view in views),
+        **{field: first[field] for field in _OF_CREATION},
         dirty=True if True in dirty else None if None in dirty else False,
         dirty_object=next((view['dirty_object'] for view in views if view['dirty_object']), None),
         merge_bytes_per_second=_slowest(views))

@@ -2,7 +2,6 @@
 """JSON views of superpositions."""
 
 from collections.abc import Mapping, Sequence
-import dataclasses
 from typing import Any
 
 from cinder.api import common
@@ -35,7 +34,7 @@ def detail(superposition: joined.Superposition, *, admin: bool,
     shown = {
         **summary(superposition),
         **{field: getattr(superposition, field) for field in _DETAILS},
-        'volumes': [dataclasses.asdict(volume) for volume in superposition.volumes],
+        'volumes': list(superposition.volumes),
     }
     if durations is not None:
         shown['durations'] = durations

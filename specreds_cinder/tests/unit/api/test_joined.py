@@ -47,7 +47,7 @@ class TestJoin(testtools.TestCase):
         self.assertEqual(('unknown', base.HOST, (base.HOST,), None, base.PROJECT),
                          (view.state, view.lead, view.unreachable, view.overlay_bytes,
                           view.project_id))
-        self.assertEqual({base.VOLUME, base.SECOND}, {volume.id for volume in view.volumes})
+        self.assertEqual({base.VOLUME, base.SECOND}, {volume['id'] for volume in view.volumes})
 
     def test_dirty_is_unknown_while_another_back_end_is_silent(self) -> None:
         view = self.join(_lead(dirty=False), other=[base.SECOND])
