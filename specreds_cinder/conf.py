@@ -9,7 +9,6 @@ GROUP = cfg.OptGroup('specreds', title='Volumes in superposition')
 
 OPTIONS: list[cfg.Opt] = [
     cfg.IntOpt('merge_cluster_bytes_per_second', default=512 << 20, min=0,
-               deprecated_name='merge_backend_bytes_per_second',
                help='Set this when merges take too much of what the Ceph cluster can do, for '
                     'example because several clouds use it. Bytes per second at which all '
                     'promoted versions in the Ceph cluster of a back end are merged together, by '
@@ -42,8 +41,9 @@ OPTIONS: list[cfg.Opt] = [
 ]
 
 # Options of earlier versions, which a service names at its start and ignores.
-REMOVED = ('cluster_timeout', 'fence_expiry', 'interval', 'merge_bytes_per_second', 'merge_delay',
-           'merges', 'rpc_timeout', 'stale_after', 'watch', 'watch_objects_per_second')
+REMOVED = ('cluster_timeout', 'fence_expiry', 'interval', 'merge_backend_bytes_per_second',
+           'merge_bytes_per_second', 'merge_delay', 'merges', 'rpc_timeout', 'stale_after',
+           'watch', 'watch_objects_per_second')
 
 
 def register(conf: cfg.ConfigOpts) -> None:
