@@ -99,9 +99,15 @@ def _run(suites: list[declared.Suite], tier: str, tests: list[str], data: pathli
         print(f'[{time.monotonic() - began:4.0f} s] {line}', file=sys.stderr, flush=True)
 
     run = tiers.Tier(_TOP, data, tier, say)
+
+    def stop(number: int, _frame: object) -> None:
+        run.stop(signal.Signals(number).name)
+        # Who interrupts the tests twice does not want to wait. timeout(1) sends its signal twice.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
     # What timeout(1) or a user ends gets the signal in all processes: what has ended is reported.
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, _frame: run.stop(signal.Signals(number).name))
+        signal.signal(number, stop)
     if tests and tier != declared.ALL:
         ended = run.chosen(search.find(_TOP, suites, tests))
         if not any(each.tests for each in ended):
