@@ -115,13 +115,14 @@ def _run(suites: list[declared.Suite], tier: str, tests: list[str], data: pathli
             return 1
     else:
         ended = run.all(suites)
-    report.keep(data, ended)
     # Last, so that it is not lost where only the end of the output is kept.
     failures = report.failures(ended)
-    (logs / 'failed').write_text(''.join(f'{line}\n' for line in failures))
     for line in [*report.table(ended), f'{time.monotonic() - began:.0f} s in all', *failures,
                  report.totals(ended)]:
         print(line)
+    # Later than the lines, which a full disk does not stop.
+    (logs / 'failed').write_text(''.join(f'{line}\n' for line in failures))
+    report.keep(data, ended)
     return 1 if failures else 0
 
 

@@ -10,6 +10,7 @@ import pathlib
 import queue
 import subprocess
 import time
+import traceback
 
 from cloud import commands as cloud_commands
 from testing.suites import commands
@@ -125,10 +126,11 @@ class Tier:
         with contextlib.suppress(queue.Empty):
             while True:
                 job = jobs.get_nowait()
-                if isinstance(job, commands.Command):
-                    self._command(job, nice=nice)
-                else:
-                    self._suite(job, 1, quiet=True, nice=nice)
+                with self._reported(_name(job)):
+                    if isinstance(job, commands.Command):
+                        self._command(job, nice=nice)
+                    else:
+                        self._suite(job, 1, quiet=True, nice=nice)
 
     def _on_clusters(self, choices: Sequence[search.Choice]) -> None:
         """Run the tests that need a Ceph or a cloud."""
@@ -139,17 +141,18 @@ class Tier:
             # A few tests need fewer Cephs than all of a suite.
             number = max((1 if choice.regex else choice.suite.processes for choice in ceph),
                          default=1)
-            with self._up('Ceph'), self._places.cephs(number) as cephs:
+            with self._reported('Ceph'), self._places.cephs(number) as cephs:
                 for choice in ceph:
                     self._suite(choice, number, variables={
                         'SPECREDS_TEST_DATA': os.pathsep.join(map(str, cephs))})
                 if volumes:
-                    with self._up('cloud of volumes'), self._places.volumes(cephs[0]) as cloud:
+                    with self._reported('cloud of volumes'), \
+                            self._places.volumes(cephs[0]) as cloud:
                         for choice in volumes:
                             self._on_cloud(choice, cloud)
         # Suites with the same options share a cloud; those without engines come first.
         for options, group in itertools.groupby(hosts, lambda choice: choice.suite.options):
-            with self._up(' '.join(['cloud of hosts', *options])), \
+            with self._reported(' '.join(['cloud of hosts', *options])), \
                     self._places.hosts(options) as cloud:
                 for choice in sorted(group, key=lambda choice: choice.suite.engines):
                     if choice.suite.engines:
@@ -161,16 +164,18 @@ class Tier:
                             '--data', '{data}/test-tempest', _TEMPEST)))
 
     @contextlib.contextmanager
-    def _up(self, what: str) -> Iterator[None]:
-        """Turn the failure to bring a cluster up, or to end it, into a failure of the run."""
+    def _reported(self, what: str) -> Iterator[None]:
+        """Turn any error into a failure. The rest still runs."""
         began = time.monotonic()
         try:
             yield
-        except cloud_commands.CloudError as exc:
+        except Exception as exc:
+            known = isinstance(exc, cloud_commands.CloudError)
             self._say(f'error: {exc}')
             seconds = time.monotonic() - began
             self._ended.append(outcome.Outcome(what, [outcome.Test(
-                'did not come up, or did not end', outcome.FAILED, str(exc), seconds)], seconds))
+                'did not begin or end well', outcome.FAILED,
+                str(exc) if known else traceback.format_exc(), seconds)], seconds))
 
     def _on_cloud(self, choice: search.Choice, cloud: pathlib.Path) -> None:
         self._suite(choice, 1, variables={'SPECREDS_TEST_CLOUD': str(cloud)})

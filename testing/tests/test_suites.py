@@ -303,6 +303,17 @@ class OrderTest(CheckoutTest):
         self.assertEqual(['fast'], [each.name for each in ended])
         self.assertEqual('0 passed, 1 failed, 0 skipped', report.totals(ended))
 
+    def test_error_of_the_run_is_a_failure_and_the_rest_still_runs(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch('testing.suites.commands.COMMANDS', (
+            commands.Command('missing', ('/no/such/program',)),
+            commands.Command('other', ('true',)))))
+        run = tiers.Tier(self.top, self.data, declared.CHECK, lambda line: None)
+        ended = {each.name: each for each in run.all([])}
+        self.assertEqual({'missing', 'other'}, set(ended))
+        self.assertEqual([], ended['other'].wrong)
+        self.assertIn('missing: did not begin or end well: failed', ended['missing'].wrong)
+        self.assertIn('/no/such/program', '\n'.join(report.failures(ended.values())))
+
     def test_cluster_that_does_not_come_up_is_a_failure(self) -> None:
         suite = declared.Suite('functional', 'bench/guests', declared.CEPH, declared.TEST, 1)
         self.useFixture(fixtures.EnvironmentVariable('SPECREDS_TEST_PORT', '1'))
@@ -310,7 +321,7 @@ class OrderTest(CheckoutTest):
         run = tiers.Tier(self.top, self.data, declared.TEST, lambda line: None)
         ended = run.chosen([search.Choice(suite)])
         self.assertEqual(1, len(ended))
-        self.assertIn('Ceph: did not come up, or did not end: failed', ended[0].wrong)
+        self.assertIn('Ceph: did not begin or end well: failed', ended[0].wrong)
 
 
 class PlacesTest(testtools.TestCase):
