@@ -6,7 +6,7 @@ import os
 
 from specreds_cinder.superposition import errors
 
-_MAY_BE_0 = ('merge_bytes_per_second', 'sweep_processes', 'evict_backup')
+_MAY_BE_0 = ('merge_bytes_per_second', 'sweep_processes')
 # Two threads of a process that sweeps are busy: librados's one, and the one that calls it.
 _PROCESSORS_EACH = 2
 # They sweep 64 TiB in some ten seconds.
@@ -31,8 +31,6 @@ class Settings:
         they take memory and processors that other services of the host may need
     :param sweep_objects_per_process: objects that a sweep has at least for each of its processes.
         250,000 objects of 4 MiB are 1 TiB, and take one process about a second
-    :param evict_backup: on abort, fence the clients that have an overlay open, so that the
-        overlay of a backup on an unreachable host can be removed
     """
 
     workers: int = 16
@@ -43,7 +41,6 @@ class Settings:
     merge_stall_s: float = 120
     sweep_processes: int = 1
     sweep_objects_per_process: int = 250_000
-    evict_backup: bool = True
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

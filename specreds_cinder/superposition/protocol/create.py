@@ -251,8 +251,7 @@ def _drop_created(site: base.Site, record: records.Record) -> None:
     except errors.NotSuperposed:
         # What this controller has made since is not removed by the other one.
         end.clean(site, dataclasses.replace(
-            record, state=states.ABORTING, outcome=states.ABORTED),
-                  evict=site.settings.evict_backup)
+            record, state=states.ABORTING, outcome=states.ABORTED), evict=True)
     else:
         end.drop(site, current, states.ABORTED)
     for home in record.homes:

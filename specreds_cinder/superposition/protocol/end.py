@@ -43,7 +43,6 @@ def abort(site: base.Site, record: records.Record,
     :param progress: called with the number of objects of an overlay that were examined, and
         of all that may exist
     :raises Conflict: the backup's version is promoted
-    :raises OverlayBusy: the backup runs, and the settings forbid to fence it
     """
     record = site.reload(record)
     if states.ABORT not in states.STEPS[record.state]:
@@ -59,9 +58,8 @@ def drop(site: base.Site, record: records.Record, outcome: str,
         record = site.store.swap(record, record.moved(states.ABORTING, outcome=outcome))
     _unfence(site, record)
     looks.unlatch(site, record)
-    if site.settings.evict_backup:
-        _evict(site, record)
-    clean(site, record, progress, evict=site.settings.evict_backup)
+    _evict(site, record)
+    clean(site, record, progress, evict=True)
 
 
 def _evict(site: base.Site, record: records.Record) -> None:

@@ -20,7 +20,6 @@ class SettingsTest(testtools.TestCase):
         self.assertGreaterEqual(tunables.watch_objects_per_second, 25_600)
         # A fence must outlive any primary.
         self.assertGreater(tunables.fence_expiry_s, 365 * 24 * 3600)
-        self.assertTrue(tunables.evict_backup)
 
     @ddt.data(('workers', 0), ('watch_objects_per_second', 0), ('watch_objects_per_second', -1),
               ('fence_expiry_s', 0), ('stale_after_s', 0), ('merge_bytes_per_second', -1),
@@ -49,6 +48,5 @@ class SettingsTest(testtools.TestCase):
     def test_volumes_below_2_tib_need_no_process_by_default(self) -> None:
         self.assertLess(settings.Settings(sweep_processes=64).sweep_processes_for(499_999), 2)
 
-    def test_rate_0_and_no_eviction_are_valid(self) -> None:
+    def test_rate_0_is_valid(self) -> None:
         self.assertEqual(0, settings.Settings(merge_bytes_per_second=0).merge_bytes_per_second)
-        self.assertFalse(settings.Settings(evict_backup=False).evict_backup)
