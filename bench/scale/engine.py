@@ -75,6 +75,7 @@ class Simulation:
         self.clock = clocks.FiberClock(self.fibers, self._stopping)
         cloud.sleep = self.clock.sleep
         self.store = stores.from_conf(conf)
+        self.store.set_mode(model.Mode(model.CLOUD, '', model.ACT, 'a benchmark', '', 0.0))
         clients: Any = cloud
         context = contexts.in_fibers(
             self.fibers, self.clock, clients, self.store, conf.engine, suspects=clients,

@@ -117,11 +117,11 @@ class ConfTest(_Base):
         self.assertEqual(set(), set(first.items()) & set(second.items())
                          - {('metrics_host', self.settings.host)})
 
-    def test_tables(self) -> None:
+    def test_tables_and_mode(self) -> None:
         with mock.patch.object(commands, 'run') as run:
             engine.prepare(self.files)
-        self.assertEqual(['--config-file', str(self.files.engine_conf), 'db', 'sync'],
-                         run.call_args.args[0][1:])
+        self.assertEqual([['db', 'sync'], ['mode', 'act', '--reason', 'a test cloud']],
+                         [call.args[0][3:] for call in run.call_args_list])
 
 
 class _Catalogue(keystone.Seed):

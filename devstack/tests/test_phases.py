@@ -54,7 +54,7 @@ class AllInOneTest(_Base):
         self.assertEqual(['-e', str(stack.REPOSITORY)], install[-2:])
         database = [call for call in self.between(node, 'post-config')
                     if call[0] in ('mysql', 'specreds-engine-manage')]
-        self.assertEqual(['CREATE DATABASE specreds CHARACTER SET utf8;', 'sync'],
+        self.assertEqual(['CREATE DATABASE specreds CHARACTER SET utf8;', 'sync', 'DevStack'],
                          [call[-1] for call in database[1:]])
 
         # The API answers before anybody looks whether all is well.

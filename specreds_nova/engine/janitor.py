@@ -112,7 +112,7 @@ class Janitor:
         if late_force_down.lift(self._context, name):
             LOG.warning('host %s is trusted, and Nova has forced it down, probably by a late '
                         'request of an engine: this is lifted; an operator who wants it down '
-                        'forces it down again in a minute, or sets its maintenance', name)
+                        'forces it down again in a minute, or sets its mode to pause', name)
 
     def _heed_all(self, hosts: Sequence[model.Host]) -> None:
         """Heed what operators say of hosts, and what they have taken back."""

@@ -33,6 +33,22 @@ SENTINEL_STATES = (LIVE, SILENT, UNLEASED)
 SUSPECT = 'suspect'
 CLEAR = 'clear'
 
+# Modes of a host. Engines recover its servers, record what they would do, or do nothing.
+ACT = 'act'
+OBSERVE = 'observe'
+PAUSE = 'pause'
+
+# From the least to the greatest consequence.
+MODES = (PAUSE, OBSERVE, ACT)
+
+# What a mode is set for, from the most specific to the least.
+HOST = 'host'
+AGGREGATE = 'aggregate'
+ZONE = 'zone'
+CLOUD = 'cloud'
+
+SCOPES = (HOST, AGGREGATE, ZONE, CLOUD)
+
 # States of a recovery.
 QUEUED = 'queued'
 RACING = 'racing'
@@ -59,8 +75,10 @@ EVACUATED = 'evacuated'
 # An operator ended it, or users asked for something that it would undo.
 ABORTED = 'aborted'
 FAILED = 'failed'
+# The mode of the host was to observe: nothing was done.
+OBSERVED = 'observed'
 
-OUTCOMES = (RECOVERED, PRIMARY, RESTARTED, EVACUATED, ABORTED, FAILED)
+OUTCOMES = (RECOVERED, PRIMARY, RESTARTED, EVACUATED, ABORTED, FAILED, OBSERVED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +90,6 @@ class Host:
     :ivar word: the word of an operator: ``SUSPECT``, ``CLEAR`` or None
     :ivar goodbye: the kind of its goodbye, if the host was not heard since
     :ivar goodbye_at: time of the goodbye
-    :ivar maintenance: reason of the maintenance by an operator; None outside of maintenance
     :ivar held: the reasons that hold the recoveries of a host back that seems to have failed
     :ivar kernel: the latest boot of the host up to which all servers are known that boots have
         ended; None if the host was never heard
@@ -89,7 +106,6 @@ class Host:
     flaps: int = 0
     goodbye: str | None = None
     goodbye_at: float | None = None
-    maintenance: str | None = None
     held: tuple[str, ...] = ()
     kernel: str | None = None
     sentinel: str | None = None
@@ -104,6 +120,28 @@ class Host:
     def shown(self) -> str:
         """Return the state that is shown to users."""
         return HELD if self.held and self.state == TRUSTED else self.state
+
+
+@dataclasses.dataclass(frozen=True)
+class Mode:
+    """A mode that an operator has set.
+
+    A scope may have one mode that lasts, and one that ends by itself and goes first until then.
+
+    :ivar scope: one of ``SCOPES``
+    :ivar name: of the host, aggregate or availability zone; empty for the cloud
+    :ivar user: id of the user who has set it
+    :ivar since: when it was set
+    :ivar until: when it ends; None if it lasts
+    """
+
+    scope: str
+    name: str
+    mode: str
+    reason: str
+    user: str
+    since: float
+    until: float | None = None
 
 
 # Stands in a crash for each server that has run on the host and does not run any more.

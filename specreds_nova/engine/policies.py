@@ -12,7 +12,8 @@ HOST_LIST = 'host:list'
 HOST_SHOW = 'host:show'
 SUSPECT = 'host:suspect'
 CLEAR = 'host:clear'
-MAINTENANCE = 'host:maintenance'
+MODE_LIST = 'mode:list'
+MODE_SET = 'mode:set'
 PROTECTION = 'server:protection'
 PROTECTION_DETAILS = 'server:protection:details'
 
@@ -24,6 +25,7 @@ _RECOVERIES = '/v1/recoveries'
 _RECOVERY = f'{_RECOVERIES}/{{recovery_id}}'
 _HOSTS = '/v1/hosts'
 _HOST = f'{_HOSTS}/{{host}}'
+_MODES = '/v1/modes'
 _PROTECTION = '/v1/servers/{server_id}/protection'
 
 
@@ -58,9 +60,10 @@ _RULES: tuple[policy.RuleDefault, ...] = (
           ('POST', f'{_HOST}/action')),
     _rule(CLEAR, _ADMIN_OR_SERVICE, 'Say that a host has not failed.',
           ('POST', f'{_HOST}/action')),
-    _rule(MAINTENANCE, _ADMIN_OR_SERVICE,
-          'Say that somebody works on a host, or that nobody does any more.',
-          ('POST', f'{_HOST}/action')),
+    _rule(MODE_LIST, _ADMIN_OR_SERVICE, 'List the modes of hosts.', ('GET', _MODES)),
+    _rule(MODE_SET, _ADMIN_OR_SERVICE,
+          'Say for which hosts engines act, only observe, or do nothing.',
+          ('PUT', _MODES), ('DELETE', _MODES)),
     _rule(PROTECTION, _READER, 'Ask whether a server is protected.', ('GET', _PROTECTION)),
     _rule(PROTECTION_DETAILS, _ADMIN_OR_SERVICE,
           'See where a server is, and where its backup could be started.',

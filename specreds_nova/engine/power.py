@@ -127,7 +127,8 @@ class PowerOff:
         if noted and (noted['state'] == 'done'
                       or stamps.age(self._context.clock, noted['at']) < _AGAIN):
             return False
-        return (host.word != model.CLEAR and host.maintenance is None
+        return (host.word != model.CLEAR
+                and self._context.modes.of(host.name) == model.ACT
                 and not self._context.suspects.is_well(host.name)
                 and self._context.suspects.suspected(host.name) and self._empty(host))
 

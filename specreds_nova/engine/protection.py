@@ -10,6 +10,7 @@ from oslo_config import cfg
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine import modes
 from specreds_nova.engine import refusals
 from specreds_nova.engine.clients import backups as backup_clients
 from specreds_nova.engine.clients import compute as nova_clients
@@ -63,7 +64,9 @@ class Hosts:
             # Engines have forced it down themselves.
             service = {**service, 'forced_down': False}
         facts = host_gates.Facts(
-            host.name, service=service, maintenance=host.maintenance, flaps=host.flaps,
+            host.name, service=service, flaps=host.flaps,
+            mode=modes.mode(self._store.modes(), host.name, self._compute.places(host.name),
+                            self._now()),
             word=host.word == model.SUSPECT, sentinel=host.sentinel)
         return [*self._gates.reasons(facts),
                 *(host.held if host.shown == model.HELD else ())]

@@ -116,7 +116,8 @@ class Engine:
         context = contexts.in_fibers(
             self._fibers, self._clock, self._clients, self._store, options,
             suspects=suspects.Suspects(self._monitor, self._clock, self._votes),
-            stopping=self._stopping.is_set, observer=self._observer, settings=recovering)
+            stopping=self._stopping.is_set, observer=self._observer, settings=recovering,
+            places=self._monitor.places)
         self._decommissioned = decommissioned.Decommissioned(
             self._store, self._monitor, self._clock)
         self._answers = answering.of(conf, self._monitor, self._store, self._clock, context.leases)

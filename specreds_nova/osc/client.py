@@ -56,9 +56,21 @@ class Client:
         return dict(self._call('GET', f'/hosts/{_part(name)}')['host'])
 
     def say(self, name: str, action: str, **said: Any) -> Thing:
-        """Say something of a host: ``suspect``, ``clear``, ``maintenance``, ``no_maintenance``."""
+        """Say something of a host: ``suspect`` or ``clear``."""
         answer = self._call('POST', f'/hosts/{_part(name)}/action', json={action: said or None})
         return dict(answer['host'])
+
+    def modes(self) -> list[Thing]:
+        """List the modes."""
+        return list(self._call('GET', '/modes')['modes'])
+
+    def set_mode(self, **mode: Any) -> Thing:
+        """Set a mode."""
+        return dict(self._call('PUT', '/modes', json=mode)['mode'])
+
+    def unset_mode(self, **scope: str) -> None:
+        """Remove a mode."""
+        self._call('DELETE', '/modes', params=scope)
 
     def protection(self, server_id: str) -> Thing:
         """Report whether a server is protected."""

@@ -54,32 +54,6 @@ class Show(_OneHost):
         return shown.host(self.client.host(parsed_args.host))
 
 
-class Set(_OneHost):
-    """Set whether somebody works on a host, so that nothing is done about its silence.
-
-    Recoveries that have begun go on. "openstack speculative host suspect" goes first.
-    """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the flag and its reason."""
-        parser = super().get_parser(prog_name)
-        flag = parser.add_mutually_exclusive_group(required=True)
-        flag.add_argument('--maintenance', action='store_true', help='somebody works on it')
-        flag.add_argument('--no-maintenance', action='store_true',
-                          help='nobody works on it any more')
-        parser.add_argument('--reason', metavar='<reason>', default='an operator said so',
-                            help='why somebody works on it (default: %(default)s)')
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Set it."""
-        if parsed_args.no_maintenance:
-            return shown.host(self.client.say(parsed_args.host, 'no_maintenance'))
-        return shown.host(self.client.say(parsed_args.host, 'maintenance',
-                                          reason=parsed_args.reason))
-
-
 class _Word(_OneHost):
     """A statement of an operator about a host.
 

@@ -14,8 +14,8 @@ _RECOVERY = ('id', 'server_id', 'server_name', 'project_id', 'state', 'outcome',
              'abort_requested', 'merged_bytes', 'engine', 'epoch', 'suspected_at', 'created_at',
              'updated_at', 'ended_at', 'steps')
 _HOST = ('name', 'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'goodbye',
-         'goodbye_at', 'maintenance', 'maintenance_reason', 'held', 'sentinel',
-         'recoveries')
+         'goodbye_at', 'held', 'sentinel', 'recoveries')
+_MODE = ('scope', 'name', 'mode', 'reason', 'user_id', 'since', 'until')
 _PROTECTION = ('server_id', 'project_id', 'protected', 'recovery', 'reasons', 'volumes',
                'host', 'destinations')
 
@@ -44,8 +44,16 @@ HOSTS = {
     'why': 'Why',
     'word': "Operator's Word",
     'flaps': 'Flaps',
-    'maintenance': 'Maintenance',
     'sentinel': 'Sentinel',
+}
+MODES = {
+    'scope': 'Scope',
+    'name': 'Name',
+    'mode': 'Mode',
+    'until': 'Until',
+    'since': 'Since',
+    'user_id': 'User ID',
+    'reason': 'Reason',
 }
 
 
@@ -102,6 +110,11 @@ def recovery(body: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]
 def host(body: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     """Return the columns and values of a host."""
     return _one(body, _HOST)
+
+
+def mode(body: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """Return the columns and values of a mode."""
+    return _one(body, _MODE)
 
 
 def protection(body: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:

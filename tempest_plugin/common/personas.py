@@ -45,7 +45,8 @@ RULES = {
     'host:show':                       '+   +   403 403 403 403',
     'host:suspect':                    '+   +   403 403 403 403',
     'host:clear':                      '+   +   403 403 403 403',
-    'host:maintenance':                '+   +   403 403 403 403',
+    'mode:list':                       '+   +   403 403 403 403',
+    'mode:set':                        '+   +   403 403 403 403',
     'server:protection':               '+   +   +   +   +   404',
 }
 # What appears in an answer only for these personas, by rule.

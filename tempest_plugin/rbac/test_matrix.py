@@ -114,16 +114,30 @@ class EngineMatrixTest(personas.PersonasTest):
         ).list_hosts())
         self.assert_rule('host:show', lambda clients: clients.speculative.HostsClient(
         ).show_host(host))
-        for action in ('suspect', 'clear', 'maintenance'):
+        for action in ('suspect', 'clear'):
             self.assert_rule(f'host:{action}', lambda clients, action=action: self._act(
                 clients, action))
+
+    @decorators.idempotent_id('0d6f2b57-3f6e-4a55-9e0b-6a2f5d1c8b47')
+    def test_modes(self) -> None:
+        """Only administrators and services see modes, and set them."""
+        nothing = data_utils.rand_uuid()
+        self.assert_rule('mode:list', lambda clients: clients.speculative.HostsClient().ask(
+            'GET', 'v1/modes'))
+        self.assert_rule('mode:set', lambda clients: self._missing(
+            clients, 'PUT', 'v1/modes',
+            {'scope': 'host', 'name': nothing, 'mode': 'pause', 'reason': 'tempest'}))
 
     def _act(self, clients: Any, action: str) -> None:
         """Act on a host that does not exist, which the API says only to those who may act."""
         nothing = data_utils.rand_uuid()
+        self._missing(clients, 'POST', f'v1/hosts/{nothing}/action',
+                      {action: {'reason': 'tempest'}})
+
+    @staticmethod
+    def _missing(clients: Any, method: str, path: str, body: Any) -> None:
         try:
-            clients.speculative.HostsClient().ask(
-                'POST', f'v1/hosts/{nothing}/action', body={action: {'reason': 'tempest'}})
+            clients.speculative.HostsClient().ask(method, path, body=body)
         except exceptions.NotFound:
             return
 

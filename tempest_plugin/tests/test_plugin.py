@@ -73,8 +73,9 @@ class PersonasTest(testtools.TestCase):
         directory = pathlib.Path(personas.__file__).parents[1]
         texts = ''.join(path.read_text() for suite in ('rbac', 'scenario')
                         for path in (directory / suite).glob('*.py'))
-        tested = set(re.findall(r"'((?:superposition|recovery|host|server):[a-z_:]+)'", texts))
-        tested |= {f'host:{action}' for action in ('suspect', 'clear', 'maintenance')}
+        tested = set(re.findall(r"'((?:superposition|recovery|host|mode|server):[a-z_:]+)'",
+                                texts))
+        tested |= {f'host:{action}' for action in ('suspect', 'clear')}
         self.assertEqual({*personas.RULES, *personas.DETAILS}, tested)
 
 

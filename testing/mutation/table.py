@@ -388,6 +388,31 @@ MUTATIONS = (
              '            return verdicts.StepVerdict(verdicts.ABORTED, ',
              'specreds_nova.tests.unit.engine.recovery.steps.test_restart.RestartingTest.'
              'test_abort_by_an_operator_ends_the_restart'),
+    Mutation('mode-of-a-recovery', 'specreds_nova/engine/recovery/run.py',
+             'if (mode := self.insist(self.context.modes.of, self._recovery.host)) != model.ACT:',
+             'if mode := None:',
+             'specreds_nova.tests.unit.engine.recovery.test_run.BackTest.'
+             'test_mode_ends_a_recovery_whose_primary_is_not_fenced'),
+    Mutation('mode-of-a-restart', 'specreds_nova/engine/recovery/steps/restart.py',
+             'mode := run.context.modes.of(host)) != model.ACT:', 'mode := None):',
+             'specreds_nova.tests.unit.engine.recovery.steps.test_restart.RestartingTest.'
+             'test_mode_ends_the_restart'),
+    Mutation('mode-of-a-new-installation', 'specreds_nova/engine/modes.py',
+             '    return model.OBSERVE\n', '    return model.ACT\n',
+             'specreds_nova.tests.unit.engine.test_modes.ModesTest.'
+             'test_new_installation_observes'),
+    Mutation('mode-that-cannot-be-read', 'specreds_nova/engine/modes.py',
+             '            known = self._store.modes()\n',
+             '            try:\n'
+             '                known = self._store.modes()\n'
+             '            except exception.Unreachable:\n'
+             '                return model.ACT\n',
+             'specreds_nova.tests.unit.engine.recovery.test_dispatch.DispatcherTest.'
+             'test_nothing_begins_while_the_mode_cannot_be_read'),
+    Mutation('mode-of-an-unknown-zone', 'specreds_nova/engine/modes.py',
+             'if here and scope in _PLACES and not places:', 'if False:',
+             'specreds_nova.tests.unit.engine.test_modes.ModesTest.'
+             'test_mode_of_a_host_in_an_unknown_zone_is_unknown'),
     Mutation('restart-on-a-suspected-host', 'specreds_nova/engine/recovery/steps/restart.py',
              'state == model.TRUSTED or self._returned():', 'state == model.TRUSTED or True:',
              'specreds_nova.tests.unit.engine.recovery.steps.test_restart.RestartingTest.'

@@ -68,7 +68,7 @@ class Faults:
             'suspect': lambda fault: self._say(fault.target, word=model.SUSPECT, word_reason=''),
             'clear': lambda fault: self._say(fault.target, word=model.CLEAR, word_reason=''),
             'abort': self._abort,
-            'maintenance': lambda fault: self._maintain(fault, 'a test'),
+            'mode': lambda fault: self._set_mode(fault, ends=False),
             'site': self._power_off_all, 'switch': self._cut_zone, 'flapping': self._break_link,
         } | dict.fromkeys(('slow', 'lost', 'late', 'twice', 'refused'), self._trouble)
         self._end: Mapping[str, _Act] = {
@@ -98,7 +98,7 @@ class Faults:
             'busy': self._leave,
             'suspect': lambda fault: self._say(fault.target, word=None, word_reason=None),
             'clear': lambda fault: self._say(fault.target, word=None, word_reason=None),
-            'maintenance': lambda fault: self._maintain(fault, None),
+            'mode': lambda fault: self._set_mode(fault, ends=True),
             'site': self._boot_all, 'switch': self._mend_zone,
             'flapping': self._mend_link,
         } | dict.fromkeys(('slow', 'lost', 'late', 'twice', 'refused'), self._untrouble)
@@ -292,9 +292,16 @@ class Faults:
             self._cloud.world.spoken[host] = self._cloud.hub.now()
         store.change_host(store.host(host), **values)
 
-    def _maintain(self, fault: schedules.Fault, reason: str | None) -> None:
-        self._cloud.world.maintained[fault.target] = self._cloud.hub.now()
-        self._say(fault.target, maintenance=reason)
+    def _set_mode(self, fault: schedules.Fault, *, ends: bool) -> None:
+        cloud = self._cloud
+        cloud.world.restrained[fault.target] = cloud.hub.now()
+        if ends:
+            cloud.store.unset_mode(model.HOST, fault.target)
+        else:
+            # Half of them only observe.
+            mode = model.OBSERVE if int(10 * fault.lasts) % 2 else model.PAUSE
+            cloud.store.set_mode(model.Mode(
+                model.HOST, fault.target, mode, 'a test', '', cloud.hub.now()))
 
     def _abort(self, fault: schedules.Fault) -> None:
         for recovery in self._cloud.store.active():

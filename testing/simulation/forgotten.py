@@ -12,6 +12,7 @@ import dataclasses
 from typing import Any
 
 from specreds_nova.engine import model
+from specreds_nova.engine import modes
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.heartbeat import message
@@ -109,12 +110,15 @@ class Forgotten:
             grace = 3600.0 if host.goodbye == message.SERVICE else worlds.GRACE + 20.0
             if now - max(host.goodbye_at or 0.0, self._world.unheard) < grace:
                 yield 'its host has said goodbye'
-        if host.maintenance is not None or host.word == model.CLEAR:
+        if self._mode(host.name) != model.ACT or host.word == model.CLEAR:
             yield 'an operator looks after its host'
         if not self._world.hosts[server.host].tenant:
             yield 'its network is away, which no engine hears'
         if host.held or host.state != model.TRUSTED:
             yield from self._held(server.host, host)
+
+    def _mode(self, host: str) -> str:
+        return modes.mode(self._store.modes(), host, (), self._hub.now())
 
     def _held(self, name: str, host: model.Host) -> Iterator[str]:
         """Yield what holds back every engine now, and does not only for a moment."""
@@ -123,7 +127,7 @@ class Forgotten:
             if engine.engine is None or not engine.listens():
                 continue
             facts = dataclasses.replace(
-                engine.engine._monitor.facts(name, service), maintenance=host.maintenance,
+                engine.engine._monitor.facts(name, service), mode=self._mode(name),
                 hearing=engine.engine._votes.holding(name), sentinel=host.sentinel)
             dispatcher: dispatch.Dispatcher = engine.engine._dispatcher
             for gate in dispatcher._host_gates._gates:

@@ -116,8 +116,8 @@ def _excused(cloud: processes.Cloud, server: parts.Server, owners: Collection[st
 
     * An operator who reboots a host in good order stops its servers, unless the host was
       suspected, or is away for longer than the grace after its goodbye.
-    * While a host is in maintenance, its operator looks after its servers: the gate
-      ``Maintenance`` holds the engines back.
+    * While the mode of a host is not to act, its operator looks after its servers: the gate
+      ``Mode`` holds the engines back.
     * Engines compare the reports of a host. If no process has heard a crash or read of it, the
       server may stay down. Hosts report a crash for 10 s, and their list of domains does not
       tell a crash from a shutdown by the guest. A crash that has to wait is recorded.
@@ -130,7 +130,7 @@ def _excused(cloud: processes.Cloud, server: parts.Server, owners: Collection[st
     end = cloud.world.ends.get(server.name)
     if end is None or end.lives != server.lives:
         return False
-    if end.in_order or end.left or cloud.world.maintained.get(end.host, 0.0) >= end.at:
+    if end.in_order or end.left or cloud.world.restrained.get(end.host, 0.0) >= end.at:
         return True
     if end.kernel is None and _flaps(cloud, server, end):
         return True

@@ -211,6 +211,7 @@ class Cloud:
         self._silence = silence.Silence(hub, world, broker, services, self.engines, options)
         self.store = stores.Store(lambda: hub.now() + hub.clock().ahead, self._trusted,
                                   self._check_creation)
+        self.store.set_mode(stores.ACTING)
 
         self.forgotten = forgotten.Forgotten(hub, world, self.store, services, self.engines)
 

@@ -24,7 +24,7 @@ ENGINE = ('engine_killed', 'engine_frozen', 'engine_deaf', 'engine_cut', 'engine
 SERVICE = ('away', 'slow', 'lost', 'late', 'twice', 'refused')
 NODE = ('node', 'split', 'broker')
 SERVER = ('crash', 'stop', 'delete', 'attach', 'late_write')
-OPERATOR = ('suspect', 'clear', 'abort', 'maintenance')
+OPERATOR = ('suspect', 'clear', 'abort', 'mode')
 KINDS = (*HOST, *ENGINE, *SERVICE, *NODE, *SERVER, *OPERATOR)
 # Kinds that few schedules have, from a stream of its own: the others stay as they are.
 REFUSED, SENTINEL = 'refused_volumes', 'sentinel'

@@ -16,6 +16,9 @@ from specreds_nova.engine.db import recoveries
 
 _BEFORE_COMMIT = (model.QUEUED, model.RACING)
 
+# What the operator of a cloud sets after its installation.
+ACTING = model.Mode(model.CLOUD, '', model.ACT, 'a simulation', '', 0.0)
+
 
 class Store:
     """The database that all engines share.
@@ -37,6 +40,8 @@ class Store:
         self._markers: dict[str, str] = {}
         self._votes: dict[str, model.Vote] = {}
         self._crashes: dict[tuple[str, str], model.Crash] = {}
+        # By scope, name, and whether the mode lasts.
+        self._modes: dict[tuple[str, str, bool], model.Mode] = {}
         # By server and host: when the latest crash was heard that was recorded.
         self.crashed: dict[tuple[str, str], float] = {}
 
@@ -97,6 +102,22 @@ class Store:
             return host
         return self.change_host(host, goodbye=goodbye, goodbye_at=at) or host
 
+    def modes(self) -> list[model.Mode]:
+        """Return all modes."""
+        return [self._modes[key] for key in sorted(self._modes)]
+
+    def set_mode(self, mode: model.Mode) -> None:
+        """Record a mode."""
+        lasts = mode.until is None
+        self._modes[mode.scope, mode.name, lasts] = mode
+        if lasts:
+            self._modes.pop((mode.scope, mode.name, False), None)
+
+    def unset_mode(self, scope: str, name: str) -> bool:
+        """Remove the modes of a scope and name; return whether there was one."""
+        removed = [self._modes.pop((scope, name, lasts), None) for lasts in (False, True)]
+        return any(removed)
+
     def vote(self, vote: model.Vote) -> None:
         """Replace the vote of an engine, and raise the counter of its lease."""
         known = self._votes.get(vote.engine)
@@ -140,13 +161,17 @@ class Store:
 
     def create(self, wanted: Sequence[model.Recovery]) -> set[str]:
         """Create recoveries, and return the ids of those created."""
-        if any(recovery.state == model.ENDED for recovery in wanted):
+        if any(recovery.state == model.ENDED and recovery.outcome != model.OBSERVED
+               for recovery in wanted):
             raise exception.Invalid('a recovery cannot be created as ended')
         return {recovery.id for recovery in wanted if self._created(recovery)}
 
     def _created(self, recovery: model.Recovery) -> bool:
         if recovery.id in self.history:
             return self.history[recovery.id].state != model.ENDED
+        if recovery.state == model.ENDED:
+            self._put(recovery, created=recovery.created or self._now())
+            return True
         if any(other.server == recovery.server and other.state != model.ENDED
                for other in self.history.values()):
             return False

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from specreds_nova.engine import model
+from specreds_nova.engine import modes
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery.steps import restart
@@ -17,7 +18,7 @@ from testing.simulation import world as worlds
 # Seconds after the return of a host, and after another engine has begun to hear it without a
 # break, in which an engine may still decide against the host.
 _GRACE = 10.0
-# Seconds in which an engine may still act on what it knew before a goodbye or a maintenance.
+# Seconds in which an engine may still act on what it knew before a goodbye or a mode.
 _HEEDED = 20.0
 # Seconds from the start of a backup until its host has had an answer of the primary's sentinel.
 _ANSWERED = 1.5
@@ -98,6 +99,9 @@ class Truth:
         if primary is None or not primary.runs or primary.fenced or _insists(recovery):
             return
         host, now = self._world.hosts[primary.host], self._hub.now()
+        if mode := self._restrains(host.name):
+            self._world.fail(f'{recovery.server} is decided against although the mode of '
+                             f'{host.name} is {mode}')
         witnesses = [*self._witnesses(engine, host.name)]
         well_since = max(host.since, self._world.mended.get(host.name, 0.0))
         if host.reached and host.storage and now - well_since > _GRACE and witnesses:
@@ -111,14 +115,17 @@ class Truth:
                              f'sentinel of {host.name}')
 
     def check_creation(self, recovery: model.Recovery) -> None:
-        """Record a recovery that is created for a host in maintenance, without an order."""
-        host = self._store().host(recovery.host)
-        since = max(self._world.maintained.get(host.name, 0.0),
-                    self._world.spoken.get(host.name, 0.0))
-        if (host.maintenance is not None and host.word != model.SUSPECT
-                and self._hub.now() - since > _HEEDED and not _ordered(recovery)):
-            self._world.fail(f'a recovery of {recovery.server} is created while {host.name} is '
-                             f'in maintenance')
+        """Record a recovery that is created although the mode of its host is not to act."""
+        if mode := self._restrains(recovery.host):
+            self._world.fail(f'a recovery of {recovery.server} is created although the mode of '
+                             f'{recovery.host} is {mode}')
+
+    def _restrains(self, host: str) -> str | None:
+        """Return the mode of a host for which engines have not acted for a while; or None."""
+        now = self._hub.now()
+        mode = modes.mode(self._store().modes(), host, (), now)
+        late = now - self._world.restrained.get(host, 0.0) > _HEEDED
+        return mode if late and mode != model.ACT else None
 
     def _answered(self, host: parts.Host, recovery: model.Recovery) -> bool:
         """Return whether a sentinel has had the time to answer the host of a backup.

@@ -83,6 +83,15 @@ class Wire(clients.Line):
             self.unanswered[service] = self._hub.now()
             raise
 
+    def answer_at_once(self, service: str, act: Callable[[], _T]) -> _T:
+        """Make a call that takes no time.
+
+        :raises exception.Unreachable: the service is away
+        """
+        if service in self._services.away or (self._engine, service) in self._services.away:
+            raise exception.Unreachable(f'{service} is away')
+        return act()
+
     def _ask(self, service: str, name: str, act: Callable[[], _T], least: float, most: float
              ) -> _T:
         hub, services = self._hub, self._services

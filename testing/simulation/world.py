@@ -60,8 +60,8 @@ class World(opinions.Cloud):
         self.farewells: dict[str, float] = {}
         # The last time at which no engine was listening.
         self.unheard = 0.0
-        # By host: when an operator was last at work on it.
-        self.maintained: dict[str, float] = {}
+        # By host: when an operator last set its mode.
+        self.restrained: dict[str, float] = {}
         # By host: when an operator last gave a word on it, or took it back.
         self.spoken: dict[str, float] = {}
         # By recovery: when an operator has asked for its end.

@@ -11,6 +11,7 @@ from specreds_nova.engine.api import call
 from specreds_nova.engine.api import errors
 from specreds_nova.engine.api import schemas
 from specreds_nova.engine.api.handlers import hosts
+from specreds_nova.engine.api.handlers import modes
 from specreds_nova.engine.api.handlers import recoveries
 from specreds_nova.engine.api.handlers import servers
 from specreds_nova.engine.api.handlers import versions
@@ -50,6 +51,9 @@ ROUTES = (
     Route('GET', '/v1/hosts', hosts.index, query=schemas.HOSTS),
     Route('GET', '/v1/hosts/{host}', hosts.show),
     Route('POST', '/v1/hosts/{host}/action', hosts.act, body=schemas.HOST_ACTION),
+    Route('GET', '/v1/modes', modes.index),
+    Route('PUT', '/v1/modes', modes.put, body=schemas.MODE),
+    Route('DELETE', '/v1/modes', modes.delete, query=schemas.MODES),
     Route('GET', '/v1/servers/{server_id}/protection', servers.protection),
 )
 

@@ -52,9 +52,22 @@ HOSTS = _object({
 
 HOST_ACTION = _actions(
     suspect=_object({'reason': _REASON}, required=['reason']),
-    clear=_object({'reason': _REASON}, required=['reason']),
-    maintenance=_object({'reason': _REASON}, required=['reason']),
-    no_maintenance={'type': 'null'})
+    clear=_object({'reason': _REASON}, required=['reason']))
+
+# The cloud has no name, and everything else has one.
+_SCOPE: Schema = {'if': {'properties': {'scope': {'const': model.CLOUD}}},
+                  'then': {'properties': {'name': False}}, 'else': {'required': ['name']}}
+
+MODE = _object({
+    'scope': {'enum': list(model.SCOPES)},
+    'name': _HOST,
+    'mode': {'enum': list(model.MODES)},
+    'reason': _REASON,
+    'seconds': {'type': 'integer', 'minimum': 1, 'maximum': 366 * 86400},
+}, required=['scope', 'mode', 'reason'], **_SCOPE)
+
+MODES = _object({'scope': {'enum': list(model.SCOPES)}, 'name': _HOST}, required=['scope'],
+                **_SCOPE)
 
 
 def validate(schema: Schema, value: Any, what: str) -> None:

@@ -64,10 +64,21 @@ def host(stored: model.Host) -> View:
         'flaps': stored.flaps,
         'goodbye': stored.goodbye,
         'goodbye_at': _time(stored.goodbye_at),
-        'maintenance': stored.maintenance is not None,
-        'maintenance_reason': stored.maintenance,
         'held': list(stored.held),
         'sentinel': stored.sentinel,
+    }
+
+
+def mode(stored: model.Mode) -> View:
+    """Return a mode."""
+    return {
+        'scope': stored.scope,
+        'name': stored.name,
+        'mode': stored.mode,
+        'reason': stored.reason,
+        'user_id': stored.user,
+        'since': _time(stored.since),
+        'until': _time(stored.until),
     }
 
 

@@ -10,6 +10,7 @@ import time
 from oslo_config import cfg
 
 from specreds_nova.engine import exception
+from specreds_nova.engine import model
 from specreds_nova.engine.db import connection as db_connection
 from specreds_nova.engine.db import migration
 from specreds_nova.engine.db import store
@@ -47,6 +48,11 @@ def _areas(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None
     purge.add_argument('--older-than', type=_days, default=30.0, metavar='DAYS',
                        help='least age of the end in days (default: %(default)g)')
     purge.set_defaults(run=_purge)
+    mode = areas.add_parser(
+        'mode', help='set the mode of the cloud without the API, as before the first start')
+    mode.add_argument('mode', choices=model.MODES)
+    mode.add_argument('--reason', required=True, metavar='REASON')
+    mode.set_defaults(run=_set_mode)
     _marker_areas(areas)
 
 
@@ -89,6 +95,12 @@ def _version(conf: cfg.ConfigOpts) -> None:
 def _purge(conf: cfg.ConfigOpts) -> None:
     removed = store.from_conf(conf).prune(time.time() - conf.area.older_than * _DAY_S)
     print(f'{removed} removed')
+
+
+def _set_mode(conf: cfg.ConfigOpts) -> None:
+    area = conf.area
+    store.from_conf(conf).set_mode(model.Mode(
+        model.CLOUD, '', area.mode, area.reason, 'specreds-engine-manage', time.time()))
 
 
 def _list_markers(conf: cfg.ConfigOpts) -> None:

@@ -52,7 +52,7 @@ def create(connection: sa.Connection, wanted: Sequence[model.Recovery], now: flo
 
     A recovery is left out if its server has another active recovery.
 
-    :raises exception.Invalid: a recovery has ended already
+    :raises exception.Invalid: a recovery has ended, and was not only observed
     """
     rows = [_new(recovery, now) for recovery in wanted]
     if _insert(connection, rows):
@@ -63,10 +63,11 @@ def create(connection: sa.Connection, wanted: Sequence[model.Recovery], now: flo
 
 
 def _new(recovery: model.Recovery, now: float) -> dict[str, Any]:
-    if recovery.state == model.ENDED:
+    ended = recovery.state == model.ENDED
+    if ended and recovery.outcome != model.OBSERVED:
         raise exception.Invalid(f'recovery {recovery.id} cannot be created as {model.ENDED}')
     return {name: getattr(recovery, name) for name in _COLUMNS} | {
-        'why': [dict(fact) for fact in recovery.why], 'active': _ACTIVE,
+        'why': [dict(fact) for fact in recovery.why], 'active': None if ended else _ACTIVE,
         'created': recovery.created or now, 'updated': now}
 
 

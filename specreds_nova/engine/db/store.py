@@ -19,6 +19,7 @@ from specreds_nova.engine.db import crashes
 from specreds_nova.engine.db import durations
 from specreds_nova.engine.db import hosts
 from specreds_nova.engine.db import markers
+from specreds_nova.engine.db import modes
 from specreds_nova.engine.db import recoveries
 from specreds_nova.engine.db import samples
 from specreds_nova.engine.db import shared
@@ -61,6 +62,8 @@ class Store:
         self._now = now
         self._samples = samples.Samples(self._learn)
         self._host_reads = shared.SharedReads(self._read_host)
+        self._mode_reads = shared.SharedReads(
+            lambda key: self._transactions.run(modes.get_all))
 
     def host(self, name: str) -> model.Host:
         """Return a host; a host that is not recorded is trusted, and of generation 0."""
@@ -155,6 +158,18 @@ class Store:
             if changed is not None:
                 return changed
 
+    def modes(self) -> list[model.Mode]:
+        """Return all modes, by scope and name; those that have ended are among them."""
+        return self._mode_reads.get('')
+
+    def set_mode(self, mode: model.Mode) -> None:
+        """Record a mode. A mode that lasts replaces each other one of its scope and name."""
+        self._transactions.run(lambda connection: modes.put(connection, mode))
+
+    def unset_mode(self, scope: str, name: str) -> bool:
+        """Remove the modes of a scope and name; return whether there was one."""
+        return self._transactions.run(lambda connection: modes.remove(connection, scope, name))
+
     def vote(self, vote: model.Vote) -> None:
         """Replace the vote of an engine, and raise its counter, to that of the vote at least."""
         self._rows.run(lambda connection: votes.cast(connection, vote))
@@ -189,7 +204,7 @@ class Store:
 
         A recovery is left out if its server has another active recovery.
 
-        :raises exception.Invalid: a recovery has ended already
+        :raises exception.Invalid: a recovery has ended, and was not only observed
         """
         if not wanted:
             return set()

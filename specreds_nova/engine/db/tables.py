@@ -26,7 +26,6 @@ HOSTS = _table(
     sa.Column('flaps', sa.Integer, nullable=False),
     sa.Column('goodbye', sa.String(16)),
     sa.Column('goodbye_at', sa.Double),
-    sa.Column('maintenance', sa.Text),
     sa.Column('held', sa.JSON),
     sa.Column('kernel', sa.String(255)),
     sa.Column('sentinel', sa.String(16)),
@@ -89,6 +88,18 @@ ENGINES = _table(
     sa.Column('silent', sa.JSON, nullable=False),
     sa.Column('heard', sa.JSON, nullable=False),
     sa.Column('expected', sa.JSON, nullable=False),
+)
+
+MODES = _table(
+    'modes',
+    sa.Column('scope', sa.String(16), primary_key=True),
+    sa.Column('name', sa.String(255), primary_key=True),
+    sa.Column('lasts', sa.Boolean, primary_key=True),
+    sa.Column('mode', sa.String(16), nullable=False),
+    sa.Column('reason', sa.Text, nullable=False),
+    sa.Column('user', sa.String(255), nullable=False),
+    sa.Column('since', sa.Double, nullable=False),
+    sa.Column('until', sa.Double),
 )
 
 CRASHES = _table(

@@ -48,7 +48,7 @@ def host_gates(group: Any) -> gates.Gates:
     """
     return gates.Gates((
         gates.Link(),
-        gates.Maintenance(),
+        gates.Mode(),
         gates.TooMany(group.too_many_share),
         gates.Hearing(),
         gates.Correlated(group.too_many_share),
@@ -64,7 +64,7 @@ def crash_gates() -> gates.Gates:
 
     The others concern silence, and a host that reports a crash is not silent.
     """
-    return gates.Gates((gates.Maintenance(), gates.Disabled()))
+    return gates.Gates((gates.Mode(), gates.Disabled()))
 
 
 def server_gates(group: Any) -> servers.Gates:

@@ -28,7 +28,7 @@ class Facts:
     :ivar flaps: number of recent wrong suspicions
     :ivar service: of nova-compute, as ``Compute.service`` returns it; empty if
         Nova does not answer
-    :ivar maintenance: reason of a maintenance; None if there is none
+    :ivar mode: its mode
     :ivar silence: seconds of listening without a beat of the host, or for which the host has
         reported for too long that Ceph or libvirt does not answer
     :ivar hearing: the other engines that hear the host
@@ -45,7 +45,7 @@ class Facts:
     word: bool = False
     flaps: int = 0
     service: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    maintenance: str | None = None
+    mode: str = model.ACT
     silence: float = 0.0
     hearing: tuple[str, ...] = ()
     groups: tuple[correlation.Group, ...] = ()
@@ -151,14 +151,20 @@ class PowerUp:
                f'{facts.powered_up:.0f} s more to boot'
 
 
-class Maintenance:
-    """A maintenance of the host. An operator's word about its failure takes precedence."""
+class Mode:
+    """The mode of the host is not to act. An operator's word does not change that."""
 
     def reason(self, facts: Facts) -> str | None:
-        """Return the reason of the maintenance."""
-        if facts.word or facts.maintenance is None:
+        """Return the mode."""
+        if facts.mode == model.ACT:
             return None
-        return f'{facts.host} is in maintenance: {facts.maintenance}'
+        return observing(facts.host) if facts.mode == model.OBSERVE else \
+            f'the mode of {facts.host} is {facts.mode}'
+
+
+def observing(host: str) -> str:
+    """Return the reason for which a host is only observed."""
+    return f'the mode of {host} is {model.OBSERVE}'
 
 
 class Disabled:

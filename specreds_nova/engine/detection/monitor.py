@@ -160,6 +160,11 @@ class Monitor:
                     self._hosts[name].places = tuple(labels)
             self._seen = {}
 
+    def places(self, host: str) -> tuple[str, ...]:
+        """Return the availability zone and the aggregates of a host; nothing before a place."""
+        with self._lock:
+            return self._hosts[host].places if host in self._hosts else ()
+
     def listed(self, hosts: Collection[str]) -> None:
         """Take the hosts that Nova lists: no others count, whose beats anybody may send.
 

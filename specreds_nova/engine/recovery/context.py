@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all recoveries of an engine share: clients, store, limits and options."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 import dataclasses
 from typing import Any
 
 from specreds_nova.engine import fibers as all_fibers
+from specreds_nova.engine import modes as all_modes
 from specreds_nova.engine.clients import backups as backup_clients
 from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.clients import compute as nova_clients
@@ -35,6 +36,7 @@ class Context:
     :ivar group_turns: lets the members of a server group choose hosts one after the other
     :ivar crowds: the recoveries that look for the same thing again and again
     :ivar revocations: recoveries that others may have changed
+    :ivar modes: those of hosts
     :ivar leases: times since which hosts have no network lease
     :ivar rank: sets the rank of the calls of a recovery
     :ivar in_background: calls a function, on another thread if there is one
@@ -53,6 +55,7 @@ class Context:
     options: Any
     capacity: capacities.Capacity
     revocations: all_revocations.Revocations
+    modes: all_modes.Modes
     settings: all_settings.Settings = dataclasses.field(default_factory=all_settings.Settings)
     preparations: preparation_limit.PreparationLimit = dataclasses.field(
         default_factory=preparation_limit.PreparationLimit)
@@ -71,8 +74,12 @@ class Context:
 def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: connect.Clients,
               store: stores.Store, options: Any, *, suspects: all_suspects.Suspects,
               stopping: Callable[[], bool], observer: observers.Observer,
-              settings: all_settings.Settings | None = None) -> Context:
-    """Return the context of recoveries that are fibers: their sleeps and calls block no other."""
+              settings: all_settings.Settings | None = None,
+              places: Callable[[str], Collection[str]] = lambda host: ()) -> Context:
+    """Return the context of recoveries that are fibers: their sleeps and calls block no other.
+
+    :param places: returns the availability zone and the aggregates of a host, in words
+    """
     database: Any = all_fibers.Kept(fibers, store)
     hosts: Any = starts.Backups(fibers, clients.backups, clock, fibers.callers // 2)
     settings = settings or all_settings.Settings()
@@ -83,6 +90,7 @@ def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: conn
         suspects=suspects, store=database, options=options, settings=settings,
         capacity=capacities.Capacity(clock, database, limits, suspects.healthy),
         revocations=all_revocations.Revocations(clock, database),
+        modes=all_modes.Modes(clock, database, places),
         preparations=preparation_limit.PreparationLimit(fibers.callers, fibers=fibers),
         group_turns=preparation_limit.Turns(fibers),
         rank=fibers.rank, in_background=fibers.spawn, together=fibers.together, stopping=stopping,

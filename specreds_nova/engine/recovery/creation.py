@@ -103,6 +103,17 @@ class Creation:
             self._context.observer.recovery('start', recovery)
         return len(begun)
 
+    def observe(self, wanted: Sequence[model.Recovery]) -> None:
+        """Record recoveries that do not begin, because the mode of their host is to observe."""
+        ended = [dataclasses.replace(recovery, state=model.ENDED, outcome=model.OBSERVED,
+                                     ended=recovery.created) for recovery in wanted]
+        created = self._context.store.create(ended)
+        for recovery in ended:
+            if recovery.id in created:
+                LOG.info('recovery %s of server %s on %s is only observed', recovery.id,
+                         recovery.server, recovery.host)
+                self._context.observer.recovery('end', recovery)
+
     def _reserved(self, recovery: model.Recovery) -> model.Recovery:
         """Return a new recovery, assigned to this engine if it has a slot for it."""
         if not self._work.reserve(recovery):

@@ -163,6 +163,8 @@ class Dispatcher:
         # An answer from after the host fell silent is as good as a new one.
         since = now if suspicion.heard is None else suspicion.heard
         reasons = self._reasons(host, since, ours=not anew)
+        if reasons == [gates.observing(name)] and host.held != tuple(reasons):
+            self._observe(host, suspicion, since)
         if reasons:
             return reasons
         # A host that had come back, and was not clean yet, has failed once more: its servers are
@@ -179,6 +181,23 @@ class Dispatcher:
             self._context.observer.host('release', changed)
         self._context.observer.host('suspect', changed)
         return changed, since, not anew
+
+    def _observe(self, host: model.Host, suspicion: Suspicion, since: float) -> None:
+        """Record the recoveries that would begin if the mode of a host were to act.
+
+        The engine that records first why the host is held does so.
+        """
+        suspected = dataclasses.replace(host, since=self._context.clock.wall(),
+                                        why=tuple(suspicion.why))
+        wanted = [recovery for recovery, _ in self._wanted(suspected, since)]
+        changed = self._context.store.change_host(host, held=(gates.observing(host.name),))
+        if changed is None:
+            return
+        LOG.warning('host %s would be suspected: %s', host.name,
+                    '; '.join(str(fact.get('words', fact)) for fact in suspicion.why))
+        self._creation.observe(wanted)
+        if not host.held:
+            self._context.observer.host('hold', changed)
 
     def shut(self, facts: gates.Facts) -> list[str]:
         """Return the reasons of the gates that are shut by what this engine hears alone."""
@@ -259,12 +278,15 @@ class Dispatcher:
                 since):
             # What Nova does ends, and may leave the server down.
             return f'Nova is at work on it: {server.task}'
+        crash = dataclasses.replace(host, since=context.clock.wall(), why=tuple(why))
+        wanted = self._creation.new(crash, server, None, crash.since)
         if reasons := self._against(host, service, server, before, since):
             LOG.warning('server %s crashed on %s, and is not restarted: %s', server_id, name,
                         '; '.join(reasons))
+            if reasons == [gates.observing(name)]:
+                self._creation.observe([wanted])
             return None
-        crash = dataclasses.replace(host, since=context.clock.wall(), why=tuple(why))
-        begun = self._creation.begin([self._creation.new(crash, server, None, crash.since)], {})
+        begun = self._creation.begin([wanted], {})
         return None if begun else 'another recovery of it is under way'
 
     def _answers(self, recovery: model.Recovery, heard: float) -> bool:
@@ -277,7 +299,8 @@ class Dispatcher:
         """
         if recovery.created < heard - _TOLD:
             return False
-        if recovery.ended is None or recovery.ended > heard + stamps.APART:
+        if (recovery.ended is None or recovery.outcome == model.OBSERVED
+                or recovery.ended > heard + stamps.APART):
             return True
         return recovery.ended >= heard - stamps.APART and bool(
             self._context.suspects.running(recovery.host, recovery.server))
@@ -296,7 +319,7 @@ class Dispatcher:
                     for recovery in before)
         often = [f'it has crashed {times} times before in {period:g} s'] \
             if 0 < options.flap_count <= times else []
-        facts = gates.Facts(host.name, service=service, maintenance=host.maintenance)
+        facts = gates.Facts(host.name, service=service, mode=self._context.modes.of(host.name))
         if server.status == 'SHUTOFF' and self._context.compute.stopped_by_itself(
                 server.id, since):
             # Nova has marked the server as stopped because of the crash.
@@ -357,7 +380,8 @@ class Dispatcher:
         :param ours: recoveries of the host exist: engines have forced it down themselves
         """
         name, now = host.name, self._context.clock.now()
-        if reasons := self._shut(host, None):
+        observing = [gates.observing(name)]
+        if (reasons := self._shut(host, None)) and reasons != observing:
             # These reasons do not need an answer of Nova.
             return reasons
         until, held = self._held.get(name, (now, []))
@@ -372,7 +396,7 @@ class Dispatcher:
         if ours:
             service = {**service, 'forced_down': False}
         reasons = self._shut(host, service)
-        if reasons:
+        if reasons and reasons != observing:
             self._held[name] = now + _HELD, reasons
         else:
             self._held.pop(name, None)
@@ -381,7 +405,7 @@ class Dispatcher:
     def _shut(self, host: model.Host, service: Mapping[str, Any] | None) -> list[str]:
         """Return the reasons of the gates that are closed."""
         return self._host_gates.reasons(dataclasses.replace(
-            self._facts(host.name, service), maintenance=host.maintenance,
+            self._facts(host.name, service), mode=self._context.modes.of(host.name),
             sentinel=host.sentinel))
 
     def _protected(self, server: model.Server) -> bool:

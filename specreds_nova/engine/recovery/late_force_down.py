@@ -31,13 +31,13 @@ def lift(context: contexts.Context, name: str) -> bool:
     """Lift ``forced_down`` of a host if engines have caused it, and trust the host.
 
     What an operator has forced down stays so: engines have then not evacuated the host lately, or
-    it is in maintenance, or disabled, or the operator has done so again after a lift.
+    its mode is not to act, or it is disabled, or the operator has done so again after a lift.
 
     :returns: whether it was lifted
     :raises exception.Unreachable: Nova or the database does not answer
     """
     host = context.store.host(name)
-    if (host.state != model.TRUSTED or host.maintenance is not None
+    if (host.state != model.TRUSTED or context.modes.of(name) != model.ACT
             or stamps.age(context.clock, host.since) >= _LATEST
             or context.suspects.suspected(name) or not context.suspects.is_well(name)):
         return False

@@ -181,6 +181,9 @@ class Run(recorded.RecordedRun):
             return verdicts.StepVerdict(verdicts.ABORTED, 'an operator wants it to end')
         if self.insisting():
             return None
+        if (mode := self.insist(self.context.modes.of, self._recovery.host)) != model.ACT:
+            return verdicts.StepVerdict(
+                verdicts.ABORTED, f'the mode of {self._recovery.host} is {mode}')
         if self._written:
             return verdicts.StepVerdict(verdicts.PRIMARY, 'it has written')
         if self.back():

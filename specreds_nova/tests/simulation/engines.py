@@ -8,6 +8,7 @@ from typing import Any
 from specreds_nova.engine import exception
 from specreds_nova.engine import janitor
 from specreds_nova.engine import model
+from specreds_nova.engine import modes
 from specreds_nova.engine.detection import answering
 from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import gates
@@ -63,6 +64,7 @@ class Engine:
                 clock, database, servers.Limits(
                     settings.max_backups, settings.max_backups_per_host)),
             revocations=revocations.Revocations(clock, database),
+            modes=modes.Modes(clock, database),
             in_background=lambda act: hub.spawn(name, act))
         self.context = context
         self._worker = workers.RecoveryWorker(context, attempt)

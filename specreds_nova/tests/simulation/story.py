@@ -69,6 +69,7 @@ class Story:
         self._cloud.second_opinion = script.get('second_opinion', False)
         self._cloud.rest = script.get('rest', 0.0)
         self._store = stores.Store(self._hub.now)
+        self._store.set_mode(stores.ACTING)
         self._leases: dict[str, float] = {}
         self._settings = settings.options(**script.get('options', {}))
         self._engines: dict[str, engines.Engine] = {}

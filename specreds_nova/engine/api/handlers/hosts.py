@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """List and show hosts, and record the words of operators."""
 
-from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 
 from oslo_log import log as logging
 
@@ -16,10 +14,7 @@ from specreds_nova.engine.api import views
 
 LOG = logging.getLogger(__name__)
 
-MAINTENANCE = 'maintenance'
-NO_MAINTENANCE = 'no_maintenance'
-_RULES = {model.SUSPECT: policies.SUSPECT, model.CLEAR: policies.CLEAR,
-          MAINTENANCE: policies.MAINTENANCE, NO_MAINTENANCE: policies.MAINTENANCE}
+_RULES = {model.SUSPECT: policies.SUSPECT, model.CLEAR: policies.CLEAR}
 # Engines change a host only now and then.
 _TRIES = 10
 
@@ -37,7 +32,7 @@ def index(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
 def show(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
     """Show a host with the active recoveries of its servers."""
     call.authorize(policies.HOST_SHOW)
-    return HTTPStatus.OK, _shown(call, _known(call))
+    return HTTPStatus.OK, _shown(call, known(call, call.path['host']))
 
 
 def act(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
@@ -45,13 +40,14 @@ def act(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
     (action, arguments), = call.body.items()
     call.authorize(_RULES[action])
     for _ in range(_TRIES):
-        host = _known(call)
+        host = known(call, call.path['host'])
         if action == model.CLEAR and host.state == model.FENCED:
             raise errors.conflict(
                 'host-fenced',
                 f'host {host.name} is fenced: its servers were recovered on other hosts. It is '
                 f'cleaned and trusted again as soon as it is back')
-        changed = call.services.store.change_host(host, **_values(action, arguments))
+        changed = call.services.store.change_host(
+            host, word=action, word_reason=arguments['reason'])
         if changed is not None:
             LOG.info('host %s: an operator requests %s', host.name, call.body)
             return HTTPStatus.ACCEPTED, _shown(call, changed)
@@ -60,20 +56,12 @@ def act(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
         f'host {host.name} was changed by engines during each of {_TRIES} tries: try again')
 
 
-def _values(action: str, arguments: Mapping[str, str] | None) -> dict[str, Any]:
-    """Return the values of a host that an action changes."""
-    reason = arguments['reason'] if arguments is not None else None
-    if action in (MAINTENANCE, NO_MAINTENANCE):
-        return {'maintenance': reason}
-    return {'word': action, 'word_reason': reason}
-
-
-def _known(call: api_call.Call) -> model.Host:
-    """Return the host in the path.
+def known(call: api_call.Call, name: str) -> model.Host:
+    """Return a host.
 
     :raises exception.NotFound: no engine has ever heard the host
     """
-    host = call.services.store.host(call.path['host'])
+    host = call.services.store.host(name)
     if host.generation == 0:
         raise exception.NotFound(
             f'no engine has heard of a host {host.name}: use a name of "openstack compute '

@@ -105,6 +105,10 @@ class _Restart:
         run = self._run
         if run.recovery.abort:
             return verdicts.StepVerdict(verdicts.ABORTED, 'an operator wants it to end')
+        host = run.recovery.host
+        if runs.before_commit(run.recovery) and (
+                mode := run.context.modes.of(host)) != model.ACT:
+            return verdicts.StepVerdict(verdicts.ABORTED, f'the mode of {host} is {mode}')
         if run.context.store.host(run.recovery.host).state == model.TRUSTED or self._returned():
             return None
         # The recoveries of the host include this server once this recovery has ended.

@@ -154,9 +154,9 @@ class JanitorTest(base.RecoveryTest):
         self.assertEqual((), self.store.host('h1').why[1:])
         self.assertEqual(2, self.compute.force_down.call_count)
 
-    def test_host_of_a_late_request_stays_down_in_maintenance(self) -> None:
+    def test_host_of_a_late_request_stays_down_unless_engines_act(self) -> None:
         self._trust_evacuated_host()
-        self.store.change_host(self.store.host('h1'), maintenance='new disks')
+        self.set_mode(model.PAUSE)
         self._lift()
         self.compute.force_down.assert_not_called()
 

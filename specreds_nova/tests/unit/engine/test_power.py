@@ -99,8 +99,8 @@ class PowerOffTest(base.RecoveryTest):
         self.store.change_host(self.store.host('h1'), state=model.SUSPECTED)
         self.assertEqual(0, self.look())
 
-    def test_host_in_maintenance_is_left_alone(self) -> None:
-        self.store.change_host(self.store.host('h1'), maintenance='a new disk')
+    def test_host_on_which_engines_do_not_act_is_left_alone(self) -> None:
+        self.set_mode(model.OBSERVE)
         self.assertEqual(0, self.look())
 
     def test_host_without_redfish_is_left_alone(self) -> None:

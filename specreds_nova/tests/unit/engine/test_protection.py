@@ -188,9 +188,10 @@ class ProtectionTest(base.RecoveryTest):
                          (answer['protected'], answer['recovery'], answer['reasons']))
 
     def test_gate_of_its_host_is_a_reason(self) -> None:
-        self.host(maintenance='a new disk')
-        self.assert_held('h1 is in maintenance: a new disk')
-        self.host(maintenance=None, sentinel=model.UNLEASED)
+        self.set_mode(model.PAUSE)
+        self.assert_held('the mode of h1 is pause')
+        self.store.unset_mode(model.HOST, 'h1')
+        self.host(sentinel=model.UNLEASED)
         self.assertIn('never heard an engine', str(self.protection.check('a')['reasons']))
         self.host(sentinel=model.LIVE, flaps=3)
         self.assertIn('wrongly suspected 3 times', str(self.protection.check('a')['reasons']))
@@ -219,9 +220,11 @@ class ProtectionTest(base.RecoveryTest):
         self.assertEqual((False, 'speculative', ['h1 is fenced']),
                          (answer['protected'], answer['recovery'], answer['reasons']))
 
-    def test_word_of_an_operator_overrides_the_gates(self) -> None:
-        self.host(maintenance='a new disk', word=model.SUSPECT)
+    def test_word_of_an_operator_overrides_the_gates_but_the_mode(self) -> None:
+        self.host(flaps=3, word=model.SUSPECT)
         self.assertTrue(self.protection.check('a')['protected'])
+        self.set_mode(model.OBSERVE)
+        self.assert_held('the mode of h1 is observe')
 
     def test_unknown_server_raises(self) -> None:
         self.compute.server.return_value = None

@@ -141,15 +141,6 @@ class HostTest(cloud.CommandTest):
         self.assertEqual('clear', self.run_json('host', 'clear', 'node1')['word'])
         self.assertEqual('an operator said so', self.store.host('node1').word_reason)
 
-    def test_maintenance_is_set_and_unset(self) -> None:
-        host = self.run_json('host', 'set', 'node1', '--maintenance', '--reason', 'a new disk')
-        self.assertEqual((True, 'a new disk'),
-                         (host['maintenance'], host['maintenance_reason']))
-        self.assertEqual([True, False], [row['Maintenance'] for row in self.run_json(
-            'host', 'list')])
-        self.assertFalse(self.run_json('host', 'set', 'node1', '--no-maintenance')['maintenance'])
-        self.assertIsNone(self.store.host('node1').maintenance)
-
     def test_clear_of_a_fenced_host_is_refused(self) -> None:
         self.store.change_host(self.store.host('node1'), state=model.FENCED)
         self.assertIn('is fenced', self.fails('host', 'clear', 'node1'))
@@ -163,6 +154,35 @@ class HostTest(cloud.CommandTest):
         self.assertIn('your roles do not allow host:suspect',
                       self.fails('host', 'suspect', 'node1'))
         self.assertIsNone(self.store.host('node1').word)
+
+
+class ModeTest(cloud.CommandTest):
+
+    def test_mode_is_set_listed_and_removed(self) -> None:
+        self.store.see('node1')
+        mode = self.run_json('mode', 'set', 'act', '--reason', 'observed for a month')
+        self.assertEqual(('cloud', 'act', 'u1', None),
+                         tuple(mode[field] for field in ('scope', 'mode', 'user_id', 'until')))
+        mode = self.run_json('mode', 'set', 'pause', '--host', 'node1', '--for', '2h',
+                             '--reason', 'a new disk')
+        self.assertEqual(('host', 'node1', 'pause'),
+                         (mode['scope'], mode['name'], mode['mode']))
+        self.run_command('mode', 'set', 'observe', '--az', 'z1', '--reason', 'new hosts')
+        self.run_command('mode', 'set', 'observe', '--aggregate', 'db', '--reason', 'no trust')
+        rows = self.run_json('mode', 'list')
+        self.assertEqual([('aggregate', 'db', 'observe'), ('cloud', '', 'act'),
+                          ('host', 'node1', 'pause'), ('zone', 'z1', 'observe')],
+                         [(row['Scope'], row['Name'], row['Mode']) for row in rows])
+        brief = next(mode for mode in self.store.modes() if mode.scope == model.HOST)
+        self.assertEqual(7200.0, (brief.until or 0.0) - brief.since)
+        self.run_command('mode', 'unset', '--host', 'node1')
+        self.assertEqual(3, len(self.store.modes()))
+        self.assertIn('there is no mode', self.fails('mode', 'unset', '--host', 'node1'))
+
+    def test_time_without_a_unit_is_refused(self) -> None:
+        self.assertRaises(SystemExit, self.run_command, 'mode', 'set', 'pause', '--for', '90',
+                          '--reason', 'x')
+        self.assertEqual([], self.store.modes())
 
 
 class ServerTest(cloud.CommandTest):

@@ -67,9 +67,7 @@ class HostsTest(base.APITest):
 
     @ddt.data(('GET', '/v1/hosts', None), ('GET', _OWN, None),
               ('POST', f'{_OWN}/action', {'suspect': {'reason': 'x'}}),
-              ('POST', f'{_OWN}/action', {'clear': {'reason': 'x'}}),
-              ('POST', f'{_OWN}/action', {'maintenance': {'reason': 'x'}}),
-              ('POST', f'{_OWN}/action', {'no_maintenance': None}))
+              ('POST', f'{_OWN}/action', {'clear': {'reason': 'x'}}))
     @ddt.unpack
     def test_projects_have_no_access(self, method: str, path: str, body: Any) -> None:
         self.assertIn('host:', self.refused(method, path, 403, body, caller=base.READER))
@@ -88,14 +86,6 @@ class HostsTest(base.APITest):
         shown = self.act({'clear': {'reason': 'only steam'}})
         self.assertEqual(('clear', 'only steam'), (shown['word'], shown['word_reason']))
         self.assertEqual('clear', self.store.host('node1').word)
-
-    def test_maintenance_is_set_and_unset(self) -> None:
-        shown = self.act({'maintenance': {'reason': 'a new disk'}})
-        self.assertEqual((True, 'a new disk', None),
-                         (shown['maintenance'], shown['maintenance_reason'], shown['word']))
-        self.assertEqual('a new disk', self.store.host('node1').maintenance)
-        self.assertFalse(self.act({'no_maintenance': None})['maintenance'])
-        self.assertIsNone(self.store.host('node1').maintenance)
 
     def test_clear_of_a_fenced_host_returns_409(self) -> None:
         self.state(model.FENCED)

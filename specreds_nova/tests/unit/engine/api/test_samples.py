@@ -4,9 +4,11 @@
 import json
 import pathlib
 import re
+import time
 from typing import Any
 
 import ddt
+import fixtures
 import testtools
 
 import specreds_nova
@@ -43,7 +45,8 @@ _CALLS: dict[str, tuple[dict[str, str], str, str, int]] = {
     'host-show': (base.ADMIN, 'GET', _HOST, 200),
     'host-suspect': (base.ADMIN, 'POST', '/v1/hosts/node2/action', 202),
     'host-clear': (base.ADMIN, 'POST', '/v1/hosts/node3/action', 202),
-    'host-maintenance': (base.ADMIN, 'POST', '/v1/hosts/node2/action', 202),
+    'mode-set': (base.ADMIN, 'PUT', '/v1/modes', 200),
+    'modes-list': (base.ADMIN, 'GET', '/v1/modes', 200),
     'server-protection': (base.ADMIN, 'GET', f'/v1/servers/{base.SERVER}/protection', 200),
 }
 # Samples that answer the request of another sample.
@@ -67,6 +70,9 @@ class SamplesTest(base.APITest):
             self.store.report_sentinel(name, model.LIVE)
         self.store.say('node3', model.SUSPECT, 'it smokes')
         self.store.change_host(self.store.host('node1'), state=model.SUSPECTED, why=why)
+        self.useFixture(fixtures.MockPatchObject(time, 'time', return_value=_NOW))
+        self.store.set_mode(model.Mode(
+            model.CLOUD, '', model.ACT, 'observed for a month', 'u1', _NOW - 86400.0))
         self.clock.time += 0.02
         committed = self.created(id=_OTHER, server=base.VOLUME, server_name='vm2', why=why,
                                  project=_PROJECT, suspected=_NOW)

@@ -54,6 +54,14 @@ class ManageTest(testtools.TestCase):
             context = alembic_migration.MigrationContext.configure(connected)
             self.assertEqual([], autogenerate.compare_metadata(context, tables.METADATA))
 
+    def test_mode_of_the_cloud_is_set(self) -> None:
+        self.run_db('sync')
+        for mode in ('act', 'pause'):
+            self.run_db(mode, '--reason', 'why', area='mode')
+        [stored] = store.Store(connection.connect(self.conf)).modes()
+        self.assertEqual(('cloud', '', 'pause', 'why', None), (
+            stored.scope, stored.name, stored.mode, stored.reason, stored.until))
+
     def test_purge_deletes_old_recoveries(self) -> None:
         self.run_db('sync')
         # A recovery that ended long ago.

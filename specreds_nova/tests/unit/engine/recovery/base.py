@@ -10,6 +10,7 @@ import testtools
 
 from specreds_nova.engine import fibers
 from specreds_nova.engine import model
+from specreds_nova.engine import modes
 from specreds_nova.engine.detection import servers
 from specreds_nova.engine.recovery import capacity
 from specreds_nova.engine.recovery import context as contexts
@@ -41,6 +42,7 @@ class RecoveryTest(testtools.TestCase):
         super().setUp()
         self.clock = clocks.Clock(ahead=self.clock_ahead)
         self.store = stores.Store(self.clock.wall)
+        self.store.set_mode(stores.ACTING)
         self.compute, self.backups, self.volumes = mock.Mock(), mock.Mock(), mock.Mock()
         self.volumes.dirty.return_value = False
         self.volumes.eligibility.return_value = {}
@@ -73,7 +75,8 @@ class RecoveryTest(testtools.TestCase):
             suspects=self.suspects, store=store, options=values, settings=values,
             capacity=capacity.Capacity(
                 self.clock, store, limits or self.limits, self.suspects.healthy),
-            revocations=revocations.Revocations(self.clock, store), observer=self.observer)
+            revocations=revocations.Revocations(self.clock, store),
+            modes=modes.Modes(self.clock, store), observer=self.observer)
 
     def stopped_after(self, seconds: float) -> contexts.Context:
         """Return the context of an engine that is stopped after some seconds."""
@@ -112,6 +115,13 @@ class RecoveryTest(testtools.TestCase):
     def taken_over(self, recovery: model.Recovery, engine: str) -> model.Recovery:
         """Let an engine claim a recovery as it is stored now."""
         return self.store.take_over(self.store.history[recovery.id], engine)
+
+    def set_mode(self, mode: str, scope: str = model.HOST, name: str = 'h1',
+                 until: float | None = None) -> None:
+        """Set a mode, which engines read a moment later."""
+        self.store.set_mode(model.Mode(scope, name, mode, 'a test', 'u1', self.clock.wall(),
+                                       until))
+        self.clock.sleep(modes.FRESH)
 
     def suspect(self, name: str = 'h1', state: str = model.SUSPECTED) -> model.Host:
         """Record that a host has been suspected for a while."""

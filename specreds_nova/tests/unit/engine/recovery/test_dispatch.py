@@ -178,15 +178,58 @@ class DispatcherTest(_DispatcherTest):
         self.dispatcher.hold('h1', ['too late'])
         self.assertEqual((), self.store.host('h1').held)
 
-    def test_host_in_maintenance_is_left_alone(self) -> None:
-        changed = self.store.change_host(self.store.host('h1'), maintenance='a new disk')
-        self.assertEqual(['h1 is in maintenance: a new disk'],
-                         self.dispatcher.suspect('h1', _WHY))
+    def test_paused_host_is_left_alone(self) -> None:
+        self.store.change_host(self.store.host('h1'), word=model.SUSPECT)
+        self.set_mode(model.PAUSE)
+        self.assertEqual(['the mode of h1 is pause'], self.dispatcher.suspect('h1', _WHY))
         self.assertEqual([], self._created())
-        assert changed is not None
-        self.store.change_host(changed, maintenance=None)
+        self.set_mode(model.ACT)
         self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
         self.assertEqual(['a', 'b'], self._created())
+
+    def test_observed_host_has_recoveries_that_have_ended(self) -> None:
+        self.set_mode(model.OBSERVE)
+        for _ in range(2):
+            self.assertEqual(['the mode of h1 is observe'],
+                             self.dispatcher.suspect('h1', _WHY))
+        self.assertEqual(
+            [(server, model.ENDED, model.OBSERVED, _WHY) for server in ('a', 'b')],
+            [(recovery.server, recovery.state, recovery.outcome, recovery.why)
+             for recovery in self.store.history.values()])
+        self.assertEqual([], self.store.active())
+        self.work.begin.assert_not_called()
+        self.assertEqual(model.HELD, self.store.host('h1').shown)
+        self.assertEqual(['end', 'end'], [call.args[0] for call
+                                          in self.observer.recovery.mock_calls])
+        self.set_mode(model.ACT)
+        self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
+        self.assertEqual(['a', 'b'], [recovery.server for recovery in self.store.active()])
+
+    def test_host_that_nova_has_disabled_is_not_observed(self) -> None:
+        self.set_mode(model.OBSERVE)
+        self.compute.service.return_value = {'enabled': False}
+        self.assertEqual(2, len(self.dispatcher.suspect('h1', _WHY)))
+        self.assertEqual([], self._created())
+
+    def test_crash_on_an_observed_host_is_recorded_once(self) -> None:
+        self.set_mode(model.OBSERVE)
+        self.suspects.is_well.return_value = True
+        self.compute.server.return_value = base.make_server('a')
+        why = ({'kind': evidence.CRASH, 'words': 'gone', 'at': self.clock.wall()},)
+        for _ in range(2):
+            self.assertIsNone(self.dispatcher.crashed('h1', 'a', why))
+        self.assertEqual([('a', model.OBSERVED)], [
+            (recovery.server, recovery.outcome) for recovery in self.store.history.values()])
+
+    def test_nothing_begins_while_the_mode_cannot_be_read(self) -> None:
+        self.clock.sleep(1.0)
+        with mock.patch.object(self.store, 'modes', side_effect=exception.Unreachable('no')):
+            self.assertRaises(exception.Unreachable, self.dispatcher.suspect, 'h1', _WHY)
+            self.suspects.is_well.return_value = True
+            self.compute.server.return_value = base.make_server('a')
+            self.assertRaises(exception.Unreachable, self.dispatcher.crashed, 'h1', 'a', _WHY)
+        self.assertEqual([], self._created())
+        self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
 
     def test_unprotected_servers_are_left_alone(self) -> None:
         self.compute.servers.return_value = [

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A host that has returned saves its server only if the server's domain runs."""
 
+from unittest import mock
+
+from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
@@ -49,6 +52,31 @@ class BackTest(base.RecoveryTest):
         assert result is not None
         self.assertEqual(verdict.PRIMARY, result.kind)
         self.assertEqual(verdict.PRIMARY, self.spared())
+
+    def test_mode_ends_a_recovery_whose_primary_is_not_fenced(self) -> None:
+        self.suspects.suspected.return_value = True
+        self.suspects.is_well.return_value = False
+        for mode, ended in ((model.ACT, None), (model.OBSERVE, verdict.ABORTED),
+                            (model.PAUSE, verdict.ABORTED)):
+            self.set_mode(mode)
+            for look in (self.run_.over, self.run_.spared, self.run_.lives):
+                result = look()
+                self.assertEqual(ended, None if result is None else result.kind)
+        self.begin_step(self.run_.recovery, timeline.SHUT_OUT)
+        self.run_ = runs.Run(self.context, self.store.history[self.run_.id])
+        self.assertIsNone(self.run_.over())
+
+    def test_nothing_is_decided_until_the_mode_is_read(self) -> None:
+        self.suspects.suspected.return_value = True
+        began, read = self.clock.now(), self.store.modes
+
+        def answer() -> list[model.Mode]:
+            if self.clock.now() < began + 30.0:
+                raise exception.Unreachable('no database')
+            return read()
+        with mock.patch.object(self.store, 'modes', side_effect=answer):
+            self.assertIsNone(self.run_.over())
+        self.assertGreaterEqual(self.clock.now(), began + 30.0)
 
     def test_beats_before_the_engine_took_over_save_no_primary(self) -> None:
         self.suspects.heard_after.return_value = False

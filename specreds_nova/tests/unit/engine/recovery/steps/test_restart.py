@@ -73,6 +73,11 @@ class RestartingTest(base.RecoveryTest):
         self.assertEqual(model.ABORTED, self._attempt().outcome)
         self.compute.reboot.assert_not_called()
 
+    def test_mode_ends_the_restart(self) -> None:
+        self.set_mode(model.PAUSE)
+        self.assertEqual(model.ABORTED, self._attempt().outcome)
+        self.compute.reboot.assert_not_called()
+
     def test_abort_by_an_operator_ends_the_restart(self) -> None:
         self.store.request_abort(self.made.id)
         self.assertEqual(model.ABORTED, self._attempt().outcome)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The mode of each host: whether engines recover its servers, only observe, or do nothing.
+
+Operators set modes for the cloud, for availability zones, for aggregates and for hosts. The most
+specific mode counts; of several aggregates the one with the least consequence. Without any, the
+mode is to observe: so begins a new installation.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from specreds_nova.engine import exception
+from specreds_nova.engine import model
+from specreds_nova.engine.clients import clock as clocks
+from specreds_nova.engine.db import store as stores
+
+# Seconds for which an engine relies on a reading of the modes.
+FRESH = 0.5
+# By scope: the word before the name among the places of a host.
+_PLACES = {model.AGGREGATE: 'aggregate', model.ZONE: 'availability zone'}
+
+
+class Modes:
+    """The modes as this engine has read them. May be used by several threads.
+
+    :param places: returns the availability zone and the aggregates of a host, in words; nothing
+        if they are unknown
+    """
+
+    def __init__(self, clock: clocks.Clock, store: stores.Store,
+                 places: Callable[[str], Collection[str]] = lambda host: ()) -> None:
+        self._clock = clock
+        self._store = store
+        self._places = places
+        self._read: tuple[float, Sequence[model.Mode]] = float('-inf'), ()
+
+    def of(self, host: str) -> str:
+        """Return the mode of a host.
+
+        :raises exception.Unreachable: the database does not answer, or Nova has not said yet
+            where the host belongs
+        """
+        at, known = self._read
+        now = self._clock.now()
+        if now - at >= FRESH:
+            known = self._store.modes()
+            # The database may have answered late.
+            self._read = now, known
+        return mode(known, host, self._places(host), self._clock.wall())
+
+
+def mode(known: Iterable[model.Mode], host: str, places: Collection[str], now: float) -> str:
+    """Return the mode of a host.
+
+    :param known: all modes
+    :param places: availability zone and aggregates of the host, in words
+    :param now: in seconds since the epoch
+    :raises exception.Unreachable: the mode depends on the places, which are unknown
+    """
+    lasting = [each for each in known if each.until is None or now < each.until]
+    # Of one name, a mode that ends by itself goes first.
+    brief = {(each.scope, each.name) for each in lasting if each.until is not None}
+    for scope in model.SCOPES:
+        here = [each for each in lasting if each.scope == scope and (
+            each.until is not None or (scope, each.name) not in brief)]
+        if here and scope in _PLACES and not places:
+            raise exception.Unreachable(f'Nova has not said yet in which {scope} {host} is')
+        wanted = [each.mode for each in here
+                  if _is_of(each, host) or f'{_PLACES.get(scope)} {each.name}' in places]
+        if wanted:
+            return min(wanted, key=model.MODES.index)
+    return model.OBSERVE
+
+
+def _is_of(known: model.Mode, host: str) -> bool:
+    return known.scope == model.CLOUD or (known.scope == model.HOST and known.name == host)
