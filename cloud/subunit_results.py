@@ -136,4 +136,6 @@ def _result(test: Mapping[str, Any], explain: Callable[[str, Texts], str]) -> Re
 
 
 def _text(detail: content.Content) -> str:
-    return detail.as_text() if detail.content_type.type == 'text' else ''
+    # Programs print any bytes, whatever their content is called.
+    return b''.join(detail.iter_bytes()).decode(errors='replace') \
+        if detail.content_type.type == 'text' else ''

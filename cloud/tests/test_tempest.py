@@ -84,6 +84,12 @@ class ReadTest(testtools.TestCase):
              ('m.A.b[id-2]', results.FAILED)],
             [(result.name, result.status) for result in self.read()])
 
+    def test_text_that_is_no_utf8_is_read(self) -> None:
+        self.stream.status(test_id='a', test_status='fail', file_name='traceback', eof=True,
+                           file_bytes=b'no \xff', mime_type='text/plain; charset=utf8')
+        self.assertEqual(['no \N{REPLACEMENT CHARACTER}'],
+                         [result.reason for result in self.read()])
+
     def test_other_output_is_ignored(self) -> None:
         self.written.write(b'a warning\n')
         self.ran('a', 'success')
