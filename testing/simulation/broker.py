@@ -5,6 +5,8 @@ from collections.abc import Callable
 import functools
 from typing import Any
 
+from specreds_nova.engine.detection import listener
+from specreds_nova.engine.detection import rejections
 from specreds_nova.heartbeat import message
 from testing.simulation import hub as hubs
 from testing.simulation import parts
@@ -12,6 +14,11 @@ from testing.simulation import world as worlds
 
 # Seconds within which a client of a broken node connects to another one.
 _RECONNECT = (0.5, 3.0)
+# Seconds without a beat that are a gap.
+GAP = 3.0
+# Beats of a host that somebody may send once more, and values that are not of any field.
+_KEPT = 20
+_JUNK: tuple[Any, ...] = ('', 'boom', [1], {}, None, True, float('nan'), -1e300, 10**17)
 # A host lists its domains in each beat after a change, and in every fifth otherwise.
 _LISTED = 5
 
@@ -33,6 +40,10 @@ class Ear:
         self.monitor = monitor
         self.now = now
         self.waiting: list[tuple[str, Any]] = []
+        # Seconds between two times at which it reads; 0 if it reads at once. And what waits, with
+        # the time at which it was sent.
+        self.gulp = 0.0
+        self.backlog: list[tuple[float, str, Any]] = []
 
 
 class Broker:
@@ -61,6 +72,11 @@ class Broker:
         # host's boot.
         self.heard: dict[tuple[str, str], float] = {}
         self.told: dict[tuple[str, str], float] = {}
+        # Likewise: since when it receives beats without a gap.
+        self.unbroken: dict[tuple[str, str], float] = {}
+        # By host: what somebody sends in its name, and its latest beats.
+        self.forged: dict[str, str] = {}
+        self._beats: dict[str, list[message.Beat]] = {}
         # By process and server: when it heard last that the server has crashed.
         self.crashes: dict[tuple[str, str], float] = {}
         self._ears: dict[str, Ear] = {}
@@ -151,6 +167,10 @@ class Broker:
         if self._hub.frozen(ear.owner):
             ear.waiting.append((method, argument))
             return
+        if ear.gulp:
+            ear.backlog.append((self._hub.now(), method,
+                                ear.now() if argument is None else argument))
+            return
         if method == 'heard':
             self._note(ear.owner, argument)
         before, self._hub.running = self._hub.running, ear.reader
@@ -159,10 +179,49 @@ class Broker:
         finally:
             self._hub.running = before
 
+    def overload(self, name: str, gulp: float) -> None:
+        """Let an engine read seldom.
+
+        :param gulp: seconds between two times at which it reads; 0 to read at once again
+        """
+        ear = self._ears.get(name)
+        if ear is None:
+            return
+        begins, ear.gulp = gulp and not ear.gulp, gulp
+        if begins:
+            self._hub.call(gulp, functools.partial(self._read, ear))
+        elif not gulp:
+            self._read(ear)
+
+    def _read(self, ear: Ear) -> None:
+        """Let an engine read all at once that is not too old, as its listener does."""
+        if not self._hub.alive(ear.owner) or self._ears.get(ear.name) is not ear:
+            return
+        backlog, ear.backlog = ear.backlog, []
+        if not self._hub.frozen(ear.owner) and backlog:
+            fresh = [(method, argument) for at, method, argument in backlog
+                     if self._hub.now() - at <= listener._FRESH]
+            newest = {argument.host: argument for method, argument in fresh if method == 'heard'}
+            for beat in newest.values():
+                self._note(ear.owner, beat)
+            before, self._hub.running = self._hub.running, ear.reader
+            try:
+                ear.monitor.heard_late(
+                    tuple(newest.values()),
+                    [argument for method, argument in fresh if method == 'echo'],
+                    len(backlog) - len(fresh))
+            finally:
+                self._hub.running = before
+        if ear.gulp:
+            self._hub.call(ear.gulp * self._hub.random.uniform(0.5, 1.5),
+                           functools.partial(self._read, ear))
+
     def _note(self, owner: str, beat: message.Beat) -> None:
         now = self._hub.now()
         if beat.leaving:
             self._world.farewells.setdefault(beat.host, now)
+        if now - self.heard.get((owner, beat.host), 0.0) > GAP:
+            self.unbroken[owner, beat.host] = now
         self.heard[owner, beat.host] = now
         if beat.uptime is not None:
             self.told[owner, beat.host] = now
@@ -202,12 +261,39 @@ class Broker:
             running='+'.join(sorted(running)) or 'none', broker=home,
             domains=tuple(sorted(running)) if listed else None,
             uptime=self._uptime(host, home, listed) if self._world.places else None)
+        known = self._beats.setdefault(name, [])
+        self._beats[name] = [*known[-_KEPT:], beat]
         for ear in self._ears.values():
             if (ear.name, name) not in self.deaf and self._hears(ear, home):
                 self._deliver(ear, 'heard', beat)
+                if name in self.forged and not goodbye:
+                    self._forge(ear, beat, known)
                 self.kernels.setdefault((ear.owner, name), set()).add(host.kernel)
                 for server in beat.ended:
                     self.crashes[ear.owner, server] = now
+
+    def _forge(self, ear: Ear, beat: message.Beat, former: list[message.Beat]) -> None:
+        """Send what is no beat of a host to an engine, right after the latest one that is."""
+        if not self._hub.alive(ear.owner) or self._hub.frozen(ear.owner) or ear.gulp:
+            return
+        kind, source = self.forged[beat.host], self._hub.random
+        fields, echo = message.encode(beat), {'engine': ear.name, 'sent': ear.now() + 86400.0}
+        changes: dict[str, Any] = {
+            'malformed': {source.choice(sorted({*fields} - {'host'})): source.choice(_JUNK)},
+            'ahead': {'number': beat.number + 10**6},
+            'other': {'boot': 'forged', 'kernel': 'forged', 'running': 'none', 'domains': [],
+                      'number': source.randint(0, 2 * beat.number + 1)}}
+        if kind == 'old' and former:
+            fields = message.encode(source.choice(former))
+        fields.update(changes.get(kind, {}))
+        body = (message.wrap('echo', echo) if kind == 'echo'
+                else message.wrap('beat', {'beat': fields}))
+        before, self._hub.running = self._hub.running, ear.reader
+        try:
+            listener.Ears(ear.name, ear.monitor, lambda sent: False, rejections.Rejections()
+                          ).hear([body])
+        finally:
+            self._hub.running = before
 
     def _uptime(self, host: parts.Host, home: str, listed: bool) -> float | None:
         """Return the seconds since the boot of a host, in the beats that name its broker node."""

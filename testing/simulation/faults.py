@@ -63,6 +63,8 @@ class Faults:
             'late_write': self._late_write,
             'refused_volumes': lambda fault: self._refuse_volumes(
                 fault, 'its volumes cannot be superposed'),
+            'overload': lambda fault: broker.overload(fault.target, float(fault.detail)),
+            'forged': lambda fault: broker.forged.update({fault.target: fault.detail}),
             'busy': self._occupy, 'ceph_switch': self._cut_ceph,
             'conductor': self._lose_evacuation,
             'suspect': lambda fault: self._say(fault.target, word=model.SUSPECT, word_reason=''),
@@ -95,6 +97,8 @@ class Faults:
             'split': lambda fault: broker.split.discard(frozenset((fault.target, fault.detail))),
             'broker': self._mend_all,
             'refused_volumes': lambda fault: self._refuse_volumes(fault, ''),
+            'overload': lambda fault: broker.overload(fault.target, 0.0),
+            'forged': lambda fault: broker.forged.pop(fault.target, None),
             'busy': self._leave,
             'suspect': lambda fault: self._say(fault.target, word=None, word_reason=None),
             'clear': lambda fault: self._say(fault.target, word=None, word_reason=None),

@@ -12,6 +12,7 @@ from specreds_nova.engine import janitor
 from specreds_nova.engine.detection import answering
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import monitor as monitors
+from specreds_nova.engine.detection import senders
 from specreds_nova.engine.detection import votes
 from specreds_nova.engine.detection import watched
 from specreds_nova.engine.detection import weighing
@@ -106,6 +107,13 @@ def _silent_for(self: weighing.Weighing, host: watched.Watched, horizon: float) 
     return max(0.0, horizon - host.accrual.last)
 
 
+def _any_number(self: senders.Senders, beat: message.Beat, latest: message.Beat, silence: float,
+                now: float) -> str | None:
+    """Refuse only beats with earlier numbers."""
+    del self, silence, now
+    return '' if beat.boot == latest.boot and beat.number <= latest.number else None
+
+
 def _keep_slot(self: conductor.Conductor, recovery_id: str) -> None:
     """Forget a recovery, but not its slot."""
     held = recovery_id in self._capacity.held()
@@ -153,6 +161,8 @@ MUTATIONS = _by_name((
              weighing.Weighing, 'lasts', _silent_for, 18, ('ceph_switch',)),
     Mutation('left-unshown', 'a server that is busy when its host dies has no outcome',
              dispatch.Dispatcher, '_left', _nothing(()), 0, ('endless', 'busy')),
+    Mutation('any-number', 'each later number of a beat counts', senders.Senders, 'refusal',
+             _any_number, 0, ('forged',)),
     Mutation('power-up', 'servers are moved from a host that boots later than the others',
              gates.PowerUp, 'reason', _nothing(), 4, ('site',)),
     Mutation('flapping', 'the servers of a host are recovered as often as its link fails',

@@ -45,6 +45,11 @@ MANY = (SITE, SWITCH, FLAPPING, CEPH_SWITCH)
 BUSY, _BUSY = 'busy', 200.0
 _STATES = ('MIGRATING migrating', 'RESIZE resize_prep', 'VERIFY_RESIZE', 'PAUSED', 'SUSPENDED',
            'ERROR', 'ACTIVE image_uploading')
+# An engine reads late, and all at once, for so many seconds.
+OVERLOAD, _OVERLOAD = 'overload', 150.0
+# Somebody sends messages in the name of a host, while that beats.
+FORGED = 'forged'
+_FORGERIES = ('malformed', 'twice', 'old', 'ahead', 'other', 'echo')
 # Not a kind, but the word of a mix: some faults of a schedule never end. These may not.
 ENDLESS = 'endless'
 NEVER_MENDED = ('power', 'reboot', 'storage', 'isolated', 'all_links', 'pause', 'crash_compute')
@@ -58,8 +63,9 @@ _AHEAD = 2.0
 # How much faster or slower than that of an engine the clock of a host runs at most:
 # network_lease_margin allows for 1 s in a lease of 12 s.
 _DRIFT = 0.05
-# Shares of schedules with faults that never end, and with a server that is busy.
-_ENDLESS, _SHARE_BUSY = 0.15, 0.1
+# Shares of schedules with faults that never end, with a server that is busy, with an engine that
+# reads late, and with forged messages.
+_ENDLESS, _SHARE_BUSY, _SHARE_LATE, _SHARE_FORGED = 0.15, 0.1, 0.05, 0.1
 # Kinds that are chosen more often: most of what engines do needs a host that is gone.
 _OFTEN = ('power', 'reboot', 'isolated', 'control', 'power', 'engine_killed')
 
@@ -155,6 +161,11 @@ def generate(seed: int, mix: Sequence[str] = ()) -> Schedule:
     losses = random.Random(f'evacuations {seed}')
     if not mix and losses.random() < 0.1:
         faults.append(Fault(BEGIN, CONDUCTOR, losses.choice(tuple(servers)), 1.0))
+    late = random.Random(f'overload {seed}')
+    if not mix and late.random() < _SHARE_LATE:
+        faults.append(_fault(late, OVERLOAD, hosts, engines, nodes, tuple(servers)))
+    if not mix and late.random() < _SHARE_FORGED:
+        faults.append(_fault(late, FORGED, hosts, engines, nodes, tuple(servers)))
     busy = random.Random(f'busy {seed}')
     if not mix and busy.random() < _SHARE_BUSY:
         faults.append(_fault(busy, BUSY, hosts, engines, nodes, tuple(servers)))
@@ -219,6 +230,12 @@ def _fault(source: random.Random, kind: str, hosts: Sequence[str], engines: Sequ
     elif kind == BUSY:
         target, detail = source.choice(servers), source.choice(_STATES)
         return Fault(BEGIN, kind, wanted or target, _BUSY, detail)
+    elif kind == FORGED:
+        return Fault(at, kind, wanted or source.choice(hosts[:2]), END - at,
+                     source.choice(_FORGERIES))
+    elif kind == OVERLOAD:
+        return Fault(at, kind, wanted or source.choice(engines), _OVERLOAD,
+                     f'{source.uniform(1.0, 3.0):.1f}')
     elif kind == SITE:
         # The hosts boot so many seconds one after the other.
         target, detail = 'all', f'{source.uniform(0.5, 12.0):.1f}'

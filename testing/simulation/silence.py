@@ -23,6 +23,8 @@ from testing.simulation import world as worlds
 _TOGETHER = 1.0
 # Seconds without a beat after which a host is silent, and for which it may count as heard.
 _SILENT, _HEARD = 3.0, 40.0
+# Seconds of beats without a gap after which a host is no longer suspected.
+_UNBROKEN = 15.0
 # Seconds by which an engine may be wrong about the length of a silence, and about a boot.
 _WRONG, _LATE = 0.25, 5.0
 
@@ -53,7 +55,12 @@ class Silence:
             return
         heard = {name: self._broker.heard[process.owner, name] for name in self._world.hosts
                  if (process.owner, name) in self._broker.heard}
-        if self._hub.now() - heard.get(recovery.host, self._hub.now()) < _SILENT:
+        now = self._hub.now()
+        if now - heard.get(recovery.host, 0.0) < brokers.GAP and (
+                now - self._broker.unbroken[process.owner, recovery.host] > _UNBROKEN):
+            self._world.fail(f'a recovery of {recovery.server} is created although the beats of '
+                             f'{recovery.host} come without a gap')
+        if now - heard.get(recovery.host, now) < _SILENT:
             return
         for reason in self._reasons(process.engine._monitor, process.owner, recovery.host, heard):
             self._world.fail(f'a recovery of {recovery.server} is created although {reason}')
