@@ -54,16 +54,16 @@ class CrashTestCase(protocol_base.ProtocolTestCase):
 
     @tenacity.retry(retry=tenacity.retry_if_exception_type(sp.OverlayBusy), reraise=True,
                     stop=tenacity.stop_after_delay(_WATCH_SECONDS), wait=tenacity.wait_fixed(1))
-    def conclude(self, record: sp.Record) -> None:
-        """End a superposition, wherever its controller died.
+    def conclude(self, record: sp.Record) -> str:
+        """End a superposition, wherever its controller died, and return its outcome.
 
         The qemu-img of a controller that died while it merged had the overlay open. The client
         could as well be the server, which is never fenced: the protocol asks to repeat the merge.
         """
-        self.conclude_once(record)
+        return self.conclude_once(record)
 
-    def conclude_once(self, record: sp.Record) -> None:
-        """End a superposition.
+    def conclude_once(self, record: sp.Record) -> str:
+        """End a superposition, and return its outcome.
 
         :raises OverlayBusy: the overlay is open
         """
@@ -72,6 +72,7 @@ class CrashTestCase(protocol_base.ProtocolTestCase):
             self.protocol.abort(record)
         elif outcome == states.PROMOTED:
             self.protocol.merge(record)
+        return outcome
 
     def assert_namespace_clean(self) -> None:
         """Assert that only the test's images and their ledgers, markers and the index are left."""

@@ -10,6 +10,7 @@ volumes, and nothing is left.
 from collections.abc import Callable
 import contextlib
 import dataclasses
+import functools
 import itertools
 import random
 import threading
@@ -33,6 +34,8 @@ BEFORE, MEANWHILE = 'before', 'meanwhile'
 # Numbers of scenarios: without another superposition that follows, and with one.
 _FEW = {False: 6, True: 4}
 _ALL = {False: 260, True: 188}
+# The same of superpositions that are decided together with others.
+_FEW_JOINT, _ALL_JOINT = 4, 64
 _EACH = 16
 
 
@@ -63,6 +66,16 @@ def merge(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> str:
     return states.PROMOTED
 
 
+def decide_together(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> str:
+    """Decide as one of several superpositions, of which each is prepared first."""
+    record = protocol.find(refs[0])
+    if protocol.prepare(record).outcome == states.PREPARED:
+        protocol.commit(record)
+        return states.PROMOTED
+    protocol.give_up(record)
+    return states.LATE_DIRTY
+
+
 Request = Callable[[sp.Protocol, list[sp.VolumeRef]], str]
 # The requests that are overtaken, each with the number of its events, and with those that
 # overtake it.
@@ -71,6 +84,7 @@ _HANGS: dict[Request, tuple[int, tuple[Request, ...]]] = {
     abort: (32, (resume, abort, collapse)), merge: (64, (resume, merge))}
 # A collapse of volumes that are dirty ends as an abort does.
 _DIRTY_EVENTS = 4 + 32
+_JOINT_EVENTS = {False: 22, True: 56}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +119,15 @@ class Scenario:
         return cls(hangs, chance.randrange(events), chance.choice(rivals), writes,
                    chance.choice((states.SUPERPOSED, states.PROMOTED)) if followed else None)
 
+    @classmethod
+    def generate_joint(cls, number: int) -> 'Scenario':
+        """Return a scenario of a superposition that is decided together with others."""
+        chance = random.Random(f'{number} joint')
+        writes = chance.choice((None, None, BEFORE, MEANWHILE))
+        return cls(decide_together, chance.randrange(_JOINT_EVENTS[writes == BEFORE]),
+                   chance.choice((resume, abort, decide_together)), writes,
+                   chance.choice((None, states.SUPERPOSED, states.PROMOTED)))
+
 
 class _Hang:
     """Runs a function once, at an event of a request, in the thread of the event."""
@@ -136,14 +159,22 @@ class OvertakingTestCase(test_crash_matrix.CrashTestCase):
         self.rival = sp.Protocol(connection, self.settings)
         self.primary: actors.Primary | None = None
 
-    def play(self, numbers: range, *, followed: bool) -> None:
+    def play(self, numbers: range, generate: Callable[[int], Scenario]) -> None:
         """Play scenarios by their numbers; some of them have an overtaking."""
         happened = 0
         for number in numbers:
-            scenario = Scenario.generate(number, followed=followed)
+            scenario = generate(number)
             self.addDetail('scenario', content.text_content(f'{number}: {scenario}'))
             happened += _Play(self, scenario).run()
         self.assertGreater(happened, 0)
+
+    def conclude_once(self, record: sp.Record) -> str:
+        """End a superposition, also one that is decided together with others."""
+        try:
+            return super().conclude_once(record)
+        except sp.Conflict:
+            self.protocol.abort(record)
+            return states.ABORTED
 
     def living_primary(self) -> actors.Primary:
         """Return a primary that has written and works; start another one if necessary."""
@@ -180,12 +211,14 @@ class _Play:
         self._second: str | None = None
         self._written = False
         self._fenced = False
+        # The primary was fenced for good by whoever has continued what was interrupted.
+        self._late = False
 
     def run(self) -> bool:
         """Play, check the result, and return whether a controller was overtaken."""
         test, scenario = self._test, self._scenario
         if scenario.hangs is not superpose:
-            record = test.protocol.super(test.refs)
+            record = test.protocol.super(test.refs, joint=scenario.hangs is decide_together)
             test.child_io(record, f'write -P {_CHILD} {_FIRST} {_BLOCK}')
         if scenario.hangs is merge:
             self._first.add(collapse(test.protocol, test.refs))
@@ -220,7 +253,7 @@ class _Play:
         test = self._test
         try:
             for record in test.rival.list(test.home):
-                test.conclude_once(record)
+                self._late |= test.conclude_once(record) == states.LATE_DIRTY
         except sp.OverlayBusy:
             # The controller that hangs has qemu-img open.
             return
@@ -237,7 +270,7 @@ class _Play:
     def _end(self) -> None:
         test = self._test
         for record in test.protocol.list(test.home):
-            test.conclude(record)
+            self._late |= test.conclude(record) == states.LATE_DIRTY
         test.protocol.tidy(test.home, older_s=0)
         test.assert_namespace_clean()
         for image_id in test.ours:
@@ -262,7 +295,7 @@ class _Play:
             test.assertEqual([_OLD, _NEW], test.block(_WRITTEN))
         if promoted or self._second == states.PROMOTED:
             test.assertEqual(([False] * 2, self._primary.clients), (alive, shut_out))
-        elif states.LATE_DIRTY not in self._first | {self._second}:
+        elif not self._late and states.LATE_DIRTY not in self._first | {self._second}:
             test.assertEqual(frozenset(), shut_out)
             # One that has met a fence, which was lifted again, has ended.
             test.assertTrue(all(alive) or self._fenced)
@@ -275,7 +308,11 @@ class FewTest(OvertakingTestCase):
 
     @ddt.data(*_FEW)
     def test_overtaken_controller_does_no_harm(self, followed: bool) -> None:
-        self.play(range(_FEW[followed]), followed=followed)
+        self.play(range(_FEW[followed]),
+                  functools.partial(Scenario.generate, followed=followed))
+
+    def test_overtaken_controller_that_decides_together_does_no_harm(self) -> None:
+        self.play(range(_FEW_JOINT), Scenario.generate_joint)
 
 
 @ddt.ddt
@@ -285,4 +322,9 @@ class AllTest(OvertakingTestCase):
                 for first in range(_FEW[followed], count, _EACH)))
     @ddt.unpack
     def test_overtaken_controller_does_no_harm(self, followed: bool, first: int) -> None:
-        self.play(range(first, min(first + _EACH, _ALL[followed])), followed=followed)
+        self.play(range(first, min(first + _EACH, _ALL[followed])),
+                  functools.partial(Scenario.generate, followed=followed))
+
+    @ddt.data(*range(_FEW_JOINT, _ALL_JOINT, _EACH))
+    def test_overtaken_controller_that_decides_together_does_no_harm(self, first: int) -> None:
+        self.play(range(first, min(first + _EACH, _ALL_JOINT)), Scenario.generate_joint)
