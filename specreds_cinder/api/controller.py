@@ -82,8 +82,7 @@ class SuperpositionsController(wsgi.Controller):
         host = query.get('host')
         if host is not None:
             policies.authorize(ctxt, policies.FENCE, None)
-        return {'eligibility': fencing.eligibility(
-            self._rpc, ctxt, volumes, disks, host)}
+        return {'eligibility': fencing.eligibility(self._rpc, ctxt, volumes, disks, host)}
 
     @wsgi.response(HTTPStatus.CREATED)
     @versions.negotiated
@@ -111,8 +110,7 @@ class SuperpositionsController(wsgi.Controller):
         view = self._rpc.call(
             ctxt, (wanted + more)[0]['host'], 'create', superposition_id=superposition_id,
             volumes=wanted, server_id=server_id, reason=attributes.get('reason', ''), disks=more)
-        superposition = joined.join(
-            superposition_id, [view], {}, next(iter(projects), None))
+        superposition = joined.join(superposition_id, [view], {}, next(iter(projects), None))
         durations = {**view.get('durations', {}), 'rpc': time.monotonic() - began}
         return {'superposition': views.detail(superposition, admin=ctxt.is_admin,
                                               durations=durations)}
@@ -233,8 +231,7 @@ class SuperpositionsController(wsgi.Controller):
         """
         superposition = reading.get(self._rpc, ctxt, superposition_id, brief=not sizes)
         if not policies.allows(ctxt, policies.GET, superposition.project_id):
-            raise exception.SuperpositionNotFound(
-                f'there is no superposition {superposition_id}')
+            raise exception.SuperpositionNotFound(f'there is no superposition {superposition_id}')
         if rule is not None:
             policies.authorize(ctxt, rule, superposition.project_id)
             if superposition.state == joined.UNKNOWN:

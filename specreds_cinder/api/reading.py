@@ -33,8 +33,7 @@ def get(rpc: rpcapi.SuperAPI, ctxt: Any, superposition_id: str, *,
     :param brief: leave out the sizes of second versions, each of which takes a sweep
     :raises SuperpositionNotFound: the superposition does not exist
     """
-    volumes = (hints.volumes(superposition_id) if uuidutils.is_uuid_like(superposition_id)
-               else [])
+    volumes = (hints.volumes(superposition_id) if uuidutils.is_uuid_like(superposition_id) else [])
     views: list[Mapping[str, Any]] = []
     silent: dict[str, Sequence[str]] = {}
     noted = by_host(volumes)
@@ -52,8 +51,7 @@ def get(rpc: rpcapi.SuperAPI, ctxt: Any, superposition_id: str, *,
             silent[host] = ids
     if not views and not silent:
         raise exception.SuperpositionNotFound(f'there is no superposition {superposition_id}')
-    return joined.join(superposition_id, views, silent,
-                       volumes[0].project_id if volumes else None)
+    return joined.join(superposition_id, views, silent, volumes[0].project_id if volumes else None)
 
 
 def list_all(rpc: rpcapi.SuperAPI, ctxt: Any, *,

@@ -52,8 +52,7 @@ def abort(backend: backends.Backend, ctxt: Any, superposition_id: str) -> None:
     with backend.notified(ctxt, 'collapse', backend.view(shown), decision='abort') as end:
         sets.drop_all(backend, ctxt, superposition_id, shown['labels']['members'])
         end['view'] = {**end['view'], 'outcome': states.ABORTED}
-    LOG.info('superposition %s of server %s is aborted', superposition_id,
-             shown['server_id'])
+    LOG.info('superposition %s of server %s is aborted', superposition_id, shown['server_id'])
 
 
 @contextlib.contextmanager

@@ -87,8 +87,7 @@ def _target(backend: backends.Backend, ctxt: Any, volume: objects.Volume, host: 
     """
     hosts = _hosts(volume.id)
     if host not in hosts:
-        raise exception.SuperpositionConflict(
-            f'volume {volume.id} is not attached on host {host}')
+        raise exception.SuperpositionConflict(f'volume {volume.id} is not attached on host {host}')
     if set(hosts) == {host}:
         return {'image': volume.name, 'addresses': None, 'clients': 0}
     return {'image': volume.name, 'addresses': sorted(_addresses(backend, ctxt, host, fence_id)),
@@ -102,8 +101,7 @@ def _addresses(backend: backends.Backend, ctxt: Any, host: str, fence_id: str) -
     attached on no other host: storage often has a network of its own. Clients that hang have
     been forgotten by Ceph unless they were noted for the fence.
     """
-    attachments = objects.VolumeAttachmentList.get_all_by_host(
-        context.get_admin_context(), host)
+    attachments = objects.VolumeAttachmentList.get_all_by_host(context.get_admin_context(), host)
     addresses = {attachment.connector['ip'] for attachment in attachments
                  if (attachment.connector or {}).get('ip')}
     own = [volume.name for volume

@@ -151,8 +151,7 @@ def create(backend: backends.Backend, ctxt: Any, superposition_id: str,
                 sets.drop_all(backend, ctxt, superposition_id, hosts)
             raise
         view = reports.join(views)
-        view['durations'] = {'storage': views[0]['storage_s'],
-                             'total': time.monotonic() - began}
+        view['durations'] = {'storage': views[0]['storage_s'], 'total': time.monotonic() - began}
         end.update(view=view, durations=view['durations'])
     LOG.info('superposition %s of volumes %s for server %s took %.0f ms', superposition_id,
              ', '.join(each['id'] for each in (*volumes, *disks)), server_id,

@@ -39,8 +39,7 @@ def prepare_and_commit(backend: backends.Backend, ctxt: Any, shown: backends.Vie
     if checks['dirty'] or checks['unproven']:
         drop_all(backend, ctxt, shown['id'], hosts, fenced=resumed)
         lost = states.DIRTY if checks['dirty'] else states.UNPROVEN
-        return reports.of_set(
-            states.LATE_DIRTY if resumed else lost, checks, [], began)
+        return reports.of_set(states.LATE_DIRTY if resumed else lost, checks, [], began)
     prepared = on_each(backend, ctxt, hosts, 'prepare',
                        lambda _: {**arguments, 'durable': durable})
     if any(report['outcome'] != states.PREPARED for report in prepared):

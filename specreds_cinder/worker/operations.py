@@ -356,8 +356,7 @@ class Operations:
     def _name(self, ref: sp.VolumeRef) -> str:
         return ref.image if ref.home == self._home else str(ref)
 
-    def _view(self, record: sp.Record,
-              sizes: builtins.list[int] | None = None) -> dict[str, Any]:
+    def _view(self, record: sp.Record, sizes: builtins.list[int] | None = None) -> dict[str, Any]:
         watched = record.id in self._watches and record.state not in states.DECIDED
         dirty = self._watches.dirty(record.id) if watched else None
         bytes_: Sequence[int | None] = sizes or [None] * len(record.volumes)

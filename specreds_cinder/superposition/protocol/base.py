@@ -35,8 +35,7 @@ _R = TypeVar('_R')
 class Site:
     """The superpositions on one cluster, by their records. Safe to share between threads."""
 
-    def __init__(self, cluster: ceph.Cluster,
-                 settings: tunables.Settings | None = None) -> None:
+    def __init__(self, cluster: ceph.Cluster, settings: tunables.Settings | None = None) -> None:
         self.cluster = cluster
         self.settings = settings or tunables.Settings()
         self.store = stores.Store(cluster)

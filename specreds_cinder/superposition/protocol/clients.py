@@ -52,8 +52,7 @@ def _look(site: base.Site, volume: records.Volume) -> roles.Seen:
     entries = site.ledger.read(volume)
     watchers = owners = frozenset[str]()
     with contextlib.suppress(errors.VolumeGone):
-        watchers, owners = volumes.watchers_and_owners(site.cluster, volume.ref,
-                                                       volume.image_id)
+        watchers, owners = volumes.watchers_and_owners(site.cluster, volume.ref, volume.image_id)
     # The overlay last: a backup opens it after the volume below it, and a client of the volume
     # is a newcomer unless the overlay has one as well.
     overlay = site.visible(volumes.watchers, volume.overlay_ref)
@@ -72,8 +71,7 @@ def _remember(site: base.Site, record: records.Record, volume: records.Volume, l
     clear = {client for client in (seen & backup) - set(record.fenced)
              if look.ledger.get(client) == ledgers.Entry(ledgers.PRIMARY, record.id)}
     if clear:
-        site.ledger.enter(volume, clear, ledgers.Entry(ledgers.BACKUP, record.id),
-                          replace=True)
+        site.ledger.enter(volume, clear, ledgers.Entry(ledgers.BACKUP, record.id), replace=True)
     new = seen - look.ledger.keys() - set(record.fenced)
     for role, clients in ((ledgers.BACKUP, new & backup), (ledgers.PRIMARY, new - backup)):
         if clients:

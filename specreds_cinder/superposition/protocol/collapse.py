@@ -208,8 +208,7 @@ def decide(site: base.Site, record: records.Record, backup: 'qmp_backup.QmpBacku
         record = site.store.swap(record, dataclasses.replace(
             record, fenced=fenced, labels=labels, updated_at=records.now()))
     report = _race(site, record, clients, resumed=resumed, prepare_only=prepare_only)
-    return dataclasses.replace(report, durable_s=durable_s,
-                               total_s=time.monotonic() - began)
+    return dataclasses.replace(report, durable_s=durable_s, total_s=time.monotonic() - began)
 
 
 def _race(site: base.Site, record: records.Record, clients: frozenset[str], *,
@@ -271,8 +270,7 @@ def _assert_fenced(site: base.Site, record: records.Record) -> None:
         resumed
     """
     noted = ledgers.Entry(ledgers.BACKUP, record.id)
-    others = {client for client, entry in looks.entries(site, record).items()
-              if entry != noted}
+    others = {client for client, entry in looks.entries(site, record).items() if entry != noted}
     others -= site.users(record)
     if unfenced := site.fence.outside(others):
         raise errors.ClusterError(
@@ -290,8 +288,7 @@ def _assert_durable(site: base.Site, record: records.Record) -> None:
     """
     if record.labels.get(records.DURABLE):
         return
-    written = site.each(lambda volume: overlay.is_written(site.cluster, volume),
-                        record.volumes)
+    written = site.each(lambda volume: overlay.is_written(site.cluster, volume), record.volumes)
     if any(written):
         names = ', '.join(str(volume.overlay_ref) for volume, each in zip(
             record.volumes, written, strict=True) if each)

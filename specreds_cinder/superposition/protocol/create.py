@@ -58,8 +58,7 @@ def superpose(site: base.Site, refs: Sequence[records.VolumeRef], reason: str = 
         raise errors.InvalidInput('name at least one volume, and each only once')
     began = time.monotonic()
     superposition = superposition or records.new_id()
-    eligible, ended = _eligible(site, refs, superposition, frozenset(encrypted),
-                                frozenset(read))
+    eligible, ended = _eligible(site, refs, superposition, frozenset(encrypted), frozenset(read))
     now = records.now()
     record = site.store.create(records.Record(
         id=superposition, state=states.CREATING, volumes=eligible, created_at=now,
@@ -241,9 +240,9 @@ def _undo(site: base.Site, record: records.Record) -> None:
 
 
 # Another controller that drops it, too, changes the record twice at most.
-@tenacity.retry(retry=tenacity.retry_if_exception_type(
-    (errors.RecordChanged, errors.NotSuperposed)), reraise=True,
-                stop=tenacity.stop_after_attempt(5))
+@tenacity.retry(
+    retry=tenacity.retry_if_exception_type((errors.RecordChanged, errors.NotSuperposed)),
+    reraise=True, stop=tenacity.stop_after_attempt(5))
 def _drop_created(site: base.Site, record: records.Record) -> None:
     """Drop a superposition that this controller has created, also if another one did."""
     try:
@@ -255,8 +254,7 @@ def _drop_created(site: base.Site, record: records.Record) -> None:
     else:
         end.drop(site, current, states.ABORTED)
     for home in record.homes:
-        removal.again(site.cluster, home,
-                      names={volume.overlay for volume in record.volumes})
+        removal.again(site.cluster, home, names={volume.overlay for volume in record.volumes})
 
 
 def recorded(image: volumes.Facts, pools: Mapping[int, ceph.Pool],

@@ -33,8 +33,7 @@ _LATE_S = 3600.0
 FENCED_AT = 'fenced_at'
 
 
-def abort(site: base.Site, record: records.Record,
-          progress: trace.Progress | None = None) -> None:
+def abort(site: base.Site, record: records.Record, progress: trace.Progress | None = None) -> None:
     """Decide for the primary: drop the overlays and the record.
 
     The fence of an interrupted collapse is removed. Clients that have met the fence stay dead
@@ -105,14 +104,10 @@ def _tidy_overlays(site: base.Site, home: records.Home) -> None:
              if (parts := overlay.named(name)) is not None}
     index = site.store.index(home) if named else {}
     known = {overlay.named(overlay.name('', superposition)) for superposition in index}
-    orphans = {name: image for name, (image, part) in named.items()
-               if ('', part) not in known}
-    if not orphans:
-        return
-    for name in orphans:
+    orphans = {name: image for name, (image, part) in named.items() if ('', part) not in known}
+    for name, image in orphans.items():
         try:
-            _tidy_overlay(site, records.VolumeRef(home.pool, home.namespace, name),
-                          orphans[name])
+            _tidy_overlay(site, records.VolumeRef(home.pool, home.namespace, name), image)
         except (errors.OverlayBusy, errors.ClusterError) as exc:
             LOG.warning('cannot remove overlay %s, which is in no superposition, trying again '
                         'at the next pass: %s', name, exc)
@@ -167,8 +162,7 @@ def _tidy_dropped(site: base.Site, record: records.Record, blocklist: frozenset[
     if late := blocklist & set(record.fenced):
         _unfence_gone(site, dataclasses.replace(record, fenced=tuple(sorted(late))))
     _rebuild(site, record)
-    age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(
-        record.updated_at)
+    age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(record.updated_at)
     if age.total_seconds() > _LATE_S:
         site.dropped.remove(record)
 
@@ -187,8 +181,7 @@ def unfence_lost(site: base.Site, record: records.Record) -> None:
     If a volume is in another superposition by now, that one decides.
     """
     try:
-        _unfence(site, dataclasses.replace(
-            record, outcome=site.reload(record).outcome))
+        _unfence(site, dataclasses.replace(record, outcome=site.reload(record).outcome))
     except errors.NotSuperposed:
         if not _claims(site, record):
             _unfence_gone(site, record)
@@ -248,9 +241,9 @@ def _restore_fence(site: base.Site, record: records.Record, clients: frozenset[s
 
 def _claims(site: base.Site, record: records.Record) -> frozenset[stores.Claim]:
     """Return the claims on the volumes of a record, without void ones."""
-    return frozenset(claim for claim in site.each(
-        lambda volume: site.store.holder(volume.ref.home, volume.image_id), record.volumes)
-                     if claim is not None)
+    claims = site.each(lambda volume: site.store.holder(volume.ref.home, volume.image_id),
+                       record.volumes)
+    return frozenset(claim for claim in claims if claim is not None)
 
 
 def _others(site: base.Site, record: records.Record) -> Iterator[records.Record]:

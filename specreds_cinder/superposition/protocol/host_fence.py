@@ -79,8 +79,7 @@ def note(site: base.Site, refs: Sequence[records.VolumeRef], fence_id: str
     :raises AlreadySuperposed: a volume is in a superposition, which has to decide
     """
     # Clients that are known from an earlier fence or superposition are this fence's as well.
-    return site.each(lambda ref: _note(site, _volume(site, ref), fence_id, replace=True)[0],
-                     refs)
+    return site.each(lambda ref: _note(site, _volume(site, ref), fence_id, replace=True)[0], refs)
 
 
 def shut_out(site: base.Site, targets: Sequence[Target],
@@ -112,8 +111,7 @@ def shut_out(site: base.Site, targets: Sequence[Target],
         _barrier(site, recorded)
         for volume in recorded:
             clients, _entries = _note(site, volume, fence_id)
-            fenced[volume.ref] |= {client for client in clients
-                                   if address.host(client) in hosts}
+            fenced[volume.ref] |= {client for client in clients if address.host(client) in hosts}
         due = frozenset().union(*fenced.values())
         due -= site.fence.remaining(due).keys()
     raise errors.ClusterError(
@@ -124,8 +122,7 @@ def _note(site: base.Site, volume: records.Volume, fence_id: str, *,
           replace: bool = False) -> tuple[frozenset[str], ledgers.Entries]:
     """Return the clients of a volume and its ledger, in which all of them are."""
     visible = volumes.clients(site.cluster, volume.ref)
-    site.ledger.enter(volume, visible, ledgers.Entry(ledgers.PRIMARY, fence_id),
-                      replace=replace)
+    site.ledger.enter(volume, visible, ledgers.Entry(ledgers.PRIMARY, fence_id), replace=replace)
     entries = site.ledger.read(volume)
     return visible | entries.keys(), entries
 

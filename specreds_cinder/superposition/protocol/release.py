@@ -78,11 +78,9 @@ def release_booted(site: base.Site, home: records.Home, boots: Mapping[str, date
     :returns: the clients that were released
     :raises InvalidInput: a time has no zone, or an address is none
     """
-    latest = {_plain(host): _latest(booted_at, clocks_s)
-              for host, booted_at in boots.items()}
+    latest = {_plain(host): _latest(booted_at, clocks_s) for host, booted_at in boots.items()}
     listing = site.fenced_clients.read(home)
-    ended = [listed.client for listed in _blocklisted(site, listing)
-             if _ended(listed, latest)]
+    ended = [listed.client for listed in _blocklisted(site, listing) if _ended(listed, latest)]
     _open(site, home, ended, listing)
     return ended
 
@@ -114,8 +112,7 @@ def _ended(listed: FencedClient, latest: Mapping[str, datetime.datetime]) -> boo
     """
     try:
         boot = latest.get(_plain(address.host(address.check(listed.client))))
-        return boot is not None and datetime.datetime.fromisoformat(
-            listed.entry.fenced_at) < boot
+        return boot is not None and datetime.datetime.fromisoformat(listed.entry.fenced_at) < boot
     except (errors.InvalidInput, ValueError, TypeError) as exc:
         LOG.warning('fenced client %s stays fenced, others are released: its entry is '
                     'malformed: %s', listed.client, exc)
