@@ -2,6 +2,7 @@
 """The evacuation of a server by Nova, which is requested until it has succeeded."""
 
 from collections.abc import Callable
+import dataclasses
 import functools
 from typing import Any
 
@@ -383,6 +384,8 @@ class _Evacuation:
                 if self._changed(server):
                     self._times -= 1
                     return
+            if self._times > 1:
+                self._fence_again(server)
             self._worker.forget()
             self._unclaimed.begin()
             pending.note(run, server)
@@ -392,6 +395,21 @@ class _Evacuation:
             compute.evacuate(server.id, host, force)
         except (exception.Refused, exception.Unreachable) as exc:
             self._failed(exc)
+
+    def _fence_again(self, server: model.Server) -> None:
+        """Have Cinder end what was begun with fenced volumes since the fence.
+
+        Nova cannot attach a volume that a user has begun to detach or to back up. Cinder refuses
+        the fence for each volume that Nova has taken from the host by now.
+        """
+        if self._run.shutting_out() is None:
+            return
+        for volume in server.volumes:
+            alone = dataclasses.replace(server, volumes=(volume,), disks=())
+            try:
+                self._run.context.volumes.fence(alone, self._source, self._run.id)
+            except exception.Refused as exc:
+                LOG.info('recovery %s: volume %s is left as it is: %s', self._run.id, volume, exc)
 
     def _delete(self, server: model.Server) -> None:
         """Have Nova delete a server whose failed host cannot do what a user has asked for.

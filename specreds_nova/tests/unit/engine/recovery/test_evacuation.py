@@ -12,6 +12,7 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.tests.unit.engine.recovery import base
 
@@ -64,6 +65,29 @@ class MovingTest(base.RecoveryTest):
         self.assertEqual([(('h1', True),), (('h1', False),)],
                          [call[1:2] for call in self.compute.force_down.mock_calls])
         self.compute.evacuate.assert_not_called()
+
+    def test_repeated_request_ends_what_users_began_with_fenced_volumes(self) -> None:
+        volumes = ('v1', 'v2')
+        self.compute.server.side_effect = lambda name: base.make_server(name, volumes=volumes)
+        self.move()
+        self.volumes.fence.assert_not_called()
+        run = runs.Run(self.context, self.recovery)
+        with run.step(timeline.SHUT_OUT) as detail:
+            detail['outcome'] = 'fenced'
+        self.compute.evacuate.reset_mock()
+
+        def fence(server: model.Server, host: str, recovery_id: str) -> int:
+            # Nova has asked once by then, and has taken the first volume from the host.
+            self.assertEqual(('h1', run.id), (host, recovery_id))
+            self.compute.evacuate.assert_called()
+            if server.volumes == ('v1',):
+                raise exception.Refused('volume v1 is not attached on host h1')
+            return 1
+        self.volumes.fence.side_effect = fence
+        evacuation.evacuate(run, 'h1', {})
+        self.assertEqual({('v1',), ('v2',)}, {
+            call.args[0].volumes for call in self.volumes.fence.mock_calls})
+        self.assertLess(1, self.compute.evacuate.call_count)
 
     def evacuated(self, *states: str) -> None:
         """Run an evacuation that ends on another host, where the server has these states."""
