@@ -18,6 +18,8 @@ _SHARED = ('specreds_nova.tests.engine_stories.test_shut_out.TestShutOut.'
 _KINDS = 'specreds_nova.tests.engine_stories.test_kinds.TestKinds'
 # One accident of a host that has all these servers.
 _EVACUATED = f'{_KINDS}.test_servers_without_backups_are_evacuated'
+_CINDER = 'specreds_cinder.tests.unit'
+_DRAWN = 'specreds_nova.tests.simulation.test_half_done.HalfDoneTest.test_promise_is_kept'
 _TWO = f'{_KINDS}.test_server_with_address_pairs_is_recovered_and_one_without_volumes_stays'
 
 
@@ -66,6 +68,22 @@ ROWS = (
     Row('foreign', _DISKS, 'a volume of another driver than RBD', FAILED,
         'Cinder cannot shut a host out of it; evacuated with evacuate_unfenced',
         f'{_KINDS}.test_server_with_a_volume_of_another_driver_is_not_fenced'),
+    Row('read', _DISKS,
+        'a volume that is backing-up or uploading, or a snapshot that is backing-up', SPECULATIVE,
+        'the client of the job is fenced with the primary: repeat the job',
+        f'{_CINDER}.volume.test_service.ReadTest.test_volume_is_restored_by_a_promotion'),
+    Row('left', _DISKS, 'a volume that its host left attaching, detaching or error_extending',
+        SPECULATIVE, 'the attachment is completed, and the detachment cancelled',
+        f'{_CINDER}.test_hints.RestTest.test_status_that_a_dead_host_left_is_restored'),
+    Row('leftover', _DISKS, 'a volume with an attachment that a failed live migration has left',
+        SPECULATIVE, 'the host of the backup deletes attachments that no block device names',
+        'specreds_nova.tests.unit.virt.backup.test_adoption.AdoptionTest.'
+        'test_attachments_that_no_block_device_names_are_deleted'),
+    Row('reserved', _DISKS, 'a volume that is reserved, or whose snapshot, clone or migration is '
+        'under way', EVACUATED, 'Cinder works on it; Nova can attach it to another host', _DRAWN),
+    Row('busy', _DISKS, 'a volume that is extending, retyping, reverting, in maintenance or in '
+        'error', FAILED, 'Cinder lets Nova attach it nowhere; nothing is fenced, and the recovery '
+        'is repeated', _DRAWN),
     Row('rbd-root', _DISKS, 'a root disk that Nova keeps in RBD (images_type = rbd)', SPECULATIVE,
         'superposed with the volumes, with server_disk_backups, which is experimental; evacuated '
         'with its data if only server_disks_in_rbd is set',
