@@ -3,11 +3,11 @@
 
 from collections.abc import Mapping, Sequence
 import dataclasses
-from typing import Protocol
 import uuid
 
 from oslo_log import log as logging
 
+from specreds_nova.engine import conductor as conductors
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import order
@@ -23,29 +23,13 @@ _FIRST = 1
 Wanted = tuple[model.Recovery, model.Server]
 
 
-class Work(Protocol):
-    """The part of the engine that works on recoveries."""
-
-    def reserve(self, recovery: model.Recovery) -> bool:
-        """Reserve a slot for a recovery that is about to be created; False if there is none."""
-
-    def release(self, recovery_id: str) -> None:
-        """Free the slot of a recovery that was not created."""
-
-    def begin(self, recovery: model.Recovery, server: model.Server | None = None) -> None:
-        """Start the work on a created recovery: here if a slot is reserved, or on any engine.
-
-        :param server: its server, if that was just read
-        """
-
-
 class Creation:
     """Creates recoveries. Every method may be called by any thread, and repeated.
 
     :param engine: name of this engine
     """
 
-    def __init__(self, context: contexts.Context, work: Work, engine: str) -> None:
+    def __init__(self, context: contexts.Context, work: conductors.Conductor, engine: str) -> None:
         self._context = context
         self._work = work
         self._engine = engine

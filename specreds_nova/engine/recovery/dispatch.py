@@ -9,6 +9,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from specreds_nova import tasks
+from specreds_nova.engine import conductor as conductors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import gates
@@ -64,7 +65,7 @@ class Dispatcher:
     """
 
     def __init__(self, context: contexts.Context, facts: FactsOf, host_gates: gates.Gates,
-                 server_gates: servers.Gates, work: creation.Work, engine: str,
+                 server_gates: servers.Gates, work: conductors.Conductor, engine: str,
                  crash_gates: gates.Gates | None = None, *,
                  nova: nova_prefetch.NovaPrefetch) -> None:
         self._context = context

@@ -68,10 +68,11 @@ class Engine:
             in_background=lambda act: hub.spawn(name, act))
         self.context = context
         self._worker = workers.RecoveryWorker(context, attempt)
+        work: Any = self
         self._dispatcher = dispatch.Dispatcher(
             context, lambda host, service: gates.Facts(host, known=9, service=service or {}),
             detection_conf.host_gates(settings), detection_conf.server_gates(settings),
-            self, name, detection_conf.crash_gates(), nova=clients.direct_queries(context.compute))
+            work, name, detection_conf.crash_gates(), nova=clients.direct_queries(context.compute))
         self._janitor = janitor.Janitor(context, self._dispatcher, self._heed, 1e9)
         # It reads the database as it is: the time that takes is another matter than its order.
         raw: Any = store
