@@ -187,7 +187,7 @@ class Engine:
         self._events.stop()
         self._crashes.stop(_PATIENCE)
         calm = self._conductor.stop(_PATIENCE)
-        # Other engines take its recoveries from now on.
+        # Other engines take its recoveries once its lease is over.
         self._votes.stop(_PATIENCE)
         self._echo.stop(_PATIENCE)
         self._answers.stop(_PATIENCE)
