@@ -81,27 +81,6 @@ def of(kind: str, measured: object, at: float, share: float = 1.0) -> Evidence:
     return Evidence(kind, KINDS[kind].words.format(measured), at, share)
 
 
-class Scales:
-    """The weights.
-
-    :param weights: weights that differ from those in :data:`KINDS`
-    :raises ValueError: there is no such kind, or a weight is negative
-    """
-
-    def __init__(self, weights: Mapping[str, float] | None = None) -> None:
-        self._weights = {kind.name: kind.weight for kind in KINDS.values()}
-        for name, weight in (weights or {}).items():
-            if name not in KINDS:
-                raise ValueError(f'there is no evidence of kind {name}, only '
-                                 f'{", ".join(sorted(KINDS))}')
-            if weight < 0:
-                raise ValueError(f'the weight of {name} is {weight}: it cannot be negative')
-            self._weights[name] = weight
-
-    def sum(self, pieces: Iterable[Evidence]) -> float:
-        """Return the sum of the weights of evidence."""
-        return sum(self._weights[piece.kind] * piece.share for piece in pieces)
-
-    def enough(self, pieces: Iterable[Evidence]) -> bool:
-        """Return whether evidence is enough for a suspicion."""
-        return self.sum(pieces) >= ENOUGH - _ROUNDING
+def enough(pieces: Iterable[Evidence]) -> bool:
+    """Return whether evidence is enough for a suspicion."""
+    return sum(KINDS[piece.kind].weight * piece.share for piece in pieces) >= ENOUGH - _ROUNDING

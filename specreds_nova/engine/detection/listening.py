@@ -15,7 +15,7 @@ import threading
 class Settings:
     """Settings of the engine's own link.
 
-    :ivar echo: seconds between two echoes; 0 disables them and trusts the clock
+    :ivar echo: seconds between two echoes
     :ivar pause: seconds between two echoes or looks from which the engine may have been deaf
     :ivar outage: seconds of deafness from which hosts may have lost the broker, too
     :ivar settle: seconds for hosts to reconnect after an outage, and after the engine's start
@@ -39,27 +39,21 @@ class Listening:
         self._horizon = now
         self._skipped = 0.0
         self._settled = now + settings.settle
-        self._heard = not settings.echo
+        self._heard = False
         # When the newest echo was received; None if that is unknown.
         self._received: float | None = None
 
     def echo(self, sent: float, received: float | None = None) -> float | None:
-        """Take an echo. Returns as :meth:`advance` does.
+        """Take an echo.
 
         :param sent: when it was sent
         :param received: when it was received; None if that does not matter
+        :returns: None, or, after a time in which the engine may have been deaf, the time of this
+            clock at which all hosts count as heard
         """
         self._heard = True
         self._received = received
         return self._move(sent)
-
-    def advance(self, now: float) -> float | None:
-        """Advance the clock if echoes are disabled.
-
-        :return: None, or, after a time in which the engine may have been deaf, the time of this
-            clock at which all hosts count as heard
-        """
-        return None if self._settings.echo else self._move(now)
 
     def at(self, now: float) -> float:
         """Return the time of this clock for a message that arrives now."""
@@ -73,8 +67,7 @@ class Listening:
     def echoed(self) -> float:
         """Return when the newest echo was sent, by the engine's clock.
 
-        Whatever is read from now on has reached the broker after that. Without echoes, this is the
-        time of the latest look.
+        Whatever is read from now on has reached the broker after that.
         """
         return self._horizon
 

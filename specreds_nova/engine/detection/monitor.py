@@ -43,7 +43,6 @@ class Monitor:
     :param watcher: receiver of changes
     :param own_broker: returns the broker node through which beats are heard; empty if unknown
     :param rejected: receives the messages that do not count
-    :raises ValueError: a weight in the settings is of an unknown kind
     """
 
     def __init__(self, clock: clocks.Clock, watcher: watchers.Watcher,
@@ -244,7 +243,6 @@ class Monitor:
         """Judge all hosts, and report changes to the watcher."""
         now = self._clock.now()
         with self._lock:
-            self._resume(self._listening.advance(now))
             horizon = self._listening.horizon()
             late = []
             for host in self._restless.among(self._hosts.values(), horizon):
@@ -453,7 +451,7 @@ class Monitor:
         :param stalls: hosts that beat and report a stall count as silent
         """
         known = self._seen.get(stalls)
-        if known is not None and known[0] == horizon and self._settings.link.echo:
+        if known is not None and known[0] == horizon:
             return known[1]
         doubtful = self._doubtful(horizon)
         seen = correlation.overview(
@@ -501,7 +499,7 @@ class Monitor:
             pieces = [evidence.of(evidence.CRASH, server, now)]
             if with_its_host:
                 pieces.append(evidence.of(evidence.BOOT, host.name, now))
-            if self._weighing.enough(pieces):
+            if evidence.enough(pieces):
                 why = tuple(piece.told(self._ahead()) for piece in pieces)
                 self._news.append(('crashed', (host.name, server, why)))
 
@@ -510,7 +508,7 @@ class Monitor:
             host.leaving = False
         pieces = self._weighing.evidence(host, horizon, now)
         host.notable = bool(pieces) or host.word is not None
-        if host.word != model.CLEAR and self._weighing.enough(pieces):
+        if host.word != model.CLEAR and evidence.enough(pieces):
             if not host.suspected:
                 host.suspected, host.since = True, now
                 host.suspected_boot = host.boot

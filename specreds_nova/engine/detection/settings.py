@@ -18,7 +18,6 @@ class Settings:
     """Settings of the monitor.
 
     :ivar interval: seconds between beats of a host before its first beat
-    :ivar weights: weights of evidence that differ from the defaults
     :ivar clear_beats: number of consecutive beats that clear a suspicion
     :ivar doubt: intervals of silence from which a host counts for the gate of too many
     :ivar together: seconds within which hosts count as having fallen silent at once
@@ -29,7 +28,6 @@ class Settings:
     detector: accrual.Settings = dataclasses.field(default_factory=accrual.Settings)
     link: listening.Settings = dataclasses.field(default_factory=listening.Settings)
     interval: float = 0.2
-    weights: Mapping[str, float] = dataclasses.field(default_factory=dict)
     clear_beats: int = 3
     libvirt_patience: float = 10.0
     storage_patience: float = 5.0

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What speaks against a host: its silence, its own reports, and the words of others."""
 
-from collections.abc import Iterable
 
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import evidence
@@ -10,18 +9,10 @@ from specreds_nova.engine.detection import watched
 
 
 class Weighing:
-    """Weighs the evidence against hosts. A monitor calls it with its lock.
-
-    :raises ValueError: a weight in the settings is of an unknown kind
-    """
+    """Collects the evidence against hosts. A monitor calls it with its lock."""
 
     def __init__(self, settings: monitoring.Settings) -> None:
         self._settings = settings
-        self._scales = evidence.Scales(settings.weights)
-
-    def enough(self, pieces: Iterable[evidence.Evidence]) -> bool:
-        """Return whether evidence is enough to suspect a host."""
-        return self._scales.enough(pieces)
 
     def evidence(self, host: watched.Watched, horizon: float,
                  now: float) -> list[evidence.Evidence]:

@@ -4,9 +4,11 @@
 from collections.abc import Mapping
 import dataclasses
 from typing import Any
+from unittest import mock
 
 import testtools
 
+from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import monitor
 from specreds_nova.engine.detection import settings as monitoring
@@ -95,6 +97,13 @@ class CloudTestCase(testtools.TestCase):
         super().setUp()
         self.begin()
 
+    def weigh(self, kind: str, weight: float) -> None:
+        """Let a kind of evidence have another weight."""
+        patch = mock.patch.dict(evidence.KINDS, {
+            kind: dataclasses.replace(evidence.KINDS[kind], weight=weight)})
+        patch.start()
+        self.addCleanup(patch.stop)
+
     def begin(self) -> None:
         """Create hosts, monitor and observer, and let time pass."""
         self.clock = clocks.Clock()
@@ -124,7 +133,7 @@ class CloudTestCase(testtools.TestCase):
                 if node.alive and self._due(INTERVAL, node.offset):
                     self._send(node.beat())
             if not self.frozen:
-                if self.settings.link.echo and self._due(_ECHO):
+                if self._due(_ECHO):
                     self._send(self.clock.time)
                 self._deliver()
                 if self._due(_TICK):

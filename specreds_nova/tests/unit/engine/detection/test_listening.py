@@ -72,18 +72,3 @@ class ListeningTest(testtools.TestCase):
         self.assertIsNone(self.clock.echo(self.now))
         self.assertIsNone(self.clock.echo(self.now - 1.0))
         self.assertEqual(before, self.clock.horizon())
-
-    def test_rounds_move_the_clock_without_echoes(self) -> None:
-        clock = listening.Listening(listening.Settings(echo=0.0, settle=0.0), 0.0)
-        for number in range(1, 101):
-            clock.advance(0.05 * number)
-        self.assertAlmostEqual(5.0, clock.horizon())
-        self.assertIsNone(clock.trouble(5.05))
-        # The engine was frozen.
-        self.assertAlmostEqual(5.0, clock.advance(35.0) or 0.0)
-
-    def test_rounds_do_not_move_the_clock_with_echoes(self) -> None:
-        self.hear(10)
-        before = self.clock.horizon()
-        self.assertIsNone(self.clock.advance(self.now + 1.0))
-        self.assertEqual(before, self.clock.horizon())

@@ -8,8 +8,6 @@ from typing import Any
 
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import evidence
-from specreds_nova.engine.detection import settings as monitoring
-from specreds_nova.engine.detection import weighing
 from specreds_nova.heartbeat import message
 from specreds_nova.tests.unit.engine.detection import base
 
@@ -242,9 +240,8 @@ class SilenceTest(base.CloudTestCase):
         node.more = {'libvirt_age': 11.0}
         self.run_for(2)
         reported = self.clock.now() - 30.0
-        settings = monitoring.Settings(weights={'nova': 0.9, 'libvirt': 0.5})
         self.assertEqual(set(), self.suspected())
-        self.monitor._weighing = weighing.Weighing(settings)
+        self.weigh(evidence.NOVA, 0.9)
         self.monitor.note('cn2', evidence.NOVA, 'then', seen=reported)
         self.run_for(1)
         self.assertEqual(set(), self.suspected())

@@ -16,8 +16,10 @@ from specreds_nova.tests.unit.engine.detection import base
 class EvidenceTest(base.CloudTestCase):
     """Evidence other than silence."""
 
-    # Nova's word and a silent libvirt are enough together.
-    settings = monitoring.Settings(weights={evidence.NOVA: 0.8})
+    def setUp(self) -> None:
+        super().setUp()
+        # Nova's word and a silent libvirt are enough together.
+        self.weigh(evidence.NOVA, 0.8)
 
     def why(self, host: str) -> list[str]:
         view = self.monitor.look(host)

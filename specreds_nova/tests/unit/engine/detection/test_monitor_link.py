@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The monitor while the engine's link to the broker is at fault, or the engine itself."""
 
-from specreds_nova.engine.detection import listening
-from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.tests.unit.engine.detection import base
 
 
@@ -64,29 +62,3 @@ class LinkTest(base.CloudTestCase):
             assert view is not None and view.heard is not None and view.sent_after is not None
             self.assertGreater(view.heard, began)
             self.assertEqual(after, view.sent_after >= began)
-
-
-class WithoutEchoTest(base.CloudTestCase):
-    """An engine without echoes."""
-
-    settings = monitoring.Settings(link=listening.Settings(echo=0.0))
-
-    def test_dead_host_is_suspected(self) -> None:
-        self.nodes['cn2'].alive = False
-        self.run_for(1)
-        self.assertEqual({'cn2'}, self.suspected())
-        self.assertEqual([], self.gate('cn2'))
-
-    def test_frozen_engine_suspects_no_host(self) -> None:
-        self.stand_still(20)
-        self.run_for(10)
-        self.assertEqual([], self.witness.names('suspected'))
-
-    def test_outage_of_the_broker_closes_the_gate(self) -> None:
-        """Every host is suspected, and its gate is always closed."""
-        self.broker = False
-        for _ in range(600):
-            self.run_for(0.05)
-            for host in self.suspected():
-                self.assertNotEqual([], self.gate(host))
-        self.assertEqual(set(self.nodes), self.suspected())

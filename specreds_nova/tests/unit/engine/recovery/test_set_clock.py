@@ -10,7 +10,6 @@ import testtools
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import monitor
-from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.engine.recovery import lost_servers
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import stamps
@@ -83,10 +82,9 @@ class StampsTest(testtools.TestCase):
 class EvidenceTest(detection_base.CloudTestCase):
     """What a detector tells the database, and is told by it and by Nova."""
 
-    settings = monitoring.Settings(weights={evidence.NOVA: 1.0})
-
     def begin(self) -> None:
         super().begin()
+        self.weigh(evidence.NOVA, 1.0)
         self.clock.ahead = -_HOUR
 
     def events(self, kind: str) -> list[tuple[Any, ...]]:
