@@ -5,7 +5,7 @@ All engines show the same states of hosts, sentinels and recoveries, which they 
 database. The handbook says how to combine the values of several engines.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 import socket
 import socketserver
 import threading
@@ -66,6 +66,9 @@ class Metrics:
             'that is too late to judge hosts; otherwise 0.', registry=self._registry)
         self._hosts = prometheus_client.Gauge(
             'specreds_hosts', 'Hosts by their state.', ['state'], registry=self._registry)
+        self._modes = prometheus_client.Gauge(
+            'specreds_host_modes', 'Hosts that engines have heard, by their mode.', ['mode'],
+            registry=self._registry)
         self._sentinels = prometheus_client.Gauge(
             'specreds_sentinels', 'Hosts by the state of their sentinels, as the hosts report it.',
             ['state'], registry=self._registry)
@@ -97,6 +100,7 @@ class Metrics:
         for reason in rejections.REASONS:
             self._rejected.labels(reason)
         self.hosts({})
+        self.modes(())
         self.sentinels({})
         self.active({})
 
@@ -120,6 +124,11 @@ class Metrics:
         """Note how many hosts there are in each state."""
         for state in model.HOST_STATES:
             self._hosts.labels(state).set(states.get(state, 0))
+
+    def modes(self, modes: Collection[str]) -> None:
+        """Note the modes of all hosts, one for each host."""
+        for mode in model.MODES:
+            self._modes.labels(mode).set(sum(each == mode for each in modes))
 
     def sentinels(self, states: Mapping[str | None, int]) -> None:
         """Note how many hosts have a sentinel in each state; None for unknown."""

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
+import contextlib
 import dataclasses
 import threading
 from typing import Any, Protocol
@@ -118,6 +119,7 @@ class Engine:
             suspects=suspects.Suspects(self._monitor, self._clock, self._votes),
             stopping=self._stopping.is_set, observer=self._observer, settings=recovering,
             places=self._monitor.places)
+        self._modes = context.modes
         self._decommissioned = decommissioned.Decommissioned(
             self._store, self._monitor, self._clock)
         self._answers = answering.of(conf, self._monitor, self._store, self._clock, context.leases)
@@ -336,3 +338,5 @@ class Engine:
         self._metrics.sentinels(known_sentinels)
         self._metrics.active(active)
         self._metrics.backups(active.get(model.RACING, 0))
+        with contextlib.suppress(exception.EngineError):
+            self._metrics.modes([self._modes.of(name) for name in self._monitor.names()])

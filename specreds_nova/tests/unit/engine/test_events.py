@@ -79,6 +79,11 @@ class MetricsTest(testtools.TestCase):
         self.metrics.sentinels({model.LIVE: 7, model.SILENT: 2, None: 1})
         self.assertEqual([7, 2, 0, 1], [self.value(name(state)) for state in states])
 
+    def test_hosts_are_counted_by_mode(self) -> None:
+        self.metrics.modes([model.ACT, model.PAUSE, model.ACT])
+        self.assertEqual([2, 0, 1], [self.value(f'specreds_host_modes{{mode="{mode}"}}')
+                                     for mode in (model.ACT, model.OBSERVE, model.PAUSE)])
+
     def test_removed_hosts_have_no_metrics(self) -> None:
         self.metrics.hosts({model.SUSPECTED: 1})
         self.metrics.hosts({model.TRUSTED: 1})

@@ -155,6 +155,7 @@ class HandbookTest(testtools.TestCase):
         shown.sentinels({None: 7})
         shown.active(dict.fromkeys(model.STATES, 7))
         shown.backups(7)
+        shown.modes([model.ACT])
         rows = re.split(r'(?m)^(?=``max``|``sum``|one by one|====)',
                         (_DOC / 'handbook.rst').read_text().partition('over engines')[2])[2:5]
         for family in registry.collect():
