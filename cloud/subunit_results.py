@@ -16,8 +16,10 @@ SKIPPED = 'skipped'
 # What is none of these, such as a test that never ended, has failed.
 _STATUSES = {'success': PASSED, 'xfail': PASSED, 'skip': SKIPPED}
 
-_NOT_BEGUN = 'did not begin: the process that had to run it has ended'
 _NOT_ENDED = 'did not end: the process that ran it has ended'
+_NOT_BEGUN = 'did not begin: the process that had to run it has ended'
+# How many of further tests that did not begin are named.
+_NAMED = 5
 
 # Texts that a test has attached, by their names.
 Texts = Mapping[str, str]
@@ -92,8 +94,11 @@ def read(stream: IO[bytes], *, copy: IO[bytes] | None = None,
         subunit.ByteStreamToStreamResult(stream, non_subunit_name='output').run(target)
     finally:
         target.stopTestRun()
-    for name in _missing(listed, {result.name for result in results}):
-        add(Result(name, FAILED, _NOT_BEGUN))
+    if missing := _missing(listed, {result.name for result in results}):
+        # One result for all: there may be thousands.
+        first, *others = missing
+        more = f', like {len(others)} more: {", ".join(others[:_NAMED])}' if others else ''
+        add(Result(first, FAILED, f'{_NOT_BEGUN}{more}'))
     return results
 
 

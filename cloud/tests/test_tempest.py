@@ -75,14 +75,17 @@ class ReadTest(testtools.TestCase):
                          [(result.name, result.status) for result in self.read()])
 
     def test_listed_test_without_a_result_has_failed(self) -> None:
-        for name in ('m.A.a[id-1]', 'm.A.b[id-2]', 'm.B.c[id-3]'):
+        for name in ('m.A.a[id-1]', 'm.A.b[id-2]', 'm.B.c[id-3]', 'm.C.d[id-4]'):
             self.stream.status(test_id=name, test_status='exists')
         self.ran('m.A.a[id-1]', 'success')
         self.ran('setUpClass (m.B)', 'skip', reason='no Nova')
+        read = self.read()
         self.assertEqual(
             [('m.A.a[id-1]', results.PASSED), ('setUpClass (m.B)', results.SKIPPED),
              ('m.A.b[id-2]', results.FAILED)],
-            [(result.name, result.status) for result in self.read()])
+            [(result.name, result.status) for result in read])
+        # Thousands of them would hide all else.
+        self.assertIn('like 1 more: m.C.d[id-4]', read[-1].words)
 
     def test_text_that_is_no_utf8_is_read(self) -> None:
         self.stream.status(test_id='a', test_status='fail', file_name='traceback', eof=True,
