@@ -15,7 +15,7 @@ class Command:
     :param argv: words; ``{data}`` is replaced by the directory for clusters and logs, ``{cloud}``
         by the first port for clouds of the command's own
     :param tier: the first tier that runs the command
-    :param fast: whether the command takes seconds: those come first, alone
+    :param fast: whether the command takes a second: those come first, alone
     :param alone: whether the command brings up clusters: those come last, one at a time
     """
 
@@ -35,8 +35,8 @@ BIN = str(pathlib.Path(sys.executable).parent)
 
 COMMANDS = (
     Command('ruff', (f'{BIN}/ruff', 'check', '.'), fast=True),
-    Command('shellcheck', ('tools/check-shell',), fast=True),
-    Command('check-uuid', ('tools/check-uuid',), fast=True),
+    Command('shellcheck', ('tools/check-shell',)),
+    Command('check-uuid', ('tools/check-uuid',)),
     Command('mypy', (f'{BIN}/mypy',)),
     # All anew: Sphinx warns only of the pages that it reads, and reads no page twice.
     Command('docs', (f'{BIN}/sphinx-build', '-q', '-E', '-a', '-W', '--keep-going', '-b', 'html',
