@@ -57,6 +57,10 @@ class _Ears:
         return model.Vote(engine)
 
 
+# What lets the engines of a benchmark act on hosts that fail.
+ACTING = model.Mode(model.CLOUD, '', model.ACT, 'a benchmark', '', 0.0)
+
+
 class Simulation:
     """An engine whose services and hosts are simulated.
 
@@ -75,7 +79,7 @@ class Simulation:
         self.clock = clocks.FiberClock(self.fibers, self._stopping)
         cloud.sleep = self.clock.sleep
         self.store = stores.from_conf(conf)
-        self.store.set_mode(model.Mode(model.CLOUD, '', model.ACT, 'a benchmark', '', 0.0))
+        self.store.set_mode(ACTING)
         clients: Any = cloud
         context = contexts.in_fibers(
             self.fibers, self.clock, clients, self.store, conf.engine, suspects=clients,

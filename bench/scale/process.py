@@ -149,14 +149,15 @@ def stage(inventory: inventories.Inventory, interval: float, port: int,
         private.write(conf, private.ini(private.merged(configured, {'engine': options or {}})))
         tables = db_connection.connect(engine.configuration(database))
         migration.sync(tables)
+        store = stores.Store(tables)
+        stack.callback(store.close)
+        store.set_mode(engine.ACTING)
         log = place / 'engine.out'
         process = stack.enter_context(services.running(
             [sys.executable, '-m', program, '--config-file', str(conf)], log))
         watched = Engine(process.pid, f'http://127.0.0.1:{metrics}')
         stack.callback(watched.stop)
         _wait(watched, process, log)
-        store = stores.Store(tables)
-        stack.callback(store.close)
         yield Stage(inventory, hosts, watched, store, log, f'http://127.0.0.1:{web}', tables)
 
 
