@@ -66,7 +66,8 @@ class Faults:
             'overload': lambda fault: broker.overload(fault.target, float(fault.detail)),
             'forged': lambda fault: broker.forged.update({fault.target: fault.detail}),
             'busy': self._occupy, 'ceph_switch': self._cut_ceph,
-            'conductor': self._lose_evacuation,
+            'conductor': self._lose_evacuation, 'conductor_dies': self._lose_for_ever,
+            'hours': lambda fault: cloud.services.away.add(fault.target),
             'suspect': lambda fault: self._say(fault.target, word=model.SUSPECT, word_reason=''),
             'clear': lambda fault: self._say(fault.target, word=model.CLEAR, word_reason=''),
             'abort': self._abort,
@@ -93,6 +94,7 @@ class Faults:
                 (fault.target, fault.detail)),
             'clock_jump': lambda fault: self._set_clock(fault.target, None),
             'away': lambda fault: cloud.services.away.discard(fault.target),
+            'hours': lambda fault: cloud.services.away.discard(fault.target),
             'node': lambda fault: broker.mend_node(fault.target),
             'split': lambda fault: broker.split.discard(frozenset((fault.target, fault.detail))),
             'broker': self._mend_all,
@@ -284,6 +286,11 @@ class Faults:
         status, _, task = fault.detail.partition(' ')
         if server is not None and (server.status, server.task) == (status, task or None):
             server.status, server.task = 'ACTIVE', None
+
+    def _lose_for_ever(self, fault: schedules.Fault) -> None:
+        server = self._cloud.world.servers.get(fault.target)
+        if server is not None and server.lost == 0:
+            server.lost = -1
 
     def _refuse_volumes(self, fault: schedules.Fault, why: str) -> None:
         server = self._cloud.world.servers.get(fault.target)

@@ -23,6 +23,7 @@ from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import preparation_limit
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
+from specreds_nova.engine.recovery import unclaimed
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import decide
 from specreds_nova.engine.recovery.steps import start
@@ -163,6 +164,9 @@ MUTATIONS = _by_name((
              dispatch.Dispatcher, '_left', _nothing(()), 0, ('endless', 'busy')),
     Mutation('any-number', 'each later number of a beat counts', senders.Senders, 'refusal',
              _any_number, 0, ('forged',)),
+    Mutation('lost-request', 'an evacuation that Nova has lost is waited for',
+             unclaimed.Unclaimed, 'is_lost', _nothing(False), 17,
+             ('conductor_dies', 'power', 'isolated')),
     Mutation('power-up', 'servers are moved from a host that boots later than the others',
              gates.PowerUp, 'reason', _nothing(), 4, ('site',)),
     Mutation('flapping', 'the servers of a host are recovered as often as its link fails',

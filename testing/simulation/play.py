@@ -117,7 +117,9 @@ class Play:
         try:
             with processes.simulated():
                 self._begin()
-                self._hub.run(schedules.END + BOUND, self._ends)
+                self._hub.run(max([schedules.END, *(
+                    fault.at + fault.lasts for fault in self._schedule.faults
+                    if math.isfinite(fault.lasts))]) + BOUND, self._ends)
                 result = self._result()
                 self._hub.close()
         finally:

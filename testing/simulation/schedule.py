@@ -50,6 +50,10 @@ OVERLOAD, _OVERLOAD = 'overload', 150.0
 # Somebody sends messages in the name of a host, while that beats.
 FORGED = 'forged'
 _FORGERIES = ('malformed', 'twice', 'old', 'ahead', 'other', 'echo')
+# Nova's conductor dies with a request for the evacuation of a server: nobody gives that up.
+CONDUCTOR_DIES = 'conductor_dies'
+# A service is away for so many seconds.
+HOURS, _HOURS = 'hours', 3000.0
 # Not a kind, but the word of a mix: some faults of a schedule never end. These may not.
 ENDLESS = 'endless'
 NEVER_MENDED = ('power', 'reboot', 'storage', 'isolated', 'all_links', 'pause', 'crash_compute')
@@ -64,8 +68,8 @@ _AHEAD = 2.0
 # network_lease_margin allows for 1 s in a lease of 12 s.
 _DRIFT = 0.05
 # Shares of schedules with faults that never end, with a server that is busy, with an engine that
-# reads late, and with forged messages.
-_ENDLESS, _SHARE_BUSY, _SHARE_LATE, _SHARE_FORGED = 0.15, 0.1, 0.05, 0.1
+# reads late, with forged messages, and with a service that is away for long.
+_ENDLESS, _SHARE_BUSY, _SHARE_LATE, _SHARE_FORGED, _SHARE_RARE = 0.15, 0.1, 0.05, 0.1, 0.01
 # Kinds that are chosen more often: most of what engines do needs a host that is gone.
 _OFTEN = ('power', 'reboot', 'isolated', 'control', 'power', 'engine_killed')
 
@@ -161,6 +165,11 @@ def generate(seed: int, mix: Sequence[str] = ()) -> Schedule:
     losses = random.Random(f'evacuations {seed}')
     if not mix and losses.random() < 0.1:
         faults.append(Fault(BEGIN, CONDUCTOR, losses.choice(tuple(servers)), 1.0))
+    rare = random.Random(f'rare {seed}')
+    if not mix and rare.random() < _SHARE_RARE:
+        faults.append(_fault(rare, HOURS, hosts, engines, nodes, tuple(servers)))
+    if not mix and rare.random() < 0.1:
+        faults.append(_fault(rare, CONDUCTOR_DIES, hosts, engines, nodes, tuple(servers)))
     late = random.Random(f'overload {seed}')
     if not mix and late.random() < _SHARE_LATE:
         faults.append(_fault(late, OVERLOAD, hosts, engines, nodes, tuple(servers)))
@@ -225,11 +234,13 @@ def _fault(source: random.Random, kind: str, hosts: Sequence[str], engines: Sequ
     elif kind in NODE:
         target = f'b{source.randint(1, nodes)}'
         detail = f'b{source.randint(1, nodes)}' if kind == 'split' else ''
-    elif kind in SERVER or kind in ('abort', REFUSED):
+    elif kind in SERVER or kind in ('abort', REFUSED, CONDUCTOR_DIES):
         target = source.choice(servers)
     elif kind == BUSY:
         target, detail = source.choice(servers), source.choice(_STATES)
         return Fault(BEGIN, kind, wanted or target, _BUSY, detail)
+    elif kind == HOURS:
+        return Fault(at, kind, wanted or source.choice(_SERVICES), _HOURS)
     elif kind == FORGED:
         return Fault(at, kind, wanted or source.choice(hosts[:2]), END - at,
                      source.choice(_FORGERIES))
