@@ -14,6 +14,7 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import policies
 from specreds_nova.engine.db import connection
 from specreds_nova.engine.db import migration
+from specreds_nova.engine.db import store as stores
 from specreds_nova.status import files
 from specreds_nova.status import findings
 from specreds_nova.status import options
@@ -52,9 +53,10 @@ def _exchange(config: files.Files) -> tuple[bool, bool]:
 
 
 def database(conf: cfg.ConfigOpts) -> Iterator[findings.Finding]:
-    """Check that the database answers, and has the version of this release."""
+    """Check that the database answers, has the version of this release, and has a mode."""
     try:
         version = migration.version(connection.connect(conf))
+        modes = stores.from_conf(conf).modes() if version == migration.newest() else []
     except exception.EngineError as exc:
         yield findings.failure(str(exc))
         return
@@ -62,7 +64,9 @@ def database(conf: cfg.ConfigOpts) -> Iterator[findings.Finding]:
     if version is None:
         yield findings.failure('the database has no tables: run specreds-engine-manage db sync')
     elif version == newest:
-        return
+        if not modes:
+            yield findings.warning('no mode is set, so that engines only observe: openstack '
+                                   'speculative mode set act lets them act')
     elif _known(version):
         yield findings.failure(f'the database has version {version}, and this release needs '
                                f'{newest}: run specreds-engine-manage db sync before you start '

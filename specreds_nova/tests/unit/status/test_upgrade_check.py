@@ -136,10 +136,12 @@ class UpgradeCheckTest(testtools.TestCase):
         path = self.write('specreds-engine.conf', text)
         return ['--config-file', path]
 
-    def make_engine(self) -> list[str]:
+    def make_engine(self, mode: str | None = 'act') -> list[str]:
         arguments = self.write_engine()
         with contextlib.redirect_stdout(io.StringIO()):
             self.assertEqual(0, manage.main([*arguments, 'db', 'sync']))
+            if mode is not None:
+                self.assertEqual(0, manage.main([*arguments, 'mode', mode, '--reason', 'a test']))
         return arguments
 
     def write_cinder(self, **changed: object) -> None:
@@ -253,6 +255,10 @@ class UpgradeCheckTest(testtools.TestCase):
 
     def test_database_without_tables_fails(self) -> None:
         self.assert_found('Engine: database', FAILURE, 'db sync', *self.write_engine())
+
+    def test_new_installation_only_observes(self) -> None:
+        self.assert_found('Engine: database', WARNING, 'only observe',
+                          *self.make_engine(mode=None))
 
     def test_database_of_another_release_fails(self) -> None:
         arguments = self.make_engine()
