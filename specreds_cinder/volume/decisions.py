@@ -38,8 +38,14 @@ def promote(backend: backends.Backend, ctxt: Any, superposition_id: str,
              shown['server_id'], report['outcome'], report['durations']['total'] * 1e3)
     if report['outcome'] != states.PROMOTED:
         backends.remove_hints(shown)
-    else:
+        return report
+    try:
         eligibility.restore(hints.volumes(superposition_id))
+    except Exception as exc:
+        # The decision stands, and a backup waits for it.
+        LOG.warning('superposition %s is promoted, and its volumes keep the states that they '
+                    "have: %s. Nova's requests for attachments restore them", superposition_id,
+                    exc)
     return report
 
 

@@ -68,6 +68,14 @@ class _Story(story.Story):
         self.promised = check.check('a')
         super()._play()
 
+    def _is_quiet(self) -> bool:
+        # A task that the dead host was at stays for ever.
+        stays = self.server is not None and self.server.task == (
+            self._script['servers']['a']['task'])
+        ended = self._store.history and not self._store.active()
+        late = self._hub.now() > 1000.0 + self._script['least']
+        return bool(stays and ended and late) or super()._is_quiet()
+
     @property
     def server(self) -> parts.Server | None:
         """The server; None if it is deleted."""

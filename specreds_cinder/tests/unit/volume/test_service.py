@@ -139,6 +139,12 @@ class DecideTest(base.ServiceTestCase):
         _, view, more = self.back.emitted[-1]
         self.assertEqual(('promoted', 'promote'), (view['outcome'], more['decision']))
 
+    def test_decision_stands_if_the_state_of_a_volume_cannot_be_restored(self) -> None:
+        volume = self.back.volumes['vol-1']
+        volume.status = 'detaching'
+        volume.conditional_update.side_effect = RuntimeError('the database is away')
+        self.assertEqual('promoted', self.service.promote(self.context, 's1', True)['outcome'])
+
     def test_decision_is_not_made_twice_at_a_time(self) -> None:
         def repeat() -> None:
             self.assertRaises(exception.SuperpositionPending, self.service.promote,
