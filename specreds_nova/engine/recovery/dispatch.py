@@ -123,7 +123,7 @@ class Dispatcher:
         wanted: list[creation.Wanted] = []
         for place, host, since, again in accepted:
             try:
-                wanted += self._wanted(host, since, again=again)
+                wanted += self._wanted(host, self._idle(host, since), again=again)
             except exception.Unreachable as exc:
                 results[place] = exc
             except Exception as exc:
@@ -190,7 +190,8 @@ class Dispatcher:
         """
         suspected = dataclasses.replace(host, since=self._context.clock.wall(),
                                         why=tuple(suspicion.why))
-        wanted = [recovery for recovery, _ in self._wanted(suspected, since)]
+        wanted = [recovery for recovery, _ in
+                  self._wanted(suspected, self._idle(suspected, since))]
         changed = self._context.store.change_host(host, held=(gates.observing(host.name),))
         if changed is None:
             return
@@ -227,8 +228,9 @@ class Dispatcher:
         now = self._context.clock.now()
         if self._reasons(host, now, ours=True):
             return 0
+        idle = self._idle(host, now)
         return self._creation.begin_all(
-            [*self._wanted(host, now, again=True), *self._left(host, now)])
+            [*self._wanted(host, idle, again=True), *self._left(host, idle)])
 
     def crashed(self, name: str, server_id: str, why: Why) -> str | None:
         """Act on the crash of one server on a host that is well.
@@ -327,40 +329,45 @@ class Dispatcher:
             server = dataclasses.replace(server, status='ACTIVE')
         return self._crash_gates.reasons(facts) + self._server_gates.reasons(server) + often
 
-    def _wanted(self, host: model.Host, since: float, *, again: bool = False
+    def _idle(self, host: model.Host, since: float) -> list[model.Server]:
+        """Return the servers of a host that are not being recovered.
+
+        :param since: time since which the host has done nothing
+        """
+        active = {recovery.server for recovery in self._context.store.active(host.name)}
+        return [server for server in self._nova.servers(host.name, since)
+                if server.id not in active]
+
+    def _wanted(self, host: model.Host, idle: Sequence[model.Server], *, again: bool = False
                 ) -> list[creation.Wanted]:
         """Return a new recovery for each server of a host that needs one.
 
-        :param since: time since which the host has done nothing
+        :param idle: the servers of the host that are not being recovered
         :param again: earlier recoveries may belong to the same suspicion
         """
         context = self._context
-        active = {recovery.server for recovery in context.store.active(host.name)}
-        protected = [server for server in self._nova.servers(host.name, since)
-                     if self._protected(server)]
-        due = [server for server in protected if server.id not in active
+        due = [server for server in idle if self._protected(server)
                and (not again or self._due(host, server))]
         expected, now = kinds.expected(context.store, due), context.clock.wall()
         return [(self._creation.new(host, server, expected.get(server.id), now), server)
                 for server in due]
 
-    def _left(self, host: model.Host, since: float) -> list[creation.Wanted]:
+    def _left(self, host: model.Host, idle: Sequence[model.Server]) -> list[creation.Wanted]:
         """Return a recovery that fails for each server that a dead host leaves in its state.
 
-        :param since: time since which the host has done nothing
+        :param idle: the servers of the host that are not being recovered
         """
         context, options = self._context, self._context.options
         suspected, now = stamps.age(context.clock, host.since), context.clock.wall()
         if suspected < options.evacuate_after:
             return []
-        active = {recovery.server for recovery in context.store.active(host.name)}
         known = self._shown.get(host.name)
         if known is None or known[0] != host.since:
             known = self._shown[host.name] = host.since, set()
         left: list[creation.Wanted] = []
-        for server in self._nova.servers(host.name, since):
+        for server in idle:
             reasons = self._server_gates.obstacles(servers.without_request(server))
-            if not reasons or server.id in active or server.id in known[1] or (
+            if not reasons or server.id in known[1] or (
                     # Another service may evacuate it.
                     tasks.is_rebuild(server.task)
                     and suspected < context.settings.evacuate_timeout):
