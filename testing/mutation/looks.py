@@ -313,6 +313,11 @@ MUTATIONS = (
                    'fresh.host != server.host',
                    f'{_ENGINE_TESTS}.recovery.test_evacuation_meanwhile.HangingTest.'
                    'test_evacuation_whose_task_ends_meanwhile_may_have_moved_the_server'),
+    table.Mutation('evacuation-after-a-slow-fence', f'{_RECOVERY}/evacuation.py',
+                   '            if slow or self._changed(server):\n',
+                   '            if slow:\n',
+                   f'{_ENGINE_TESTS}.recovery.test_evacuation.MovingTest.'
+                   'test_server_that_changes_while_its_volumes_are_fenced_again_is_not_evacuated'),
     table.Mutation('evacuation-to-a-lost-backup', f'{_RECOVERY}/evacuation.py',
                    '            self._let_out(target)\n'
                    '            target = self._target()\n',

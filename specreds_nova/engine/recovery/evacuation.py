@@ -375,17 +375,17 @@ class _Evacuation:
             as_it_is = self._as_it_is(server)
             host = target or self._named or self._other(server)
             force = self._force(server, host, bool(target))
-            # The claim is not released in vain, nor is the server evacuated after a slow release.
-            if self._changed(server):
+            slow: list[Callable[[], object]] = []
+            if target is not None:
+                slow.append(functools.partial(self._release, target))
+            if self._times > 1:
+                slow.append(functools.partial(self._fence_again, server))
+            # Neither is done in vain, nor is the server evacuated as it was before a slow one.
+            while slow and not self._changed(server):
+                slow.pop(0)()
+            if slow or self._changed(server):
                 self._times -= 1
                 return
-            if target is not None:
-                self._release(target)
-                if self._changed(server):
-                    self._times -= 1
-                    return
-            if self._times > 1:
-                self._fence_again(server)
             self._worker.forget()
             self._unclaimed.begin()
             pending.note(run, server)

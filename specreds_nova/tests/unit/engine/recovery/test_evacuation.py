@@ -89,6 +89,23 @@ class MovingTest(base.RecoveryTest):
             call.args[0].volumes for call in self.volumes.fence.mock_calls})
         self.assertLess(1, self.compute.evacuate.call_count)
 
+    def test_server_that_changes_while_its_volumes_are_fenced_again_is_not_evacuated(self) -> None:
+        task: list[str | None] = [None]
+        self.compute.server.side_effect = lambda name: base.make_server(
+            name, task=task[-1], volumes=('v1',))
+        run = runs.Run(self.context, self.recovery)
+        with run.step(timeline.SHUT_OUT) as detail:
+            detail['outcome'] = 'fenced'
+
+        def fence(*_arguments: object) -> int:
+            self.clock.sleep(5.0)
+            task.append('powering-off')
+            return 1
+        self.volumes.fence.side_effect = fence
+        evacuation.evacuate(run, 'h1', {})
+        self.volumes.fence.assert_called_once()
+        self.compute.evacuate.assert_called_once()
+
     def evacuated(self, *states: str) -> None:
         """Run an evacuation that ends on another host, where the server has these states."""
         left = list(states)
