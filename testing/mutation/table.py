@@ -451,4 +451,8 @@ MUTATIONS = (
              'lag = max(behind, *self._lags)', 'lag = max(self._lags)',
              'specreds_nova.tests.unit.engine.detection.test_leases_of_engines.LeasesTest.'
              'test_writes_that_hang_end_no_lease_of_a_living_engine'),
+    Mutation('lease-of-an-engine-that-counts-anew', 'specreds_nova/engine/detection/votes.py',
+             'int(self._clock.wall() * 1000) if own is None', '0 if own is None',
+             'specreds_nova.tests.unit.engine.detection.test_leases_of_engines.LeasesTest.'
+             'test_engine_that_starts_again_without_its_row_has_a_lease'),
 )

@@ -210,8 +210,12 @@ class Votes(pulse.Pulse):
         self._clean()
 
     def _counter(self) -> int:
+        """Return the own counter, which is greater after each start: other engines remember it.
+
+        Its row may have been removed while the engine was down.
+        """
         own = self._rows.get(self._engine)
-        return 0 if own is None else own[0].counter
+        return int(self._clock.wall() * 1000) if own is None else own[0].counter
 
     def _clean(self) -> None:
         now = self._clock.now()

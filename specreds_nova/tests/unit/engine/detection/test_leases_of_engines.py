@@ -250,6 +250,15 @@ class LeasesTest(testtools.TestCase):
         self.run_for(3.0)
         self.assertEqual(frozenset(), self.first.votes.ended())
 
+    def test_engine_that_starts_again_without_its_row_has_a_lease(self) -> None:
+        self.second.alive = False
+        self.wait_until_over()
+        # As another engine does that has known of the end for an hour.
+        del self.database.rows['e2']
+        self.second = _Engine('e2', self.clock, self.database)
+        self.run_for(1.0)
+        self.assertEqual(frozenset(), self.first.votes.ended({'e2'}))
+
     def test_long_outage_removes_no_row_of_a_living_engine(self) -> None:
         self.first.away = self.second.away = True
         self.run_for(2 * _TIMEOUT)
