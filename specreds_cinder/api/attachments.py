@@ -75,7 +75,8 @@ class AttachmentsController(wsgi.Controller):
             noted = hints.of(volume_id)
             if noted is None:
                 continue
-            volume = objects.Volume.get_by_id(context.get_admin_context(), volume_id)
+            # Nobody changes a volume of another project.
+            volume = objects.Volume.get_by_id(req.environ['cinder.context'], volume_id)
             if not at_rest.restorable(volume) or server_id not in {
                     attachment.instance_uuid for attachment in volume.volume_attachment}:
                 continue

@@ -106,6 +106,17 @@ class TestAttachments(base.APITestCase):
             self.assertEqual((200, 'in-use') if ends else (400, status), (
                 answer.status, objects.Volume.get_by_id(self.admin, base.VOLUME).status))
 
+    def test_stranger_ends_no_change_of_a_volume(self) -> None:
+        self.rpc.get.return_value = base.view(state='promoted')
+        objects.Volume.get_by_id(self.admin, base.VOLUME).conditional_update(
+            {'status': 'detaching', 'attach_status': 'attached'})
+        stranger = base.caller('member', base.OTHER_PROJECT)
+        answer = self.ask('POST', '/attachments', {'attachment': {
+            'volume_uuid': base.VOLUME, 'instance_uuid': base.SERVER}}, ctxt=stranger,
+            version='volume 3.71')
+        self.assertEqual((404, 'detaching'), (
+            answer.status, objects.Volume.get_by_id(self.admin, base.VOLUME).status))
+
     def test_connection_type_equals_that_of_the_driver(self) -> None:
         # The driver itself cannot be imported without Ceph's libraries.
         source = pathlib.Path(specreds_cinder.__file__).with_name('driver.py').read_text()
