@@ -127,10 +127,14 @@ class PowerOff:
         if noted and (noted['state'] == 'done'
                       or stamps.age(self._context.clock, noted['at']) < _AGAIN):
             return False
-        return (host.word != model.CLEAR
+        return self._dead(host) and self._empty(host)
+
+    def _dead(self, host: model.Host) -> bool:
+        """Return whether a host is fenced and not heard, and operators leave it to engines."""
+        return (host.state == model.FENCED and host.word != model.CLEAR
                 and self._context.modes.of(host.name) == model.ACT
                 and not self._context.suspects.is_well(host.name)
-                and self._context.suspects.suspected(host.name) and self._empty(host))
+                and self._context.suspects.suspected(host.name))
 
     def _empty(self, host: model.Host) -> bool:
         """Return whether all servers of a host run elsewhere, or are stopped."""
@@ -151,7 +155,8 @@ class PowerOff:
 
     def _power_off(self, host: model.Host) -> None:
         try:
-            if self._context.suspects.is_well(host.name):
+            # The controllers of other hosts may have been slow.
+            if not self._dead(self._context.store.host(host.name)):
                 return
             self._systems.power_off(host.name)
             LOG.warning('host %s is powered off: its servers run elsewhere, and it is not heard',

@@ -635,14 +635,14 @@ MUTATIONS = (
                    f'{_SENTINEL_TESTS}.test_watch_meanwhile.MeanwhileTest.'
                    'test_domain_that_runs_on_while_libvirt_is_silent_meanwhile_is_known'),
     table.Mutation('power-off-of-a-host-that-is-back', f'{_ENGINE}/power.py',
-                   '            if self._context.suspects.is_well(host.name):\n'
+                   '            if not self._dead(self._context.store.host(host.name)):\n'
                    '                return\n',
                    '',
                    f'{_ENGINE_TESTS}.test_power.PowerOffTest.'
                    'test_host_that_is_back_meanwhile_is_left_alone'),
     table.Mutation('power-off-of-a-host-that-is-heard', f'{_ENGINE}/power.py',
-                   '                and self._context.suspects.suspected(host.name) and',
-                   '                and',
+                   '                and self._context.suspects.suspected(host.name))',
+                   '                )',
                    f'{_ENGINE_TESTS}.test_power.PowerOffTest.'
                    'test_host_that_is_not_suspected_any_more_meanwhile_is_left_alone'),
     table.Mutation('power-off-by-two-engines', f'{_ENGINE}/power.py',

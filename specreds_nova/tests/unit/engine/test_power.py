@@ -83,6 +83,14 @@ class PowerOffTest(base.RecoveryTest):
         self.suspects.is_well.side_effect = [False, True, True]
         self.assertEqual(0, self.look())
 
+    def test_host_that_an_operator_begins_to_work_on_meanwhile_is_left_alone(self) -> None:
+        def is_well(_host: str) -> bool:
+            self.set_mode(model.PAUSE)
+            self.clock.time += 1.0
+            return False
+        self.suspects.is_well.side_effect = is_well
+        self.assertEqual(0, self.look())
+
     def test_host_that_is_not_suspected_any_more_meanwhile_is_left_alone(self) -> None:
         self.suspects.suspected.return_value = False
         self.assertEqual(0, self.look())
