@@ -423,6 +423,10 @@ MUTATIONS = (
              '                            )',
              'specreds_nova.tests.unit.engine.db.test_recoveries.RecoveriesTest.'
              'test_recovery_is_claimed_only_as_it_was_read'),
+    Mutation('report-after-a-forgotten-goodbye', 'specreds_nova/engine/detection/monitor.py',
+             '(host.heard, host.goodbye_at)', '(host.heard,)',
+             'specreds_nova.tests.unit.engine.detection.test_monitor_evidence.UnpluggedTest.'
+             'test_host_without_heartbeat_is_not_taken_for_dead_when_an_engine_starts'),
     Mutation('lease-over-by-a-missing-row', 'specreds_nova/engine/detection/votes.py',
              '            before = self._rows.get(self._engine)\n',
              '            before = self._rows.get(self._engine)\n'

@@ -390,8 +390,12 @@ class Monitor:
                 silence=self._weighing.lasts(watched_host, horizon) if watched_host else 0.0)
 
     def _reported(self, host: watched.Watched | None, service: Mapping[str, Any]) -> float:
-        """Return by how many seconds a report to Nova is newer than the latest beat of a host."""
-        heard = self._began if host is None or host.heard is None else host.heard
+        """Return by how many seconds a report to Nova is newer than the latest beat of a host.
+
+        Of a host that this engine has not heard, the latest beat may be a recorded goodbye.
+        """
+        beats = () if host is None else (host.heard, host.goodbye_at)
+        heard = next((at for at in beats if at is not None), self._began)
         return max(0.0, float(service.get('updated', 0.0)) - self._ahead() - heard)
 
     def _ahead(self) -> float:

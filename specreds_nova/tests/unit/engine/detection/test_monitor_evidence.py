@@ -250,6 +250,17 @@ class UnpluggedTest(base.CloudTestCase):
         self.assertIn('has reported to Nova', self.reasons(updated=5.0))
         self.assertEqual('[]', self.reasons(updated=70.0))
 
+    def test_host_without_heartbeat_is_not_taken_for_dead_when_an_engine_starts(self) -> None:
+        self.monitor = monitor.Monitor(self.clock, self.witness, self.settings)
+        self.monitor.expect(['cn1'])
+        self.monitor.left('cn1', message.SERVICE, self.clock.wall() - 4000.0)
+        self.nodes['cn1'].alive = False
+        self.run_for(6.0)
+        self.assertEqual({'cn1'}, self.suspected())
+        self.assertIn('has reported to Nova', self.reasons(updated=8.0))
+        # It has never been back.
+        self.assertEqual('[]', self.reasons(updated=4000.0))
+
     def test_report_that_nova_has_noted_late_proves_nothing(self) -> None:
         self.nodes['cn1'].alive = False
         self.run_for(12.0)
