@@ -62,8 +62,6 @@ def abort(backend: backends.Backend, ctxt: Any, superposition_id: str) -> None:
 
 
 @contextlib.contextmanager
-
-
 def _deciding_on(backend: backends.Backend, superposition_id: str) -> Iterator[None]:
     """Keep a slow decision from being taken for an interrupted one, and made twice.
 

@@ -164,8 +164,6 @@ def _merge_locked(backend: backends.Backend, ctxt: Any, shown: backends.View) ->
 
 
 @contextlib.contextmanager
-
-
 def _sharing(backend: backends.Backend, shown: backends.View) -> Iterator[int]:
     """Count a merge of this service, and yield its rate, which it has until its end."""
     share = backend.bandwidth.share(shown)
@@ -177,8 +175,6 @@ def _sharing(backend: backends.Backend, shown: backends.View) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-
-
 def _merge_lock(host: str, superposition_id: str) -> Iterator[None]:
     """Keep other services of a cluster from merging the same on its back end.
 

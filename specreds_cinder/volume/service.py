@@ -45,8 +45,7 @@ def list_all(backend: backends.Backend, ctxt: Any) -> list[backends.View]:
 
 
 def examine(backend: backends.Backend, ctxt: Any, volume_ids: Sequence[str],
-                disks: Sequence[str] = (),
-                fenced_host: str | None = None) -> list[dict[str, Any]]:
+            disks: Sequence[str] = (), fenced_host: str | None = None) -> list[dict[str, Any]]:
     """Report for each volume whether it can be superposed, and why not.
 
     :param disks: ids of disks of servers
@@ -73,9 +72,8 @@ def examine(backend: backends.Backend, ctxt: Any, volume_ids: Sequence[str],
             for volume in volumes]
 
 
-def connection(backend: backends.Backend, ctxt: Any, superposition_id: str, connector: Mapping[str,
-               Any],
-               disks: bool = False) -> list[dict[str, Any]]:
+def connection(backend: backends.Backend, ctxt: Any, superposition_id: str,
+               connector: Mapping[str, Any], disks: bool = False) -> list[dict[str, Any]]:
     """Return the connections to the second versions of the volumes on this back end.
 
     :param disks: only those of disks of servers, also if the second version is the real one
@@ -123,8 +121,7 @@ def current_connection(backend: backends.Backend, ctxt: Any, volume_id: str,
 
 
 def create(backend: backends.Backend, ctxt: Any, superposition_id: str,
-           volumes: Sequence[Mapping[str, str]],
-           server_id: str | None, reason: str,
+           volumes: Sequence[Mapping[str, str]], server_id: str | None, reason: str,
            disks: Sequence[Mapping[str, str]] = ()) -> backends.View:
     """Put volumes into superposition, on all of their back ends: all of them, or none.
 

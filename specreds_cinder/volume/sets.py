@@ -66,8 +66,6 @@ def drop_all(backend: backends.Backend, ctxt: Any, superposition_id: str, hosts:
 
 
 @contextlib.contextmanager
-
-
 def tolerate_absence(host: str, superposition_id: str) -> Iterator[None]:
     """Log the error of a call that may be lost: its back end polls the leader later."""
     try:

@@ -347,6 +347,7 @@ def _was_fenced(site: base.Site, record: records.Record) -> bool:
     time.sleep(_SETTLE_S)
     return bool(site.fence.remaining(record.fenced))
 
+
 @contextlib.contextmanager
 def _unfenced_if_lost(site: base.Site, record: records.Record, known: set[str]) -> Iterator[None]:
     """Remove the fence if another controller decided for the primary before the commit.
