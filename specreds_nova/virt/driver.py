@@ -260,8 +260,12 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
                 and os.path.exists(_stale_note(event.get_instance_uuid())))
 
     def _overlooked(self, uuid: str) -> bool:
-        """Return whether the end of a domain is not the end of its server."""
-        return uuid in self._journal.hidden() or os.path.exists(_stale_note(uuid))
+        """Return whether the end of a domain is not the end of its server.
+
+        A domain that specreds-sentinel ended may be the server: Cinder merges a server that has
+        lost Ceph for half a minute, and fences it. Engines know where each server is.
+        """
+        return uuid in self._journal.hidden()
 
     def _mark(self, instance: Any) -> marks.Mark | None:
         """Return the mark of a domain, which the domain keeps until its merge has ended."""

@@ -22,7 +22,7 @@ _STARTS = 1.5
 # engines have noticed that it was away for longer.
 GRACE = 20.0
 _NOTICED = 6.0
-# Phases of backups that hold room in Placement.
+# Phases of backups that hold room in Placement, and whose domains are hidden from Nova.
 _CLAIMING = ('starting', 'running', 'hardened', 'promoted')
 
 
@@ -226,7 +226,20 @@ class World(opinions.Cloud):
             for server in self.servers.values():
                 for copy in server.copies:
                     if copy.host == host.name and copy.fenced and copy.runs:
+                        if copy is server.primary:
+                            self.ends[server.name] = End(host.name, self.hub.now(), server.lives,
+                                                         None, left=_is_left(server))
                         copy.runs = False
+                        self._report(server, host)
+
+    def _report(self, server: parts.Server, host: parts.Host) -> None:
+        """Have a host report that a domain has ended, unless a backup of the server is hidden.
+
+        The event is hidden from Nova, which looks after some minutes.
+        """
+        if not any(backup.server == server.name and backup.phase in _CLAIMING
+                   for backup in host.backups.values()):
+            self.crashes.append((host.name, server.name, self.hub.now()))
 
     # What tenants see
 

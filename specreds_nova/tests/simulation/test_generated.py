@@ -18,9 +18,9 @@ from testing.simulation import mutations
 _SEEDS = int(os.environ.get('SPECREDS_SEEDS', '1000'))
 _EACH = min(_SEEDS, 125)
 # Further seeds that have found defects of the engine or of the simulated cloud.
-_MENDED = (1946, 2790, 3255, 3347, 3523, 3960, 4090, 5014, 5500, 5764, 6387, 6736, 7572, 11416,
-           12812, 16287, 18791, 20435, 25950, 26269, 37322, 38077, 39173, 44744, 67533, 91762,
-           103078)
+_MENDED = (1880, 1946, 1965, 2790, 3255, 3347, 3523, 3960, 4090, 5014, 5500, 5764, 6387, 6736,
+           7572, 11416, 12812, 16287, 18791, 20435, 25950, 26269, 37322, 38077, 39173, 44744,
+           67533, 91762, 103078)
 
 
 # Forks the processes that simulate: to start one takes longer than most seeds.

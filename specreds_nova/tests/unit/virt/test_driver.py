@@ -180,6 +180,30 @@ class DriverTest(base.TestCase):
         self.ours.emit_event(stopped)
         self.assertEqual(3, emit_event.call_count)
 
+    def test_end_of_each_domain_but_of_backups_is_reported_as_crash(self) -> None:
+        self.theirs('init_host')
+        self.theirs('cleanup_host')
+        self.guests = []
+        for name in ('nova.compute.claims.Claim._test_numa_topology',
+                     'specreds_nova.virt.box.load', 'specreds_nova.virt.merge.merger.Merger',
+                     'specreds_nova.virt.backup.reconcile.Periodic.start'):
+            self.replace(name, mock.Mock())
+        of = self.replace('specreds_nova.virt.liveness.heartbeat.of', mock.Mock())
+        self.ours.init_host(base.HOST)
+        self.addCleanup(self.ours.cleanup_host, base.HOST)
+        *_, overlooked = of.call_args.args
+        self.assertFalse(overlooked(base.SERVER))
+        # The sentinel has ended a server whose volumes Cinder has merged and fenced.
+        note = pathlib.Path(self.state, 'specreds', 'stale', f'{base.SERVER}.json')
+        note.parent.mkdir(parents=True)
+        note.write_text('{}')
+        for phase in (*journals.OURS, *journals.ENDED):
+            self.record(phase)
+            self.assertFalse(overlooked(base.SERVER), phase)
+        for phase in journals.HIDDEN:
+            self.record(phase)
+            self.assertTrue(overlooked(base.SERVER), phase)
+
     # Start and stop
 
     def test_init_host_starts_all_services(self) -> None:
