@@ -110,7 +110,7 @@ def _run(suites: list[declared.Suite], tier: str, tests: list[str], data: pathli
         signal.signal(number, stop)
     if tests and tier != declared.ALL:
         ended = run.chosen(search.find(_TOP, suites, tests))
-        if not any(each.tests for each in ended):
+        if not any(each.tests or each.wrong for each in ended):
             print(f'error: no test matches: {" ".join(tests)}', file=sys.stderr)
             return 1
     else:
@@ -141,4 +141,4 @@ def _parser(suites: list[declared.Suite]) -> argparse.ArgumentParser:
 
 if __name__ == '__main__':
     sys.exit(cloud_commands.status(lambda: main(sys.argv[1:]),
-                                   (cloud_commands.CloudError, declared.Invalid)))
+                                   (cloud_commands.CloudError, declared.Invalid, search.Invalid)))

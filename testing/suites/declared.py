@@ -89,9 +89,16 @@ def load(top: pathlib.Path) -> list[Suite]:
     suites: list[Suite] = []
     for file in sorted(file for name in _TOPS for file in (top / name).rglob(FILE)):
         suites += _declared(file, str(file.parent.relative_to(top)))
-    for file in (file for name in _TOPS for file in (top / name).rglob('tests/**/test_*.py')):
+    for file in (file for name in _TOPS for file in (top / name).rglob('tests/**/*test*.py')):
+        if file.name.endswith('_test.py'):
+            raise Invalid(f'{file} would not run: the name of a module of tests begins with test_')
+        if not file.name.startswith('test_'):
+            continue
         if not any(file.is_relative_to(top / suite.path) for suite in suites):
             raise Invalid(f'{file} is in no suite: {FILE} is missing')
+        for package in file.relative_to(top).parents[:-1]:
+            if not (top / package / '__init__.py').exists():
+                raise Invalid(f'{file} would not run: {package}/__init__.py is missing')
     names = [suite.name for suite in suites]
     if twice := {name for name in names if names.count(name) > 1}:
         raise Invalid(f'several suites have the name {", ".join(sorted(twice))}')

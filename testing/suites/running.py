@@ -13,6 +13,8 @@ from testing.suites import search
 
 # What comes before a command, whether it is to leave the processors to others or not.
 NICE = {False: (), True: ('nice', '-n', '19')}
+# With these variables, tests would run without their assertions, or by another Python.
+_IGNORED = ('PYTHONOPTIMIZE', 'PYTHON')
 
 
 class Runner:
@@ -54,8 +56,9 @@ class Runner:
         # Both this process and the program write: neither keeps anything back.
         with path.open('wb', buffering=0) as log, subprocess.Popen(
                 [*NICE[nice], *self._program(choice, processes)], cwd=self._top,
-                env=os.environ | dict(variables or {}), stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=log) as program:
+                env={name: value for name, value in os.environ.items() if name not in _IGNORED}
+                | dict(variables or {}),
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log) as program:
             assert program.stdout
             tests = outcome.read(program.stdout, log,
                                  lambda test: None if quiet else self._report(test))

@@ -11,6 +11,10 @@ import re
 from testing.suites import declared
 
 
+class Invalid(Exception):
+    """A word means nothing, or a module cannot be read; the message names it."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Choice:
     """Tests of one suite.
@@ -32,6 +36,7 @@ def find(top: pathlib.Path, suites: Iterable[declared.Suite],
     matches the names of tests.
 
     :param top: directory of the checkout
+    :raises Invalid: a word is no regular expression, or a module cannot be read
     """
     everything = list(suites)
     names = {suite.name: suite for suite in everything}
@@ -47,9 +52,14 @@ def find(top: pathlib.Path, suites: Iterable[declared.Suite],
 
 def _regex(top: pathlib.Path, word: str) -> str:
     """Return the regular expression for a word that may be a path."""
-    if '/' in word and (top / word).exists():
-        module = re.escape(word.removesuffix('.py').strip('/').replace('/', '.'))
+    path = top / word
+    if '/' in word and path.exists() and path.is_relative_to(top):
+        module = re.escape('.'.join(path.relative_to(top).parts).removesuffix('.py'))
         return rf'^{module}\.'
+    try:
+        re.compile(word)
+    except re.error as exc:
+        raise Invalid(f'{word} is neither a path nor a regular expression: {exc}') from exc
     return word
 
 
@@ -84,7 +94,10 @@ def _names(top: pathlib.Path, suite: declared.Suite) -> Mapping[str, list[str]]:
     names = {}
     for file in sorted((top / suite.path).rglob('*.py')):
         module = '.'.join(file.relative_to(top).with_suffix('').parts)
-        methods = [f'{module}.{name}' for name in _methods(file.read_text())]
+        try:
+            methods = [f'{module}.{name}' for name in _methods(file.read_text('utf-8'))]
+        except (SyntaxError, UnicodeDecodeError) as exc:
+            raise Invalid(f'{file}: {exc}') from exc
         # A module of tests matches by its own name, too.
         names[module] = [f'{module}.', *methods] if _is_test(module) else methods
     return names

@@ -142,6 +142,20 @@ class DeclaredTest(CheckoutTest):
         error = self.assertRaises(declared.Invalid, declared.load, self.top)
         self.assertIn('cloud/tests/test_lost.py is in no suite', str(error))
 
+    @ddt.data('tests/more/test_lost.py', 'tests/more/deep/test_lost.py', 'tests/lost_test.py')
+    def test_tests_that_a_search_does_not_find_are_an_error(self, lost: str) -> None:
+        self.path = self.top / 'bench/tests'
+        self.path.mkdir()
+        (self.path / '__init__.py').touch()
+        self.write()
+        file = self.top / 'bench' / lost
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if file.parent.name == 'deep':
+            (file.parent / '__init__.py').touch()
+        file.touch()
+        error = self.assertRaises(declared.Invalid, declared.load, self.top)
+        self.assertIn(str(file), str(error))
+
     def test_two_suites_of_one_name_are_an_error(self) -> None:
         self.write()
         (self.top / 'cloud').mkdir()
@@ -180,6 +194,14 @@ class SearchTest(testtools.TestCase):
     def test_stories_are_all_long_suites(self) -> None:
         self.assertLessEqual({'nova-stories', 'engine-stories', 'ovn-stories'},
                              set(self.find('stories')))
+
+    def test_path_may_be_written_in_several_ways(self) -> None:
+        for word in ('./testing/tests/test_suites.py', f'{_TOP}/testing/tests/test_suites.py'):
+            self.assertEqual({'testing-unit': (__name__,)}, self.find(word), word)
+
+    def test_word_that_is_no_regular_expression_is_named(self) -> None:
+        error = self.assertRaises(search.Invalid, self.find, 'test_a[')
+        self.assertIn('test_a[', str(error))
 
     def test_nothing_is_found(self) -> None:
         self.assertEqual({}, self.find('no' + '_such_name'))
@@ -273,6 +295,15 @@ class RunTest(CheckoutTest):
                          self.run_suite(suite).tests[0].name)
         self.assertEqual(1, self.run_suite(suite).count(outcome.FAILED))
 
+    @ddt.data({'PYTHONOPTIMIZE': '1'}, {'PYTHON': '/bin/true'})
+    def test_variable_of_the_user_does_not_change_how_tests_run(
+            self, variables: dict[str, str]) -> None:
+        suite = self.write('assert False, "this one fails"', least=1)
+        for name, value in variables.items():
+            self.useFixture(fixtures.EnvironmentVariable(name, value))
+        ended = self.run_suite(suite)
+        self.assertEqual(['guests: bench.guests.test_guests.Guests.test_two: failed'], ended.wrong)
+
     def test_too_few_tests_are_wrong(self) -> None:
         ended = self.run_suite(self.write(least=3))
         self.assertEqual(['guests: 2 tests passed, and suite.toml says at least 3'], ended.wrong)
@@ -280,6 +311,11 @@ class RunTest(CheckoutTest):
     def test_chosen_test_runs_alone(self) -> None:
         ended = self.run_suite(self.write('self.fail()'), 'test_one')
         self.assertEqual((1, []), (len(ended.tests), ended.wrong))
+
+    def test_module_that_cannot_be_read_is_named(self) -> None:
+        suite = self.write(extra='def broken(:')
+        error = self.assertRaises(search.Invalid, self.run_suite, suite, 'test_one')
+        self.assertIn(str(self.path / 'test_guests.py'), str(error))
 
     def test_chosen_module_that_cannot_be_imported_is_wrong(self) -> None:
         ended = self.run_suite(self.write(extra='import no_such_module'), 'test_one')
