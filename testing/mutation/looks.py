@@ -317,7 +317,7 @@ MUTATIONS = (
                    '            if slow or self._changed(server):\n',
                    '            if slow:\n',
                    f'{_ENGINE_TESTS}.recovery.test_evacuation.MovingTest.'
-                   'test_server_that_changes_while_its_volumes_are_fenced_again_is_not_evacuated'),
+                   'test_server_that_changes_meanwhile_in_another_fence_is_not_evacuated'),
     table.Mutation('evacuation-to-a-lost-backup', f'{_RECOVERY}/evacuation.py',
                    '            self._let_out(target)\n'
                    '            target = self._target()\n',

@@ -89,7 +89,7 @@ class MovingTest(base.RecoveryTest):
             call.args[0].volumes for call in self.volumes.fence.mock_calls})
         self.assertLess(1, self.compute.evacuate.call_count)
 
-    def test_server_that_changes_while_its_volumes_are_fenced_again_is_not_evacuated(self) -> None:
+    def test_server_that_changes_meanwhile_in_another_fence_is_not_evacuated(self) -> None:
         task: list[str | None] = [None]
         self.compute.server.side_effect = lambda name: base.make_server(
             name, task=task[-1], volumes=('v1',))
