@@ -124,9 +124,11 @@ def _declared(file: pathlib.Path, path: str) -> list[Suite]:
         suite = Suite(path=path, **values)
         if suite.tier not in TIERS or suite.needs not in NEEDS or suite.tests < 1:
             raise ValueError('tier, needs or tests')
+        for skip in suite.skips:
+            re.compile(skip)
         return [suite, *(dataclasses.replace(
             suite, name=f'{suite.name}-{release}', tier=ALL, release=release, tests=tests,
             tests_of_all=0)
             for release, tests in releases.items())]
-    except (ValueError, TypeError) as exc:
+    except (ValueError, TypeError, re.error) as exc:
         raise Invalid(f'{file}: {exc}') from exc

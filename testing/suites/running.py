@@ -13,8 +13,9 @@ from testing.suites import search
 
 # What comes before a command, whether it is to leave the processors to others or not.
 NICE = {False: (), True: ('nice', '-n', '19')}
-# With these variables, tests would run without their assertions, or by another Python.
-_IGNORED = ('PYTHONOPTIMIZE', 'PYTHON')
+# With these variables, tests would run without their assertions, by another Python, or write to
+# the repository whose hook runs them.
+_IGNORED = ('PYTHONOPTIMIZE', 'PYTHON', 'GIT_DIR', 'GIT_INDEX_FILE', 'GIT_WORK_TREE')
 
 
 class Runner:

@@ -118,7 +118,7 @@ class DeclaredTest(CheckoutTest):
         self.assertEqual([1, 2], [each.least(declared.ALL) for each in (suite, more)])
 
     @ddt.data('tier = "never"', 'needs = "luck"', 'color = "red"', 'tests = 0', 'name',
-               'skips = "text"', 'later = "text"')
+               'skips = "text"', 'skips = ["text("]', 'later = "text"')
     def test_wrong_declaration_is_an_error_that_names_the_file(self, line: str) -> None:
         self.write()
         file = self.path / 'suite.toml'
@@ -295,12 +295,11 @@ class RunTest(CheckoutTest):
                          self.run_suite(suite).tests[0].name)
         self.assertEqual(1, self.run_suite(suite).count(outcome.FAILED))
 
-    @ddt.data({'PYTHONOPTIMIZE': '1'}, {'PYTHON': '/bin/true'})
-    def test_variable_of_the_user_does_not_change_how_tests_run(
-            self, variables: dict[str, str]) -> None:
-        suite = self.write('assert False, "this one fails"', least=1)
-        for name, value in variables.items():
-            self.useFixture(fixtures.EnvironmentVariable(name, value))
+    @ddt.data('PYTHONOPTIMIZE', 'PYTHON', 'GIT_DIR', 'GIT_INDEX_FILE', 'GIT_WORK_TREE')
+    def test_variable_of_the_user_does_not_change_how_tests_run(self, name: str) -> None:
+        suite = self.write(f'assert os.environ.get({name!r}), "this one fails"',
+                           extra='import os', least=1)
+        self.useFixture(fixtures.EnvironmentVariable(name, '1'))
         ended = self.run_suite(suite)
         self.assertEqual(['guests: bench.guests.test_guests.Guests.test_two: failed'], ended.wrong)
 
