@@ -81,7 +81,7 @@ class TestMissing(testtools.TestCase):
     def test_kernel_without_ipv6_is_named(self) -> None:
         self.disabled.write_text('1\n')
         self.assertIn('disabled', str(ipv6.missing()))
-        with mock.patch.object(ipv6, '_KERNEL', pathlib.Path('/nonexistent')):
+        with mock.patch.object(ipv6, '_KERNEL', self.disabled.with_name('missing')):
             self.assertIn('kernel has no IPv6', str(ipv6.missing()))
 
     def test_server_without_dhcpv6_is_named(self) -> None:
