@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of decisions, and views of sets, joined from those of several back ends."""
+"""Reports of decisions, and views of sets, joined from the answers of several back ends."""
 
 from collections.abc import Mapping, Sequence
 import time

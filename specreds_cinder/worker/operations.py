@@ -152,8 +152,8 @@ class Operations:
                     read: Sequence[str] = ()) -> builtins.list[builtins.list[str]]:
         """Return for each image the reasons why it cannot be superposed; none if it can.
 
-        :param encrypted: those of the images that servers open with a key
-        :param read: those of the images that another host reads, beside the server's
+        :param encrypted: the images that servers open with a key
+        :param read: the images that another host reads, beside the server's
         """
         return [self._protocol.objections(self._ref(image), encrypted=image in encrypted,
                                           read=image in read)
@@ -166,8 +166,8 @@ class Operations:
               encrypted: Sequence[str] = (), read: Sequence[str] = ()) -> dict[str, Any]:
         """Put images into superposition. Raises as :meth:`Protocol.super` does.
 
-        :param encrypted: those of the images that servers open with a key
-        :param read: those of the images that another host reads, beside the server's
+        :param encrypted: the images that servers open with a key
+        :param read: the images that another host reads, beside the server's
         """
         record = self._protocol.super(
             [self._ref(image) for image in images], reason, server_id,

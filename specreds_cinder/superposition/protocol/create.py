@@ -44,8 +44,8 @@ def superpose(site: base.Site, refs: Sequence[records.VolumeRef], reason: str = 
     :param joint: decided together with others, by :func:`prepare` and :func:`commit` instead
         of :func:`collapse`
     :param labels: values of the caller, kept in the record
-    :param encrypted: those of the volumes that servers open with a key
-    :param read: those of the volumes that another host reads, beside the server's. Its client
+    :param encrypted: the volumes that servers open with a key
+    :param read: the volumes that another host reads, beside the server's. Its client
         is fenced with the primary
     :raises InvalidInput: no volume is named, or one is named twice
     :raises VolumeGone: a volume does not exist
@@ -190,7 +190,7 @@ def _cuts(site: base.Site, record: records.Record) -> dict[int, records.Cut]:
             if silent is None:
                 return taken_cuts
             answered = False
-            # Only silent groups are asked: another cut costs a write in each group.
+            # A cut costs a write in each group, so only silent groups are asked again.
             while not answered:
                 if time.monotonic() > deadline:
                     raise errors.ClusterTimeout(

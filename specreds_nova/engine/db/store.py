@@ -171,7 +171,7 @@ class Store:
         return self._transactions.run(lambda connection: modes.remove(connection, scope, name))
 
     def vote(self, vote: model.Vote) -> None:
-        """Replace the vote of an engine, and raise its counter, to that of the vote at least."""
+        """Replace the vote of an engine, and raise its counter, to the vote's counter at least."""
         self._rows.run(lambda connection: votes.cast(connection, vote))
 
     def votes(self) -> list[model.Vote]:

@@ -17,7 +17,7 @@ _T = tables.ENGINES
 
 
 def cast(connection: sa.Connection, vote: model.Vote) -> None:
-    """Replace the vote of an engine, and raise its counter, to that of the vote at least.
+    """Replace the vote of an engine, and raise its counter, to the vote's counter at least.
 
     Other engines do not believe a counter that is lower than before, such as in a restored table.
     """

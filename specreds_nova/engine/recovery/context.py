@@ -36,7 +36,7 @@ class Context:
     :ivar group_turns: lets the members of a server group choose hosts one after the other
     :ivar crowds: the recoveries that look for the same thing again and again
     :ivar revocations: recoveries that others may have changed
-    :ivar modes: those of hosts
+    :ivar modes: the modes of hosts
     :ivar leases: times since which hosts have no network lease
     :ivar rank: sets the rank of the calls of a recovery
     :ivar in_background: calls a function, on another thread if there is one

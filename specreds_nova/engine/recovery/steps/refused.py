@@ -35,7 +35,7 @@ def fact(server: model.Server, reasons: Sequence[str], at: float) -> Mapping[str
 
 
 def concerns(recovery: model.Recovery) -> bool:
-    """Return whether a recovery is that of a server that is left in its state."""
+    """Return whether the server of a recovery is left in its state."""
     return any(fact.get('kind') == _KIND for fact in recovery.why)
 
 

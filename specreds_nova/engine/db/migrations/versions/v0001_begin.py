@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Create the tables.
 
-The tables are those of this checkout until the first release: from then on, this migration has to
+The tables are this checkout's tables until the first release: from then on, this migration has to
 list them itself.
 """
 
