@@ -104,7 +104,7 @@ BARS = (
         at_most=1.15),
     Bar('failover.reds60_over_spec', '  a small server: evacuation after 60 s ÷ SpecREDS',
         at_least=8),
-    Bar('failover.overhead_s', '  all but the guest: detect, super, collapse, promote (s)',
+    Bar('failover.overhead_s', '  all but the guest (s)',
         at_most=1.0),
     Bar('failover.lost', '  acknowledged transactions that are lost', at_most=0),
     Bar('failover.spec_s', '  SpecREDS (s)'),

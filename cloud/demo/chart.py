@@ -9,13 +9,14 @@ from cloud.demo import outcome
 _WIDTH = 72
 # The letter and the name of each phase.
 LETTERS = {'timeout': 't', 'peer': 'm', 'detect': 'd', 'dispatch': 'q', 'super': 's',
-           'start': 'b', 'race': 'r', 'collapse': 'c', 'promote': 'p', 'evacuate': 'e',
-           'answer': 'a'}
+           'start': 'b', 'race': 'r', 'harden': 'h', 'unseen': 'u', 'collapse': 'c',
+           'promote': 'p', 'evacuate': 'e', 'answer': 'a'}
 WORDS = {
     'timeout': 'waiting for the timeout', 'peer': 'until Masakari evacuates',
     'detect': 'until it is suspected',
     'dispatch': 'until the recovery begins', 'super': 'superposition',
     'start': 'start of the backup', 'race': 'boot and recovery of the guest',
+    'harden': 'until its writes are durable', 'unseen': 'until nobody sees the primary',
     'collapse': 'decision', 'promote': 'promotion',
     'evacuate': "Nova's evacuation", 'answer': 'until the first answer'}
 _SERVED, _SILENT = '─', '·'

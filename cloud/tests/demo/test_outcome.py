@@ -65,13 +65,14 @@ class PhasesTest(testtools.TestCase):
 
     def test_phases_follow_each_other(self) -> None:
         steps = [_step('destination', 1.125, 1.25), _step('super', 1.125, 1.5),
-                 _step('start', 1.75, 2.0), _step('race', 2.0, 8.0), _step('harden', 8.0, 8.25),
-                 _step('collapse', 8.375, 8.5), _step('promote', 8.5, 8.75),
-                 _step('evacuate', 8.75, 15.0)]
+                 _step('start', 1.75, 2.0), _step('race', 2.0, 5.0), _step('harden', 5.0, 5.25),
+                 _step('unseen', 5.25, 8.25), _step('collapse', 8.375, 8.5),
+                 _step('promote', 8.5, 8.75), _step('evacuate', 8.75, 15.0)]
         self.assertEqual(
             [('detect', 0.0, 1.0), ('dispatch', 1.0, 1.125), ('super', 1.125, 1.5),
              ('start', 1.5, 2.0),
-             ('race', 2.0, 8.0), ('collapse', 8.0, 8.5), ('promote', 8.5, 8.75),
+             ('race', 2.0, 5.0), ('harden', 5.0, 5.25), ('unseen', 5.25, 8.25),
+             ('collapse', 8.25, 8.5), ('promote', 8.5, 8.75),
              ('answer', 8.75, 9.0)], self.phases(steps, 9.0))
 
     def test_repeated_step_counts_from_its_first_attempt(self) -> None:
@@ -94,7 +95,7 @@ class PhasesTest(testtools.TestCase):
                  _step('collapse', 8.0, 8.5), _step('promote', 8.5, 8.75)]
         recovered = outcome.Outcome('spec', 'SpecREDS', _EVENT, outcome.Gap(_EVENT, _EVENT + 9), (
             outcome.phases(_EVENT, _EVENT + 1, steps, _EVENT + 9)))
-        self.assertEqual(1.0 + 0.5 + 0.5 + 0.25, recovered.overhead_s)
+        self.assertEqual(9.0 - 5.5, recovered.overhead_s)
         facts = recovered.facts()
         self.assertEqual(9.0, facts['unavailable_s'])
         self.assertEqual([0.0, 1.0], facts['phases']['detect'])
