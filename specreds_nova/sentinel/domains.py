@@ -10,6 +10,7 @@ from oslo_log import log as logging
 
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
+from specreds_nova import libvirt_connection
 
 LOG = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ class Hypervisor:
     def _ask(self, question: Any) -> Any:
         try:
             if self._connection is None:
-                self._connection = libvirt.open(self._uri)
+                self._connection = libvirt_connection.connect(self._uri)
             return question(self._connection)
         except libvirt.libvirtError as exc:
             if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:

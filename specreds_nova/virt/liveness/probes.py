@@ -12,6 +12,7 @@ import libvirt
 from oslo_log import log as logging
 
 from specreds_nova import conf as options
+from specreds_nova import libvirt_connection
 from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import pulse
 from specreds_nova.sentinel import conf as sentinel_conf
@@ -127,11 +128,7 @@ class Libvirt(Probe):
         return False
 
     def _connect(self) -> Any:
-        try:
-            connection = libvirt.openReadOnly(self._uri)
-        except libvirt.libvirtError:
-            # Without polkit, libvirt admits only users with all rights; Nova's is one.
-            connection = libvirt.open(self._uri)
+        connection = libvirt_connection.connect(self._uri)
         # Nova runs libvirt's event loop.
         connection.domainEventRegisterAny(
             None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._lifecycle, None)
