@@ -28,6 +28,9 @@ DATABASE_FILE = 'conf.db'
 DATABASE_SOCKET = pathlib.Path('/run/openvswitch/db.sock')
 LIBVIRT_SOCKET = pathlib.Path('/run/libvirt/libvirt-sock')
 
+# The sentinel has no other capabilities where systemd starts it.
+_RESTRICTED = ('setpriv', '--bounding-set=-all,+kill,+net_admin',
+               '--inh-caps=-all,+kill,+net_admin', '--')
 _PATH = '/usr/sbin:/usr/bin:/sbin:/bin'
 # Seconds from TERM to KILL: some services end slowly without a need.
 _STOP = 8
@@ -57,7 +60,8 @@ def programs(files: hosts_layout.Layout) -> dict[str, processes.Program]:
     }
     sentinel = layout.BIN / 'specreds-sentinel'
     if sentinel.exists() and not files.settings.plain:
-        services[SENTINEL] = _program(str(sentinel), '--config-file', str(files.nova_conf))
+        services[SENTINEL] = _program(*_RESTRICTED, str(sentinel), '--config-file',
+                                      str(files.nova_conf))
     return services
 
 

@@ -11,14 +11,23 @@ import sys
 import ddt
 import fixtures
 import testtools
+from testtools import matchers
 
 from specreds_nova import systemd
+from specreds_nova.sentinel import privileges
 from specreds_nova.tests.unit.packaging import base
 
 _PLACE = base.ROOT / 'etc/systemd'
 _UNITS = sorted(path.name for path in _PLACE.glob('*.service'))
 # Programs of other packages.
 _OTHERS = {'/usr/bin/uwsgi'}
+
+
+def _analyze(test: testtools.TestCase) -> str:
+    program = shutil.which('systemd-analyze')
+    if program is None:
+        test.skipTest('there is no systemd-analyze')
+    return program or ''
 
 
 @ddt.ddt
@@ -49,10 +58,22 @@ class UnitsTest(testtools.TestCase):
         self.assertEqual(('strict', 'yes', ''), (
             service['ProtectSystem'], service['ProtectHome'], service['CapabilityBoundingSet']))
 
+    def test_sentinel_has_the_capabilities_that_it_requires_and_no_others(self) -> None:
+        service = base.read_ini('etc/systemd/specreds-sentinel.service')['Service']
+        self.assertEqual('nova', service['User'])
+        for setting in ('AmbientCapabilities', 'CapabilityBoundingSet'):
+            self.assertEqual(set(privileges.REQUIRED), set(service[setting].split()))
+
+    @ddt.data(*_UNITS)
+    def test_exposure_of_a_unit_is_low(self, name: str) -> None:
+        done = subprocess.run([_analyze(self), 'security', '--offline=true', '--no-pager',
+                               str(_PLACE / name)],
+                              capture_output=True, text=True, check=False, timeout=60)
+        level = re.search(r'exposure level for \S+: ([\d.]+)', done.stdout)
+        assert level is not None, done.stderr
+        self.assertThat(float(level[1]), matchers.LessThan(2.6))
+
     def test_systemd_accepts_the_units(self) -> None:
-        verify = shutil.which('systemd-analyze')
-        if verify is None:
-            self.skipTest('there is no systemd-analyze')
         place = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         copies = []
         for name in _UNITS:
@@ -61,7 +82,7 @@ class UnitsTest(testtools.TestCase):
                           (_PLACE / name).read_text(), flags=re.M)
             copies.append(place / name)
             copies[-1].write_text(text)
-        done = subprocess.run([verify, 'verify', '--man=no', *map(str, copies)],
+        done = subprocess.run([_analyze(self), 'verify', '--man=no', *map(str, copies)],
                               capture_output=True, text=True, check=False, timeout=60)
         faults = [line for line in (done.stdout + done.stderr).splitlines() if 'specreds' in line]
         self.assertEqual((0, []), (done.returncode, faults))
