@@ -102,7 +102,9 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
             box=self._box)
         watches = readiness.Watches(launcher, self._box)
         host_backups = backups.Backups(this_host, watches)
-        self._merger = mergers.Merger(self, cinder, reconcile.merge_report(self._journal))
+        self._merger = mergers.Merger(self, cinder, reconcile.merge_report(self._journal),
+                                      self._journal.expected)
+        host_backups.merge = self._merger.ensure
         self._server_disks = server_disks.ServerDisks(cinder, self._journal.adopted)
         self.unmerged = operations.Unmerged(self, cinder, self._merger, self._server_disks)
         self._adoption = adoption.Adoption(this_host, host_backups)

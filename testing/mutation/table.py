@@ -359,6 +359,10 @@ MUTATIONS = (
              'self._keep_hidden(guest)', 'pass',
              'specreds_nova.tests.unit.sentinel.test_lease.LeaseTest.'
              'test_interface_that_somebody_else_set_up_is_set_down_again'),
+    Mutation('merge-ends-before-the-adoption', 'specreds_nova/virt/merge/job.py',
+             'while not self._adopted():', 'while False:',
+             'specreds_nova.tests.unit.virt.merge.test_job.UnadoptedTest.'
+             'test_other_hosts_are_kept_out_until_the_adoption'),
     Mutation('merge-ends-beside-an-evacuation', 'specreds_nova/virt/merge/pivot.py',
              '        self._stays()\n', '',
              'specreds_nova.tests.unit.virt.merge.test_job_end.EndTest.'

@@ -88,7 +88,7 @@ class Backups:
                 if not backup.runs:
                     raise backup_errors.BackupLost(reason='it does not run')
                 backup.phase, backup.durable = 'hardened', True
-            elif backup.phase not in ('promoted', 'adopted', 'merging', 'merged'):
+            elif backup.phase not in ('promoted', 'adopted', 'merged'):
                 raise backup_errors.BackupConflict(reason=f'it is {backup.phase}')
             return self._status(backup)
         return self._call_host(host, 'harden', act)
@@ -110,7 +110,7 @@ class Backups:
                     raise backup_errors.BackupLost(reason='it does not run')
                 backup.durable = True
                 self._cloud.connect(backup)
-            elif backup.phase not in ('promoted', 'adopted', 'merging', 'merged'):
+            elif backup.phase not in ('promoted', 'adopted', 'merged'):
                 raise backup_errors.BackupConflict(reason=f'it is {backup.phase}')
             return self._status(backup)
         return self._call_host(host, 'promote', act)

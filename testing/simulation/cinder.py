@@ -14,11 +14,11 @@ class Cinder(machines.Machines):
     """The volumes of the servers.
 
     :cvar sweep: seconds that a sweep takes at most
-    :ivar rest: seconds from an adoption to the begin of the merge
+    :ivar copying: seconds that a merge takes at least
     """
 
     sweep = 0.05
-    rest = 0.0
+    copying = 0.0
 
     def __init__(self, hub: hubs.Hub) -> None:
         super().__init__(hub)
@@ -132,8 +132,11 @@ class Cinder(machines.Machines):
         return True
 
     def _merge(self, record: parts.Superposition) -> None:
-        """Let the adopting host merge, or Cinder when no host has the overlay open."""
-        unused = None
+        """Let the host of the backup merge, or Cinder when no host has the overlay open.
+
+        The host copies from the promotion on, and ends the merge when Nova has the server there.
+        """
+        unused = copied = None
         while True:
             self.hub.sleep(1.0)
             server = self.servers.get(record.server)
@@ -146,20 +149,22 @@ class Cinder(machines.Machines):
                 unused = self.hub.now() if unused is None else unused
                 continue
             unused = None
-            if server.host == opener and server.task is None:
-                if self.rest and record.state == 'promoted':
-                    self.hub.sleep(self.rest)
-                    if self._opener(record) != opener:
-                        continue
+            if record.state == 'promoted' and self._serves(record):
                 record.state = 'merging'
-                self.hub.latency(2.0, 6.0)
-                if self._opener(record) == opener:
-                    break
+                copied = self.hub.now() + max(self.copying, self.hub.random.uniform(0.5, 4.0))
+            if (copied is not None and self.hub.now() >= copied
+                    and server.host == opener and server.task is None):
+                break
         record.state = 'merged'
         self._forget(record)
 
     def _fence_users(self, record: parts.Superposition) -> None:
         """Fence the clients that have the second version open, before it is merged."""
+
+    def _serves(self, record: parts.Superposition) -> bool:
+        """Return whether a host has promoted the backup."""
+        return any(backup.superposition == record.id and backup.phase in ('promoted', 'adopted')
+                   for host in self.hosts.values() for backup in host.backups.values())
 
     def _opener(self, record: parts.Superposition) -> str | None:
         """Return the host that has the second version open."""

@@ -72,7 +72,7 @@ class Machines:
         host.service += 1
         host.started = host.booted = self.hub.now()
         for backup in host.backups.values():
-            if backup.phase not in ('adopted', 'merging', 'merged', 'aborted', 'failed'):
+            if backup.phase not in ('adopted', 'merged', 'aborted', 'failed'):
                 backup.phase = 'failed'
         self.heal_host(name)
 

@@ -282,7 +282,7 @@ class Nova(cinder.Cinder):
     def connect(self, backup: parts.Backup) -> None:
         """Open the box of a backup."""
         server = self.servers.get(backup.server)
-        if server is None or backup.phase in ('promoted', 'adopted', 'merging', 'merged'):
+        if server is None or backup.phase in ('promoted', 'adopted', 'merged'):
             return
         if not backup.durable:
             raise parts.Wrong(f'{server.name}: the backup is not durable')

@@ -347,8 +347,9 @@ class _Evacuation:
         """Return whether Nova waits on a host for the end of a backup that serves on another one.
 
         The backup's host was silent, and is back. Cinder gives the volumes to no other host before
-        they are merged, which begins when the backup is adopted. So nothing runs on the host on
-        which Nova waits, and Nova's own check of the task ends its work there after a reset.
+        their merge has ended, and the backup's host ends it only when the backup is adopted. So
+        nothing runs on the host on which Nova waits. Nova's own check of the task ends its work
+        there after a reset.
         """
         run = self._run
         backup = self._target()
@@ -357,7 +358,7 @@ class _Evacuation:
         if not run.context.suspects.is_well(backup):
             return False
         state = run.insist(run.context.volumes.state, run.recovery.superposition)
-        return state == states.PROMOTED and self._let_out(backup)
+        return state in states.THROUGH_OVERLAY and self._let_out(backup)
 
     def _ask(self, server: model.Server) -> None:
         run, compute = self._run, self._run.context.compute

@@ -67,7 +67,7 @@ class Story:
         self._hub = hubs.Hub(seed)
         self._cloud = clouds.Cloud(self._hub)
         self._cloud.second_opinion = script.get('second_opinion', False)
-        self._cloud.rest = script.get('rest', 0.0)
+        self._cloud.copying = script.get('copying', 0.0)
         self._store = stores.Store(self._hub.now)
         self._store.set_mode(stores.ACTING)
         self._leases: dict[str, float] = {}

@@ -5,6 +5,7 @@ Each operation may be repeated with the same backup id, also after a crash: the 
 far the backup had come, and Cinder what was decided in the meantime.
 """
 
+from collections.abc import Callable
 import contextlib
 from typing import Any
 
@@ -32,7 +33,10 @@ class Backups:
     """The backups of this host.
 
     :ivar statuses: the statuses that the operations return
+    :ivar merge: starts or continues the merge of a server, by its superposition; returns at once
     """
+
+    merge: Callable[[str, str], None]
 
     def __init__(self, host: backup_host.Host, watches: readiness.Watches) -> None:
         self._host = host
@@ -220,16 +224,17 @@ class Backups:
         if record.phase != journals.PROMOTED:
             # The journal comes first: reconciliation shuts the open box of an unpromoted backup.
             self._advance(record, journals.PROMOTED)
-        if record.opened:
-            return
-        context = backup_host.admin_context()
-        instance = backup_host.find_instance(context, record.instance_uuid)
-        record.timings_ms.update(self._host.box.open(context, instance, record.backup_id))
-        record.opened = True
-        self._journal.save(record)
-        self._watches.end(record.backup_id)
-        if not keep_claim:
-            self._release(record)
+        if not record.opened:
+            context = backup_host.admin_context()
+            instance = backup_host.find_instance(context, record.instance_uuid)
+            record.timings_ms.update(self._host.box.open(context, instance, record.backup_id))
+            record.opened = True
+            self._journal.save(record)
+            self._watches.end(record.backup_id)
+            if not keep_claim:
+                self._release(record)
+        # Beside the adoption by Nova.
+        self.merge(record.instance_uuid, record.superposition_id)
 
     def drop(self, record: journals.Record, why: str | None = None) -> None:
         """Remove a backup that is not promoted.

@@ -25,7 +25,6 @@ RUNNING = 'running'
 HARDENED = 'hardened'
 PROMOTED = 'promoted'
 ADOPTED = 'adopted'
-MERGING = 'merging'
 MERGED = 'merged'
 ABORTING = 'aborting'
 ABORTED = 'aborted'
@@ -36,7 +35,7 @@ HIDDEN = frozenset({STARTING, RUNNING, HARDENED, PROMOTED, ABORTING})
 # Nothing of the backup is left on the host.
 ENDED = frozenset({ABORTED, FAILED})
 # The backup is the server, and the server is one of this host's.
-OURS = frozenset({ADOPTED, MERGING, MERGED})
+OURS = frozenset({ADOPTED, MERGED})
 # The record may be forgotten.
 FINISHED = ENDED | {MERGED}
 
@@ -180,6 +179,16 @@ class Journal:
         if record is None or not (record.phase in OURS or record.phase == PROMOTED):
             return None
         return record.superposition_id
+
+    def expected(self, instance_uuid: str) -> str | None:
+        """Return the host of a server whose promoted backup Nova has not adopted here yet.
+
+        :returns: '' if the host is unknown, None if there is no such backup
+        """
+        record = self.of_instance(instance_uuid)
+        if record is None or record.phase != PROMOTED:
+            return None
+        return record.primary or ''
 
     def hidden(self) -> frozenset[str]:
         """Return the UUIDs of the servers whose domains on this host are hidden from Nova."""

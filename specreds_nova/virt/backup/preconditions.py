@@ -10,7 +10,6 @@ _ADVICE = {
     journals.HARDENED: 'it has not ended',
     journals.PROMOTED: 'it is the real version; evacuate the server to this host',
     journals.ADOPTED: 'it is the server',
-    journals.MERGING: 'it is the server',
     journals.MERGED: 'it is the server',
     journals.ABORTING: 'it is being removed',
     journals.ABORTED: 'it has ended; start another one',

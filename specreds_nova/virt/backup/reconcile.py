@@ -96,7 +96,7 @@ class Reconciler:
                 LOG.exception('cannot reconcile the %s of this host', what)
 
     def await_adoption(self, record: journals.Record) -> None:
-        """Wait until Nova has made an adopted backup its server; then merge it."""
+        """Wait until Nova has made an adopted backup its server; then the merge may end."""
         until = time.monotonic() + _SETTLED_AFTER
         while time.monotonic() < until:
             try:
@@ -236,10 +236,15 @@ def merge_report(journal: journals.Journal) -> Any:
         record = journal.of_instance(instance_uuid)
         if record is None or record.superposition_id != superposition_id:
             return
+        if record.phase == journals.PROMOTED:
+            # The adoption writes the record now.
+            record.merge = dict(progress)
+            return
         if record.phase not in journals.OURS:
             return
         record.merge = dict(progress)
-        record.phase = journals.MERGED if progress.get('state') == 'merged' else journals.MERGING
+        if progress.get('state') == 'merged':
+            record.phase = journals.MERGED
         # None as soon as a merge that was held up continues.
         record.error = progress.get('error')
         journal.save(record)

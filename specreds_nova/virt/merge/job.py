@@ -31,9 +31,6 @@ LOG = logging.getLogger(__name__)
 _POLL_S = (0.1, 1.0)
 # The shortest time between two looks grows with the number of disks that the host merges.
 _POLL_PER_DISK_S = 0.02
-# An adoption has just ended, perhaps of many servers at once, and the merge must not compete with
-# the next ones.
-_QUIET_S = 3.0
 _RETRY_S = 1.0
 _ATTEMPTS = 10
 # How often a merge checks that its server is still this host's, and its record still exists. Each
@@ -49,7 +46,7 @@ _ENOUGH = 8 << 20
 class Progress:
     """Progress of a merge.
 
-    :ivar state: waiting, merging, switching, merged or failed
+    :ivar state: waiting, merging, copied, switching, merged or failed
     :ivar volumes: by device: bytes copied, bytes in total, and whether the job mirrors writes
     :ivar timings_ms: duration of each step, in milliseconds
     """
@@ -67,7 +64,8 @@ class MergeJob:
 
     :param find: returns the domain, each time anew, as libvirt may have been restarted; raises
         :class:`errors.Gone` or :class:`errors.Unavailable`
-    :param owned: returns whether the server is this host's; called every few seconds
+    :param owned: returns whether the server is this host's, or is to be; called every few seconds
+    :param adopted: returns whether Nova has adopted the server here: the merge does not end before
     :param shared: limits the rate of each disk
     :param tell: called with the progress whenever it has changed
     :param stop: set when this process is about to end
@@ -76,13 +74,14 @@ class MergeJob:
     """
 
     def __init__(self, find: Callable[[], qmp.Domain], superposition_id: str,
-                 record: pivot.Record, owned: Callable[[], bool], shared: bandwidth.Bandwidth,
-                 tell: Callable[[Progress], None], stop: threading.Event,
-                 leaving: Callable[[], bool]) -> None:
+                 record: pivot.Record, owned: Callable[[], bool], adopted: Callable[[], bool],
+                 shared: bandwidth.Bandwidth, tell: Callable[[Progress], None],
+                 stop: threading.Event, leaving: Callable[[], bool]) -> None:
         self._find = find
         self._superposition_id = superposition_id
         self._record = record
         self._owned = owned
+        self._adopted = adopted
         self._checked = 0.0
         self._bandwidth = shared
         self._tell = tell
@@ -104,9 +103,6 @@ class MergeJob:
             if attempt:
                 self._wait(_RETRY_S)
             try:
-                if not attempt:
-                    self._rest(self._running())
-                    began = time.monotonic()
                 self._merge(self._running())
             except errors.Overtaken:
                 self._cancel()
@@ -143,13 +139,6 @@ class MergeJob:
         if not domain.isActive():
             raise errors.Gone(f'domain {domain.name()} does not run')
         return domain
-
-    def _rest(self, domain: qmp.Domain) -> None:
-        """Wait before a merge that has not started, so that adoptions end first."""
-        xml = domain.XMLDesc(0)
-        jobs = [disk.job for disk in disk_nodes.parse(xml) if disk.chained]
-        if jobs and not any(jobs) and pivot.note_of(xml) is None:
-            self._wait(_QUIET_S)
 
     def _merge(self, domain: qmp.Domain) -> None:
         noted = pivot.note_of(domain.XMLDesc(0))
@@ -188,15 +177,26 @@ class MergeJob:
             raise errors.Interrupted(str(exc)) from exc
 
     def _converge(self, domain: qmp.Domain) -> None:
-        """Copy while the guest runs, until the rest can be copied while it is suspended."""
+        """Copy while the guest runs, until the rest can be copied while it is suspended.
+
+        The jobs then go on with what the guest writes until Nova has adopted the server.
+        """
         began = time.monotonic()
         with self._bandwidth.copying(len(disk_nodes.chained(domain))):
             rate = self._share()
             pivot.commit(domain, rate)
-            merge_rate.approach(
-                f'domain {domain.name()}', rate, _ENOUGH, lambda: self._left(domain),
-                lambda other: pivot.commit(domain, other), self._next, self._share)
-        self._took('copy', began)
+            self._approach(domain, rate)
+            self._took('copy', began)
+            if not self._adopted():
+                self._report(state='copied')
+                while not self._adopted():
+                    self._next(0, 0)
+                self._approach(domain, rate)
+
+    def _approach(self, domain: qmp.Domain, rate: int) -> None:
+        merge_rate.approach(
+            f'domain {domain.name()}', rate, _ENOUGH, lambda: self._left(domain),
+            lambda other: pivot.commit(domain, other), self._next, self._share)
 
     def _share(self) -> int:
         """Return the rate that the host and the back end leave to each disk, 0 for any."""

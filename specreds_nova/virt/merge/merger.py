@@ -39,6 +39,9 @@ LOG = logging.getLogger(__name__)
 
 # Takes the ids of server and superposition, and the progress.
 Report = Callable[[str, str, dict[str, Any]], None]
+# Takes the id of a server. If its backup is promoted here, and Nova has not adopted the backup,
+# returns the host that Nova has the server on, '' if that is unknown; None otherwise.
+Expected = Callable[[str], str | None]
 
 # Merges at a time, each of which has a thread. They share the bandwidth of the host.
 _AT_A_TIME = 64
@@ -57,12 +60,15 @@ class Merger:
     :param report: called with the ids of server and superposition and the fields of a
         :class:`job.Progress`: about once a second, less often where many servers are merged, and
         whenever the state changes
+    :param expected: names the host of a server that Nova is to adopt
     """
 
-    def __init__(self, driver: Any, cinder: cinder_api.CinderAPI, report: Report) -> None:
+    def __init__(self, driver: Any, cinder: cinder_api.CinderAPI, report: Report,
+                 expected: Expected) -> None:
         self._driver = driver
         self._cinder = cinder
         self._report = report
+        self._expected = expected
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._running: dict[str, merge_job.MergeJob] = {}
@@ -78,7 +84,8 @@ class Merger:
             functools.partial(self._find, instance_uuid), superposition_id,
             pivot.Record(self._cinder, superposition_id),
             functools.partial(self._owned, instance_uuid),
-            self._bandwidth, tell, self._stop, functools.partial(self._leaving, instance_uuid))
+            lambda: self._expected(instance_uuid) is None, self._bandwidth, tell, self._stop,
+            functools.partial(self._leaving, instance_uuid))
         with self._lock:
             if self._stop.is_set() or instance_uuid in self._running:
                 return
@@ -180,14 +187,18 @@ class Merger:
             return None
 
     def _owned(self, instance_uuid: str) -> bool:
-        """Return whether a server is this host's; True as long as the database does not answer."""
+        """Return whether a server is this host's, or is to be.
+
+        True as long as the database does not answer.
+        """
+        hosts = {CONF.host, self._expected(instance_uuid)}
         try:
             instance = self._instance(instance_uuid)
         except Exception as exc:
             LOG.info('cannot check whether the server is still on this host: %s', exc,
                      instance_uuid=instance_uuid)
             return True
-        return instance is not None and instance.host == CONF.host
+        return instance is not None and ('' in hosts or instance.host in hosts)
 
     def _leaving(self, instance_uuid: str) -> bool:
         """Return whether Nova evacuates a server from this host, or has.

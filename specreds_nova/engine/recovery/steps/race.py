@@ -30,7 +30,7 @@ _SELDOM = 10.0
 _SHARE = 0.005
 # Phases of a backup that its host reports.
 _RUNS = ('running', 'hardened')
-_DECIDED = ('promoted', 'adopted', 'merging', 'merged')
+_DECIDED = ('promoted', 'adopted', 'merged')
 _ALIVE = ('running', 'paused')
 # Consecutive reports without a domain after which the backup is lost.
 _MISSING = 3

@@ -76,6 +76,7 @@ class TestCase(testtools.TestCase):
             eligibility=self.eligibility, box=self.box)
         self.watches = cast(Any, NoWatches())
         self.backups = backups.Backups(self.this_host, self.watches)
+        self.merge = self.backups.merge = mock.Mock()
         self.instance = types.SimpleNamespace(
             uuid=SERVER, name='instance-00000001', host=PRIMARY, task_state=None,
             deleted=False, numa_topology=None, device_metadata=None, save=mock.Mock())

@@ -147,7 +147,7 @@ class DriverTest(base.TestCase):
         self.assertEqual([mock.sentinel.device], self.config(None).devices)
 
     def test_mark_is_kept_until_the_end_of_the_merge(self) -> None:
-        self.record(journals.MERGING)
+        self.record(journals.ADOPTED)
         self.assertEqual(1, len(self.config(None).metadata))
         self.record(journals.MERGED)
         self.assertEqual(0, len(self.config(None).metadata))

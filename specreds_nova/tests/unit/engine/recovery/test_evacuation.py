@@ -346,8 +346,9 @@ class HangingTest(base.CommittedTest):
         self.recovery = self.store.change(self.recovery, destination='h2', superposition='s')
         self.suspects.boot.side_effect = None
         self.suspects.is_well.return_value = True
-        for state, serves, reset in (('merging', True, False), ('promoted', False, False),
-                                     ('promoted', True, True)):
+        for state, serves, reset in (('merged', True, False), ('promoted', False, False),
+                                     ('promoted', True, True), ('merging', True, True)):
+            self.compute.reset.reset_mock()
             self.volumes.state.return_value = state
             self._evacuate(mock.Mock(return_value=serves))
             self.assertEqual(reset, self.compute.reset.called, f'{state} {serves}')

@@ -115,10 +115,19 @@ class DecideTest(base.TestCase):
         self.box.open.side_effect = [exception.BackupError('half open'), {}]
         self.assertRaises(exception.BackupError, self.backups.promote, base.BACKUP_ID)
         self.assertEqual('promoted', self.phase())
+        self.merge.assert_not_called()
         self.backups.promote(base.BACKUP_ID)
         self.assertEqual(2, self.box.open.call_count)
         record = self.on_disk()
         self.assertTrue(record is not None and record.opened)
+
+    def test_merge_begins_with_the_promotion_and_continues_after_a_crash(self) -> None:
+        self.record(journals.HARDENED)
+        self.cinder.state.return_value = 'promoted'
+        for calls in (1, 2):
+            self.backups.promote(base.BACKUP_ID)
+            self.assertEqual([mock.call(base.SERVER, base.SUPERPOSITION)] * calls,
+                             self.merge.call_args_list)
 
     def test_abort_removes_everything(self) -> None:
         for phase in (journals.STARTING, journals.RUNNING, journals.HARDENED,
@@ -160,7 +169,7 @@ class DecideTest(base.TestCase):
         for state in ('promoted', 'merging', 'merged'):
             self.cinder.state.return_value = state
             self.assertRaises(exception.BackupConflict, self.backups.abort, base.BACKUP_ID)
-        for phase in (journals.PROMOTED, journals.ADOPTED, journals.MERGING, journals.MERGED):
+        for phase in (journals.PROMOTED, journals.ADOPTED, journals.MERGED):
             self.record(phase)
             self.assertRaises(exception.BackupConflict, self.backups.abort, base.BACKUP_ID)
         self.launcher.remove.assert_not_called()

@@ -73,10 +73,19 @@ class JournalTest(base.TestCase):
             self.assertEqual(frozenset(), self.journal.hidden())
 
     def test_record_is_found_by_server(self) -> None:
-        for phase in (*journals.HIDDEN, journals.ADOPTED, journals.MERGING):
+        for phase in (*journals.HIDDEN, journals.ADOPTED):
             record = self.record(phase)
             self.assertEqual(record, self.journal.of_instance(base.SERVER))
             self.assertIsNone(self.journal.of_instance('another'))
         for phase in journals.FINISHED:
             self.record(phase)
             self.assertIsNone(self.journal.of_instance(base.SERVER))
+
+    def test_promoted_backup_is_expected_from_the_host_of_its_primary(self) -> None:
+        self.record(journals.PROMOTED, primary=base.PRIMARY)
+        self.assertEqual(base.PRIMARY, self.journal.expected(base.SERVER))
+        self.record(journals.PROMOTED)
+        self.assertEqual('', self.journal.expected(base.SERVER))
+        for phase in (journals.HARDENED, *journals.OURS, *journals.ENDED):
+            self.record(phase, primary=base.PRIMARY)
+            self.assertIsNone(self.journal.expected(base.SERVER))

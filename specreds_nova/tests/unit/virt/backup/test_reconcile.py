@@ -109,15 +109,15 @@ class ReconcileTest(Reconciling):
     def test_merge_meanwhile_is_noticed(self) -> None:
         self.instance.host = base.HOST
         self.assertEqual('adopted', self.after(journals.ADOPTED, 'merging'))
-        self.assertEqual('merged', self.after(journals.MERGING, None))
+        self.assertEqual('merged', self.after(journals.ADOPTED, None))
 
     def test_cinder_is_not_asked_about_a_merge_of_this_host(self) -> None:
         self.instance.host = base.HOST
         self.merger.progress.return_value = {'state': 'merging'}
-        self.assertEqual('merging', self.after(journals.MERGING, 'merging'))
+        self.assertEqual('adopted', self.after(journals.ADOPTED, 'merging'))
         self.cinder.state.assert_not_called()
         self.instance.host = 'node3'
-        self.assertIsNone(self.after(journals.MERGING, 'merging'))
+        self.assertIsNone(self.after(journals.ADOPTED, 'merging'))
 
     def test_adopted_server_on_another_host_is_forgotten(self) -> None:
         self.instance.host = 'node3'
@@ -221,18 +221,25 @@ class MergeReportTest(base.TestCase):
     def test_progress_of_the_merge_is_recorded(self) -> None:
         self.record(journals.ADOPTED)
         self.report()(base.SERVER, base.SUPERPOSITION, {'state': 'merging', 'done': 1})
-        self.assertEqual('merging', self.phase())
+        record = self.on_disk()
+        assert record is not None
+        self.assertEqual(('adopted', {'state': 'merging', 'done': 1}),
+                         (record.phase, record.merge))
         self.report()(base.SERVER, base.SUPERPOSITION, {'state': 'merged', 'done': 2})
         record = self.on_disk()
         assert record is not None
         self.assertEqual(('merged', {'state': 'merged', 'done': 2}),
                          (record.phase, record.merge))
 
+    def test_merge_beside_the_adoption_leaves_the_phase_to_the_adoption(self) -> None:
+        record = self.record(journals.PROMOTED)
+        for state in ('copied', 'merged'):
+            self.report()(base.SERVER, base.SUPERPOSITION, {'state': state})
+            self.assertEqual({'state': state}, record.merge)
+            self.assertEqual('promoted', self.phase())
+
     def test_report_about_another_superposition_is_ignored(self) -> None:
         self.report()(base.SERVER, base.SUPERPOSITION, {'state': 'merging'})
-        self.record(journals.PROMOTED)
-        self.report()(base.SERVER, base.SUPERPOSITION, {'state': 'merging'})
-        self.assertEqual('promoted', self.phase())
         self.record(journals.ADOPTED)
         self.report()(base.SERVER, 'another', {'state': 'merging'})
         self.assertEqual('adopted', self.phase())

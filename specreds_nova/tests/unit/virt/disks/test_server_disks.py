@@ -46,7 +46,7 @@ class ServerDisksTestCase(base.TestCase):
 class VersionTest(ServerDisksTestCase):
 
     def test_adopted_server_is_opened_through_its_overlays(self) -> None:
-        for phase in (journals.PROMOTED, journals.ADOPTED, journals.MERGING):
+        for phase in (journals.PROMOTED, journals.ADOPTED):
             self.record(phase)
             self.disks.check(self.server)
             self.assertEqual({_ROOT: connection()}, self.disks.overlays(self.server))
@@ -80,7 +80,7 @@ class VersionTest(ServerDisksTestCase):
         self.assertRaises(errors.VersionUnknown, self.disks.overlays, self.server)
 
     def test_refused_connection_means_merged_only_if_the_state_says_so(self) -> None:
-        self.record(journals.MERGING)
+        self.record(journals.ADOPTED)
         self.cinder.disk_connections.side_effect = exception.SuperpositionRefused('no')
         for state in ('merged', None):
             self.cinder.state.return_value = state

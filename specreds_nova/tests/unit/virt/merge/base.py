@@ -31,7 +31,7 @@ class MergingTestCase(testtools.TestCase):
         self.record: Any = fakes.Record(self.domain)
         self.stop = fakes.Stop(self.domain)
         self.bandwidth = bandwidth.Bandwidth(8 * MIB, 64 * MIB)
-        self.owned = True
+        self.owned = self.adopted = True
         self.leaving: bool | Exception = False
         self.told: list[tuple[str, str | None]] = []
         self.patch(qmp, 'run', self.domain.qmp)
@@ -44,7 +44,7 @@ class MergingTestCase(testtools.TestCase):
     def merge(self) -> merge_job.MergeJob:
         """Run the merge as one process does."""
         work = merge_job.MergeJob(lambda: self.domain, 'super-1', self.record,
-                               lambda: self.owned, self.bandwidth,
+                               lambda: self.owned, lambda: self.adopted, self.bandwidth,
                                lambda progress: self.told.append(
                                    (progress.state, progress.error)),
                                self.stop, self._leaving)  # type: ignore[arg-type]

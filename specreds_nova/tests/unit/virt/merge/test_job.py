@@ -7,6 +7,7 @@ import itertools
 import fixtures
 import libvirt
 
+from specreds_cinder.superposition import states
 from specreds_nova.tests.unit.virt.merge import base
 from specreds_nova.tests.unit.virt.merge import fakes
 from specreds_nova.virt.merge import errors
@@ -96,12 +97,11 @@ class WholeTest(base.MergingTestCase):
         clock = self.stop.clock
         return base.MIB * (4 if clock < 5.0 else 2 if clock < 8.0 else 8)
 
-    def test_merge_waits_for_an_earlier_job(self) -> None:
+    def test_merge_begins_at_once(self) -> None:
         began = self.moments()
         work = self.merge()
-        self.assertEqual((3.0, 3.0), (began['reopen'], began['commit vda']))
-        self.assertEqual(round(1e3 * (self.stop.clock - 3.0), 1),
-                         work.progress.timings_ms['total'])
+        self.assertEqual((0.0, 0.0), (began['reopen'], began['commit vda']))
+        self.assertEqual(round(1e3 * self.stop.clock, 1), work.progress.timings_ms['total'])
 
     def test_running_job_is_continued_at_once(self) -> None:
         pivot.commit(self.domain, 8 * base.MIB)
@@ -130,6 +130,63 @@ class WholeTest(base.MergingTestCase):
         self.assertEqual([entry for entry in base.ALL if not entry.startswith('record')],
                          self.domain.log)
         self.assertEqual('merged', self.record.now)
+
+
+class UnadoptedTest(base.MergingTestCase):
+    """A merge beside the adoption by Nova."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.adopted = False
+
+    def at(self, seconds: float, what: str, value: bool, owner: object = None) -> None:
+        """Set an attribute, by default of this test, after some seconds."""
+        tick = self.domain.tick
+
+        def change() -> None:
+            if self.stop.clock >= seconds:
+                setattr(owner or self, what, value)
+            tick()
+        self.domain.tick = change  # type: ignore[method-assign]
+
+    def test_merge_copies_before_the_adoption_and_ends_after_it(self) -> None:
+        # What the guest writes meanwhile is copied as well.
+        self.domain.writes = base.MIB // 10
+        self.at(60.0, 'adopted', True)
+        began = self.moments()
+        work = self.merge()
+        self.assert_merged()
+        self.assertEqual(base.ALL, self.domain.log)
+        self.assertEqual(0.0, began['commit vda'])
+        self.assertLess(work.progress.timings_ms['copy'], 10e3)
+        self.assertGreaterEqual(began['suspend'], 60.0)
+        self.assertLess(began['resume'], 62.0)
+        self.assertEqual(['merging', 'copied', 'switching', 'merged'],
+                         list(dict.fromkeys(state for state, _error in self.told)))
+
+    def test_other_hosts_are_kept_out_until_the_adoption(self) -> None:
+        # They start no server whose record says promoted or merging.
+        self.at(60.0, 'adopted', True)
+        self.domain.after = lambda what: self.assertTrue(
+            self.adopted or self.record.now in states.THROUGH_OVERLAY, what)
+        self.merge()
+        self.assert_merged()
+
+    def test_death_of_nova_compute_before_the_adoption_leaves_the_merge_to_the_next(self) -> None:
+        self.at(30.0, 'set', True, self.stop)
+        self.assertRaises(errors.Stopped, self.merge)
+        self.assertEqual(('merging', True), (self.record.now, self.domain.running))
+        self.domain.tick = lambda: None  # type: ignore[method-assign]
+        self.stop.set, self.adopted = False, True
+        self.merge()
+        self.assert_merged()
+        self.assertEqual(1, self.domain.log.count('commit vda'))
+
+    def test_server_that_nova_starts_elsewhere_is_not_merged(self) -> None:
+        self.at(30.0, 'owned', False)
+        self.assertRaises(errors.Overtaken, self.merge)
+        self.assertNotIn('suspend', self.domain.log)
+        self.assertEqual([None, None], [disk.job for disk in self.domain.disks])
 
 
 class OvertakenTest(base.MergingTestCase):
@@ -253,7 +310,7 @@ class NotNowTest(base.MergingTestCase):
         self.domain.after = delete
         self.assertRaises(errors.Gone, self.merge)
         # The merge is not tried again.
-        self.assertEqual(3.0, self.stop.clock)
+        self.assertEqual(0.0, self.stop.clock)
 
     def test_guest_stopped_by_a_disk_error_is_not_merged(self) -> None:
         self.domain.power = (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_IOERROR)

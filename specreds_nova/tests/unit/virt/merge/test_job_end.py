@@ -239,7 +239,8 @@ class CutOffTest(base.MergingTestCase):
     def test_merge_fails_without_libvirt(self) -> None:
         work = merge_job.MergeJob(
             mock.Mock(side_effect=errors.Unavailable('libvirt is down')), 'super-1', self.record,
-            lambda: True, 0, lambda _progress: None, self.stop, lambda: False)  # type: ignore[arg-type]
+            lambda: True, lambda: True, self.bandwidth, lambda _progress: None,
+            self.stop, lambda: False)  # type: ignore[arg-type]
         self.assertRaises(errors.Interrupted, work.run)
 
     def test_guest_resumed_by_others_is_paused_again(self) -> None:

@@ -38,6 +38,7 @@ class MergerTestCase(testtools.TestCase):
         self.driver._host.get_connection.return_value.lookupByUUIDString.return_value = (
             self.domain)
         self.cinder = mock.Mock()
+        self.expected: str | None = None
         self.reported: list[tuple[str, str, dict[str, Any]]] = []
         self.work = self.replaced(merge_job, 'MergeJob')
         self.work.return_value.progress = merge_job.Progress()
@@ -45,7 +46,8 @@ class MergerTestCase(testtools.TestCase):
         self.noted = self.replaced(connections, 'superposition', return_value=SUPER)
         self.refreshed = self.replaced(connections, 'refresh_all')
         self.merger = mergers.Merger(self.driver, self.cinder,
-                                   lambda *report: self.reported.append(report))
+                                   lambda *report: self.reported.append(report),
+                                   lambda _server: self.expected)
         self.addCleanup(self.merger.stop)
 
     def replaced(self, owner: Any, name: str, **how: Any) -> Any:
@@ -141,7 +143,7 @@ class EnsureTest(MergerTestCase):
 
     def test_bandwidth_is_limited(self) -> None:
         self.merger.ensure(SERVER, SUPER)
-        shared = self.work.call_args.args[4]
+        shared = self.work.call_args.args[5]
         with shared.copying(1):
             self.assertEqual(8 << 20, shared.share())
         with shared.copying(16):
@@ -153,15 +155,26 @@ class EnsureTest(MergerTestCase):
         self.assertTrue(owned())
         self.instance.host = 'node7'
         self.assertFalse(owned())
+        self.expected = 'node8'
+        self.assertFalse(owned())
         self.found.side_effect = nova_exception.InstanceNotFound(instance_id=SERVER)
         self.assertFalse(owned())
         # An outage does not prove that the server belongs to another host.
         self.found.side_effect = TimeoutError('the database is down')
         self.assertTrue(owned())
 
+    def test_server_that_nova_is_to_adopt_is_owned(self) -> None:
+        self.instance.host = 'node7'
+        self.merger.ensure(SERVER, SUPER)
+        owned, adopted = self.work.call_args.args[3:5]
+        for self.expected in ('node7', ''):
+            self.assertEqual((True, False), (owned(), adopted()))
+        self.expected = None
+        self.assertEqual((False, True), (owned(), adopted()))
+
     def test_server_that_is_rebuilt_or_gone_leaves(self) -> None:
         self.merger.ensure(SERVER, SUPER)
-        leaving = self.work.call_args.args[7]
+        leaving = self.work.call_args.args[8]
         for task, left in ((None, False), ('rebooting', False), ('rebuilding', True),
                            ('rebuild_spawning', True)):
             self.instance.task_state = task
