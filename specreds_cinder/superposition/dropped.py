@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The list of ended superpositions whose servers go on with the parent version.
 
-Some harm shows only afterwards. The monitors may commit a blocklist entry long after it was
-requested, for example when they have elected a leader, and when the controller that has requested
-it is gone. A primary that hung may invalidate its object maps as it wakes. The list is an omap,
+The monitors may commit a blocklist entry long after it was requested, for example when they have
+elected a leader, and when the controller that has requested it is gone. The list is an omap,
 ``specreds.dropped``, in the pool and namespace of the record, with one key for each superposition
 and its last record, without cuts and with the time of this entry, as value. It is entered before
 the record is deleted.

@@ -32,7 +32,10 @@ from specreds_cinder.superposition import trace
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.superposition import writes
 
-CLUSTER_SIZE = 128 << 10
+# Subclusters have 512 bytes, so that QEMU never copies a part of one. With larger ones, it asks
+# librbd which blocks of the volume are allocated. librbd takes the volume's lock for that, or
+# breaks the lock of a primary that hangs.
+CLUSTER_SIZE = 16 << 10
 # Extended L2 entries: 16 bytes per cluster; reference counts: 2 bytes per cluster.
 _ENTRY = 16
 _REFCOUNT = 2
@@ -50,8 +53,9 @@ _NAMED = re.compile(r'(^|\.)super-([0-9a-f]{8}-[0-9a-f]{4})(\.|$)')
 _NOVAS = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}', re.IGNORECASE)
 
 # Large objects keep the removal of a thin image short (one stat per object that could exist);
-# striping by qcow2 cluster spreads neighbouring allocations over placement groups all the same.
+# striping spreads neighbouring allocations over placement groups all the same.
 _ORDER = 25
+STRIPE_UNIT = 128 << 10
 _STRIPE_COUNT = 16
 
 # Nothing that the backup writes has to be durable before the collapse, so its librbd caches from
@@ -126,7 +130,7 @@ def named(image: str) -> tuple[str, str] | None:
 
 def is_striped(image: Any) -> bool:
     """Return whether an open image has the layout of an overlay."""
-    return bool((image.stripe_unit(), image.stripe_count()) == (CLUSTER_SIZE, _STRIPE_COUNT))
+    return bool((image.stripe_unit(), image.stripe_count()) == (STRIPE_UNIT, _STRIPE_COUNT))
 
 
 def create(cluster: ceph.Cluster, volume: records.Volume) -> None:
@@ -145,7 +149,7 @@ def create(cluster: ceph.Cluster, volume: records.Volume) -> None:
             trace.change('overlay.create', str(ref)):
         rbd.RBD().create(
             io, ref.image, presized(volume.size_bytes), _ORDER, old_format=False,
-            features=features, stripe_unit=CLUSTER_SIZE, stripe_count=_STRIPE_COUNT,
+            features=features, stripe_unit=STRIPE_UNIT, stripe_count=_STRIPE_COUNT,
             data_pool=volume.data_pool if volume.data_pool_id != volume.pool_id else None)
     try:
         _write(cluster, volume, header)
@@ -172,9 +176,9 @@ def _write(cluster: ceph.Cluster, volume: records.Volume, header: '_Blocks') -> 
         metadata = _encoded({**CACHE, **_limits(io, volume)})
         for offset, block in header:
             # The header lies within the first set of objects.
-            unit, within = divmod(offset, CLUSTER_SIZE)
+            unit, within = divmod(offset, STRIPE_UNIT)
             row, number = divmod(unit, _STRIPE_COUNT)
-            data.write(objects.data(number).decode(), block, row * CLUSTER_SIZE + within)
+            data.write(objects.data(number).decode(), block, row * STRIPE_UNIT + within)
             written[number] = data.get_last_version()
         try:
             with rados.WriteOpCtx() as op:

@@ -18,6 +18,8 @@ from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record as records
 
 _SECTOR = 512
+# The largest disk of a qcow2 image with clusters of 16 KiB, as overlays have them.
+_LARGEST = 64 << 40
 _NEEDED = {
     rbd.RBD_FEATURE_EXCLUSIVE_LOCK:
         'it has no exclusive-lock (a multi-attach volume has none): with one writer only, enable '
@@ -93,6 +95,8 @@ class Facts:
         if self.size_bytes % _SECTOR:
             against.append(f'its size of {self.size_bytes} bytes is no multiple of {_SECTOR}, as '
                            f'that of a disk has to be: resize it')
+        if self.size_bytes > _LARGEST:
+            against.append('it is larger than 64 TiB, for which there is no overlay')
         if self.mirrored:
             against.append('it is mirrored to another cluster: disable mirroring first')
         against += self._encryption(encrypted)

@@ -13,7 +13,6 @@ from specreds_cinder.superposition import address
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import overlay
-from specreds_cinder.superposition import rebuild
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import removal
 from specreds_cinder.superposition import roles
@@ -26,8 +25,7 @@ from specreds_cinder.superposition.protocol import clients as looks
 
 LOG = logging.getLogger(__name__)
 
-# Seconds after a decision for a primary for which late entries of its fence, and object maps that
-# it has invalidated, are looked for.
+# Seconds after a decision for a primary for which late entries of its fence are looked for.
 _LATE_S = 3600.0
 # The label with the times at which clients were fenced already, by client.
 FENCED_AT = 'fenced_at'
@@ -151,9 +149,7 @@ def _tidy_fences(site: base.Site, home: records.Home) -> None:
 
 
 def _tidy_dropped(site: base.Site, record: records.Record, blocklist: frozenset[str]) -> None:
-    """Mend what a primary that lives has met since; after an hour, forget it.
-
-    Late entries of its fence are removed, and its object maps rebuilt.
+    """Remove late entries of the fence of a primary that lives; after an hour, forget it.
 
     :param blocklist: the clients on the blocklist that a superposition has fenced
     """
@@ -161,7 +157,6 @@ def _tidy_dropped(site: base.Site, record: records.Record, blocklist: frozenset[
         return
     if late := blocklist & set(record.fenced):
         _unfence_gone(site, dataclasses.replace(record, fenced=tuple(sorted(late))))
-    _rebuild(site, record)
     age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(record.updated_at)
     if age.total_seconds() > _LATE_S:
         site.dropped.remove(record)
@@ -281,30 +276,8 @@ def clean(site: base.Site, record: records.Record, progress: trace.Progress | No
     _unfence(site, record)
     if record.outcome in states.LIVING and record.cuts:
         site.dropped.enter(record)
-    elif record.outcome == states.LATE_DIRTY:
-        # It stays fenced: its server, which is started again, has its object maps.
-        site.dropped.enter(dataclasses.replace(record, fenced=()))
-    if record.outcome in states.LIVING:
-        _rebuild(site, record)
     site.each(lambda volume: site.store.release(volume, record.id), record.volumes)
     site.store.delete(record)
-
-
-def _rebuild(site: base.Site, record: records.Record) -> None:
-    """Have invalid object maps rebuilt by the clients of their volumes that live.
-
-    A primary that hung, and lost its lock to the backup, has invalidated them as it woke. A
-    later look does what fails now.
-    """
-    def begin(volume: records.Volume) -> None:
-        try:
-            if rebuild.begin(site.cluster, volume):
-                LOG.info('superposition %s: a client rebuilds the object map of %s, which was '
-                         'flagged invalid', record.id, volume.ref)
-        except errors.ClusterError as exc:
-            LOG.warning('superposition %s: the object map of %s may be invalid: %s', record.id,
-                        volume.ref, exc)
-    site.each(begin, record.volumes)
 
 
 def _settle(site: base.Site, record: records.Record) -> None:

@@ -10,7 +10,6 @@ from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import fenced as fences
 from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import overlay
-from specreds_cinder.superposition import rebuild
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import removal
 from specreds_cinder.superposition import states
@@ -158,7 +157,6 @@ class LateFenceTest(testtools.TestCase):
         self.step.ledger = mock.Mock(**{'read.side_effect': lambda _volume: self.entries})
         self.patch(removal, 'again', mock.Mock(return_value=[]))
         self.patch(volumes, 'names', mock.Mock(return_value=[]))
-        self.patch(rebuild, 'begin', mock.Mock(return_value=False))
 
     def read(self, superposition: str, _home: records.Home) -> records.Record:
         """Return the record of the superposition that the volume is in."""

@@ -80,7 +80,7 @@ class HeaderTest(testtools.TestCase):
     def test_header_has_version_size_and_features(self) -> None:
         magic, version, backing, backing_size, cluster_bits, size = struct.unpack_from(
             '>4sIQIIQ', self.header(3 * GIB))
-        self.assertEqual((b'QFI\xfb', 3, 0, 0, 17, 3 * GIB),
+        self.assertEqual((b'QFI\xfb', 3, 0, 0, 14, 3 * GIB),
                          (magic, version, backing, backing_size, cluster_bits, size))
         incompatible, compatible = struct.unpack_from('>QQ', self.header(3 * GIB), 72)
         # Extended L2 entries; no lazy reference counts.

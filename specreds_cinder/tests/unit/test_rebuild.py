@@ -69,21 +69,7 @@ class InspectTest(testtools.TestCase):
         self.aio.notify.return_value = answers
         self.assertEqual(self.image, self.inspect(self.image))
 
-    def test_client_that_has_lost_the_lock_is_asked_after_it_has_the_lock_again(self) -> None:
-        self.cluster.timeout = 60.0
-        lost = dataclasses.replace(self.image, owners=frozenset())
-        valid = dataclasses.replace(self.image, invalid_map=False)
-        self.assertEqual(valid, self.inspect(lost, self.image, valid))
-        # The lock is asked for, and then the rebuild.
-        self.assertEqual([2, 10], [call.args[1][6] for call in self.aio.notify.call_args_list])
-
-    def test_lock_that_nobody_takes_itself_for_the_owner_of_is_left(self) -> None:
-        self.aio.notify.return_value = [b'']
-        lost = dataclasses.replace(self.image, owners=frozenset())
-        self.assertEqual(lost, self.inspect(lost))
-        self.aio.notify.assert_called_once()
-
-    @ddt.data({'invalid_map': False}, {'clients': frozenset(), 'owners': frozenset()},
+    @ddt.data({'invalid_map': False}, {'owners': frozenset()},
               {'features': 0})
     def test_nobody_is_asked_in_vain(self, changes: dict[str, Any]) -> None:
         image = dataclasses.replace(self.image, **changes)

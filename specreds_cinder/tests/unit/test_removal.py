@@ -33,7 +33,7 @@ class RemovalTest(testtools.TestCase):
         self.clients: set[str] = set()
         self.acts: list[str] = []
         self.meanwhile: Callable[[], object] = lambda: None
-        self.layout = overlay.CLUSTER_SIZE, 16
+        self.layout = overlay.STRIPE_UNIT, 16
         io = mock.Mock(**{'read.return_value': len(_ID).to_bytes(4, 'little') + _ID.encode()})
         data = mock.Mock(**{
             'stat_versions.side_effect': lambda names, _depth: [1] * len(names),

@@ -79,6 +79,7 @@ class ReasonsTest(testtools.TestCase):
         ({'mirrored': True}, 'mirrored'),
         ({'luks': luks.Header(1, 2 << 20)}, 'not known to be encrypted'),
         ({'size_bytes': 513}, '512'),
+        ({'size_bytes': (64 << 40) + 512}, '64 TiB'),
         ({'pool_id': 3}, 'pool-3'),
         ({'data_pool_id': 3}, 'pool-3'),
         ({'pool_id': 4}, 'rjenkins'),
