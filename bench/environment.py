@@ -15,6 +15,7 @@ from bench import progress
 from cloud import ceph
 from cloud import cloud as openstack_cloud
 from cloud import commands
+from cloud import directory
 from specreds_cinder import superposition as sp
 
 _TIMEOUT = 60.0
@@ -64,10 +65,11 @@ def cluster(data: pathlib.Path, port: int, progress: progress.Progress,
     :param osds: number of OSDs; None for the usual number
     :raises CloudError: it did not come up
     """
-    ceph.Ceph(data).wipe(progress.say)
     own = ceph.Ceph(data, port=port, monitors=monitors, address=address, osds=osds)
-    with _running(own, progress, keep, own.files.log, own.admin_conf):
-        yield own
+    with _alone(data):
+        ceph.Ceph(data).wipe(progress.say)
+        with _running(own, progress, keep, own.files.log, own.admin_conf):
+            yield own
 
 
 @contextlib.contextmanager
@@ -80,11 +82,17 @@ def cloud(data: pathlib.Path, port: int, progress: progress.Progress,
     :param engines: number of processes that recover servers
     :param network: what connects servers, if not the cloud's default
     """
-    openstack_cloud.Cloud(data).wipe(progress.say)
     own = openstack_cloud.Cloud(data, port=port, hosts=hosts, engines=engines,
                                 network=network)
-    with _running(own, progress, keep, own.log_dir, own.openrc()):
-        yield own
+    with _alone(data):
+        openstack_cloud.Cloud(data).wipe(progress.say)
+        with _running(own, progress, keep, own.log_dir, own.openrc()):
+            yield own
+
+
+def _alone(data: pathlib.Path) -> contextlib.AbstractContextManager[None]:
+    return directory.alone(data, data.with_name(f'{data.name}-lock'), 'bench',
+                           'choose another one with --data, and other ports with --port')
 
 
 @contextlib.contextmanager

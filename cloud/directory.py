@@ -4,6 +4,7 @@
 from collections.abc import Callable, Iterable, Iterator
 import contextlib
 import fcntl
+import os
 import pathlib
 import shutil
 import socket
@@ -19,6 +20,30 @@ def locked(lock: pathlib.Path) -> Iterator[None]:
     """
     with lock.open('w') as file:
         fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def alone(root: pathlib.Path, lock: pathlib.Path, user: str, hint: str) -> Iterator[None]:
+    """Keep other programs out of a directory: each would remove what the other one runs in it.
+
+    :param root: the directory
+    :param lock: a file that stays when the directory is removed
+    :param user: this program, as the other program's error names it
+    :param hint: how to choose another directory
+    :raises CloudError: another program uses the directory
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open('a+') as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise commands.CloudError(f'{root} is in use by process {file.read()}: wait for its '
+                                      f'end, or {hint}') from None
+        file.truncate(0)
+        file.write(f'{os.getpid()} ({user})')
+        file.flush()
         yield
 
 

@@ -13,6 +13,7 @@ from keystoneauth1 import exceptions as keystone_exceptions
 
 from cloud import cloud as openstack_cloud
 from cloud import commands
+from cloud import directory
 from cloud.demo import chart
 from cloud.demo import outcome
 from cloud.demo import peers
@@ -68,6 +69,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(args: argparse.Namespace, screen: screens.Screen) -> int:
+    with directory.alone(args.data, args.data.with_name(f'{args.data.name}-lock'), 'demo',
+                         'choose another one with --data, and other ports with --port'):
+        return _play(args, screen)
+
+
+def _play(args: argparse.Namespace, screen: screens.Screen) -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     screen.title(f'An OpenStack with {_HOSTS} compute hosts, a Ceph, and an engine')
     openstack_cloud.Cloud(args.data).wipe(screen.say)

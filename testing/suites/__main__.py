@@ -2,9 +2,6 @@
 """The command lines of ``./run check`` and ``./run test``."""
 
 import argparse
-from collections.abc import Iterator
-import contextlib
-import fcntl
 import os
 import pathlib
 import shutil
@@ -13,6 +10,7 @@ import sys
 import time
 
 from cloud import commands as cloud_commands
+from cloud import directory
 from testing.suites import declared
 from testing.suites import search
 
@@ -60,28 +58,9 @@ def main(argv: list[str]) -> int:
         declared.ALL if tests == ['all'] else declared.TEST
     data = pathlib.Path(os.environ.get('SPECREDS_DATA') or _TOP / '.data').absolute()
     data.mkdir(parents=True, exist_ok=True)
-    with _alone(data):
+    with directory.alone(data, data / 'test-lock', ' '.join(argv),
+                         'set SPECREDS_DATA and SPECREDS_TEST_PORT'):
         return _run(suites, tier, tests, data)
-
-
-@contextlib.contextmanager
-def _alone(data: pathlib.Path) -> Iterator[None]:
-    """Keep other runs out of a data directory: each would remove the clusters of the other.
-
-    :raises CloudError: another run uses the directory
-    """
-    with (data / 'test-lock').open('a+') as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            raise cloud_commands.CloudError(
-                f'another run of tests uses {data}: process {lock.read()}; wait for its end, or '
-                'set SPECREDS_DATA and SPECREDS_TEST_PORT') from None
-        lock.truncate(0)
-        lock.write(f'{os.getpid()} ({" ".join(sys.argv[1:])})')
-        lock.flush()
-        yield
 
 
 def _run(suites: list[declared.Suite], tier: str, tests: list[str], data: pathlib.Path) -> int:

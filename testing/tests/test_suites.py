@@ -412,7 +412,7 @@ class ProgramTest(testtools.TestCase):
             program = self.start('tempest-unit')
             _output, errors = program.communicate()
         self.assertEqual(1, program.returncode)
-        self.assertIn(f'another run of tests uses {self.data}: process 4711 (test all)', errors)
+        self.assertIn(f'{self.data} is in use by process 4711 (test all): wait', errors)
         self.assertFalse((self.data / 'test-logs').exists())
 
     def test_run_that_is_stopped_reports_what_ended_and_what_did_not_begin(self) -> None:

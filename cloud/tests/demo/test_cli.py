@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo's error names a service of its cloud that has ended."""
 
+import fcntl
 import pathlib
 import signal
 import sys
@@ -27,8 +28,10 @@ class ErrorTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.logs = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.addCleanup(self.logs.with_name(f'{self.logs.name}-lock').unlink, missing_ok=True)
         (self.logs / processes.OWN_LOG).write_text(_CRASH.replace('ovs-vswitchd', 'earlier'))
-        cloud = mock.Mock(spec=openstack_cloud.Cloud, log_dir=self.logs, data_dir=self.logs)
+        self.cloud = cloud = mock.Mock(spec=openstack_cloud.Cloud, log_dir=self.logs,
+                                       data_dir=self.logs)
         cloud.losses.side_effect = lambda: losses.Losses({'cn2/': losses.Logs(self.logs)})
         self.useFixture(fixtures.MockPatchObject(openstack_cloud, 'Cloud', return_value=cloud))
         self.useFixture(fixtures.MonkeyPatch('sys.argv', [
@@ -58,3 +61,12 @@ class ErrorTest(testtools.TestCase):
 
     def test_error_is_unchanged_if_all_services_run(self) -> None:
         self.assertEqual('error: the database cannot be verified\n', self.failing(False))
+
+    def test_second_demo_leaves_the_first_one_alone(self) -> None:
+        lock = self.logs.with_name(f'{self.logs.name}-lock')
+        with lock.open('w') as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write('4711 (demo)')
+            file.flush()
+            self.assertIn(f'{self.logs} is in use by process 4711 (demo)', self.failing(False))
+        self.cloud.wipe.assert_not_called()
