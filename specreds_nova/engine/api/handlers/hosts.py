@@ -49,7 +49,7 @@ def act(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
         changed = call.services.store.change_host(
             host, word=action, word_reason=arguments['reason'])
         if changed is not None:
-            LOG.info('host %s: an operator requests %s', host.name, call.body)
+            LOG.info('host %s: user %s requests %s', host.name, call.context.user_id, call.body)
             return HTTPStatus.ACCEPTED, _shown(call, changed)
     raise errors.conflict(
         'host-changed',

@@ -53,8 +53,8 @@ def act(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
             'recovery-committed',
             f'recovery {recovery.id} is {recovery.state}: the primary is fenced, and the backup '
             f'has become the server, so that the recovery cannot be aborted')
-    LOG.info('recovery %s of server %s: an operator requests its abort', recovery.id,
-             recovery.server)
+    LOG.info('recovery %s of server %s: user %s requests its abort', recovery.id,
+             recovery.server, call.context.user_id)
     return HTTPStatus.ACCEPTED, _shown(call, _visible(call))
 
 
