@@ -11,10 +11,16 @@ from typing import Any
 import greenlet  # type: ignore[import-untyped]
 
 START = 1000.0
+# Turns at one moment beyond which no time passes: whatever waits for a moment waits for ever.
+_MOST_TURNS = 100_000
 
 
 class Killed(greenlet.GreenletExit):
     """The process of the actor was killed."""
+
+
+class NoProgressError(AssertionError):
+    """Actors take turns, and simulated time does not pass."""
 
 
 class Clock:
@@ -232,11 +238,16 @@ class Hub:
 
         :param until: seconds of simulated time
         :param enough: returns whether the run may end early
+        :raises NoProgressError: simulated time does not pass
         """
-        end = self.time + until
+        end, turns = self.time + until, 0
         due, dead, frozen, pop = self._due, self._dead, self._frozen, heapq.heappop
         while due and due[0][0] <= end and not enough():
             time, _, turn, actor = pop(due)
+            turns = 0 if time > self.time else turns + 1
+            if turns > _MOST_TURNS:
+                last = 'a timer' if isinstance(actor, Timer) else actor.owner
+                raise NoProgressError(f'{turns} turns at {time} s, the last one of {last}')
             if isinstance(actor, Timer):
                 self.time = time
                 if not actor.cancelled:

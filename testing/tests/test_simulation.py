@@ -57,6 +57,15 @@ class HubTest(testtools.TestCase):
         self.hub.run(10.0)
         self.assertEqual([('actor', 5.0)], self.seen)
 
+    def test_time_that_does_not_pass_is_an_error(self) -> None:
+        def actor() -> None:
+            while True:
+                self.hub.sleep(0.0)
+        self.hub.spawn('e1', actor)
+        self.addCleanup(self.hub.close)
+        self.assertRaisesRegex(hubs.NoProgressError, 'turns at 1000.0 s, the last one of e1',
+                               self.hub.run, 10.0)
+
 
 class SeedTest(testtools.TestCase):
     """A seed determines a run."""

@@ -89,12 +89,19 @@ class Engine:
     # The interface of the conductor that the dispatcher uses
 
     def reserve(self, recovery: model.Recovery) -> bool:
-        """Return whether this engine works on a recovery."""
-        del recovery
-        return self._hub.random.random() < 0.5
+        """Reserve a slot for a recovery, or leave it to whichever engine takes it.
+
+        Without the slot this engine would take over what it is about to begin, and each of its
+        two works would supersede the other one for ever.
+        """
+        if self._hub.random.random() >= 0.5:
+            return False
+        self._running.add(recovery.id)
+        return True
 
     def release(self, recovery_id: str) -> None:
-        """Do nothing: a reservation occupies nothing."""
+        """Free the slot of a recovery that was not created."""
+        self._running.discard(recovery_id)
 
     def begin(self, recovery: model.Recovery, server: model.Server | None = None) -> None:
         """Work on a recovery if this engine owns it."""

@@ -21,6 +21,10 @@ from testing.simulation import store as stores
 _PLACE = pathlib.Path(__file__).parent / 'stories'
 # Seconds after the return of a host in which an engine may still decide against the host.
 _GRACE = 2.0
+# Steps of a recovery beyond which it makes no progress; the longest recoveries take about 60.
+_MOST_STEPS = 300
+# Turns of actors between two looks for such recoveries.
+_LOOK = 1000
 # The end of the names of events that happen to the host that a server runs on.
 _UNDER = '_under'
 
@@ -74,7 +78,7 @@ class Story:
         self._settings = settings.options(**script.get('options', {}))
         self._engines: dict[str, engines.Engine] = {}
         self._decided_early: list[str] = []
-        self._events_played = 0
+        self._events_played = self._turns = 0
         for name, values in script['hosts'].items():
             self._cloud.add_host(name, **(values or {}))
         for name, values in script['servers'].items():
@@ -170,7 +174,19 @@ class Story:
 
     # Checks
 
+    def _restless(self) -> list[AssertionError]:
+        """Return what to say of recoveries that make no progress, which may end after hours."""
+        return [AssertionError(f'recovery {recovery.id} of {recovery.server} makes no progress: '
+                               f'{len(recovery.steps)} steps in '
+                               f'{self._hub.now() - recovery.created:.0f} s, the last ones '
+                               f'{[step.name for step in recovery.steps[-4:]]}')
+                for recovery in self._store.history.values()
+                if len(recovery.steps) > _MOST_STEPS]
+
     def _is_quiet(self) -> bool:
+        self._turns += 1
+        if self._turns % _LOOK == 0:
+            self._hub.failures += self._restless()
         if self._events_played < len(self._script['events']) or self._hub.failures:
             return bool(self._hub.failures)
         if self._hub.now() < 1000.0 + self._script.get('least', 60.0):

@@ -13,8 +13,10 @@ from unittest import mock
 import hypothesis
 from hypothesis import strategies
 
+from specreds_nova.engine import exception
 from specreds_nova.engine import protection
 from specreds_nova.engine.detection import conf as detection_conf
+from specreds_nova.engine.recovery import run as runs
 from specreds_nova.tests.simulation import base
 from specreds_nova.tests.simulation import story
 from testing.simulation import parts
@@ -125,6 +127,22 @@ class HalfDoneTest(base.StoryTest):
         else:
             self.assertNotEqual('h1', server.host)
 
+    def test_recovery_without_progress_is_an_error(self) -> None:
+        def attempt(run: runs.Run) -> None:
+            with run.step('super'):
+                pass
+            raise exception.RetryAttempt('again')
+
+        played = story.Story(_script([_AT_REST], []), 1, attempt=attempt)
+        self.assertRegex(' '.join(played.run().wrong), 'makes no progress: [34][0-9]{2} steps')
+
+    # The engine took over what it was about to begin, again and again.
+    @hypothesis.example(
+        drawn=[volumes.Volume('error_deleting', 'attaching', 'completing', leftovers=2), _AT_REST,
+               volumes.Volume('error_restoring', 'attaching', 'completing',
+                              ('creating', 'backing-up'))],
+        changes=[(5.703866262686269, 'attach'), (20.468049483933502, 'stop'),
+                 (32.722696378323405, 'detach')], seed=196)
     @hypothesis.settings(max_examples=_DRAWS, derandomize=True)
     @hypothesis.given(drawn=_servers, changes=_changes, seed=strategies.integers(0, 999))
     def test_users_go_on(self, drawn: list[volumes.Volume], changes: list[tuple[float, str]],
