@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from cinder import exception as cinder_exception
 from cinder import interface
@@ -30,6 +30,19 @@ _MONITORS_S = 60.0
 # Time that Ceph may take to answer one call. A call that takes longer fails with an error, and the
 # superposition stays intact. Below `stale_after_s`: a step that waits for Ceph makes progress.
 _TIMEOUT_S = 10.0
+
+
+class Location(NamedTuple):
+    """Where the volumes of a back end are in Ceph.
+
+    :ivar fsid: the cluster
+    :ivar user: the user of the cluster, without ``client.``
+    :ivar pool: the pool
+    """
+
+    fsid: str
+    user: str
+    pool: str
 
 
 @interface.volumedriver
@@ -63,11 +76,10 @@ class SuperRBDDriver(rbd.RBDDriver):
         return self._worker
 
     @property
-    def location(self) -> tuple[str, str]:
-        """Return the fsid of the Ceph cluster, and the pool, from Cinder's statistics."""
+    def location(self) -> Location:
+        """Return where the volumes are, from Cinder's statistics."""
         info: str = self.get_volume_stats()['location_info']
-        _cluster, fsid, _user, pool = info.rsplit(':', 3)
-        return fsid, pool
+        return Location(*info.rsplit(':', 3)[1:])
 
     def _other_pools(self) -> list[str]:
         """Return the pool of the server disks, if this back end superposes them."""

@@ -58,11 +58,6 @@ def objections(candidates: Sequence[objects.Volume]) -> list[Objection]:
     return against
 
 
-def images_read(candidates: Sequence[objects.Volume]) -> list[str]:
-    """Return the names of the images that jobs of Cinder read, by clients of their own."""
-    return [volume.name for volume in candidates if at_rest.read(volume)]
-
-
 def restore(candidates: Sequence[objects.Volume]) -> None:
     """Make volumes ``in-use``, whose clients are fenced, that are in another status.
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RPC client of volume services, for the API and for the other back ends of a set."""
+"""RPC client of volume services, for the API and for other back ends."""
 
-from collections.abc import Mapping, Sequence
 import time
 from typing import Any
 
@@ -95,17 +94,3 @@ def backend(volume: objects.Volume) -> str:
     """Return the name of a volume's back end, or of its cluster, without the pool."""
     name: str = volume_utils.extract_host(volume.service_topic_queue)
     return name
-
-
-def merge_checks(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return one report that combines the reports of several back ends."""
-    dirty = any(report['dirty'] for report in reports)
-    unproven = not dirty and any(report['unproven'] for report in reports)
-    return {
-        'dirty': dirty,
-        'unproven': unproven,
-        'first': next((report['first'] for report in reports
-                       if report['first'] and report['dirty'] == dirty), None),
-        'objects': sum(report['objects'] for report in reports),
-        'seconds': max(report['seconds'] for report in reports),
-    }

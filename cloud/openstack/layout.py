@@ -308,17 +308,15 @@ class Layout:
         return self.state / 'done' / step
 
     def own_backends(self, count: int, clustered: bool = False) -> list[Backend]:
-        """The back ends on the cloud's own Ceph: pools and Ceph users are numbered from 2 on.
+        """The back ends on the cloud's own Ceph: pools are numbered from 2 on, and share a user.
 
-        :param clustered: add one that two volume services share
+        :param clustered: add one that two volume services share, with a user of its own
         """
-        services = dict.fromkeys(('', *map(str, range(2, count + 1))), 1)
-        if clustered:
-            services['-shared'] = 2
-        return [Backend(f'rbd{suffix}', f'volumes{suffix}', f'cinder{suffix}',
-                        str(self.ceph / ('ceph.conf' if not suffix else f'cinder{suffix}.conf')),
-                        number)
-                for suffix, number in services.items()]
+        made = [Backend(f'rbd{suffix}', f'volumes{suffix}', 'cinder', str(self.ceph / 'ceph.conf'))
+                for suffix in ('', *map(str, range(2, count + 1)))]
+        shared = Backend('rbd-shared', 'volumes-shared', 'cinder-shared',
+                         str(self.ceph / 'cinder-shared.conf'), 2)
+        return [*made, shared] if clustered else made
 
     def load(self) -> Settings | None:
         """The choices that were stored, None if there is no cloud in the directory.

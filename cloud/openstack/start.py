@@ -56,10 +56,10 @@ class Start:
     def storage(self, progress: commands.Progress) -> None:
         """Start Ceph, and make the pools and users."""
         self.ceph.up(lambda line: progress(f'ceph: {line}'))
-        storage.provision(self.ceph, self._own)
+        disks = [] if self.settings.disks == layout.FILES else [nova.POOL]
+        storage.provision(self.ceph, self._own, disks)
         if self.settings.hosts:
-            storage.provision_images(self.ceph, self._own, glance.ceph_conf(self.files),
-                                     [] if self.settings.disks == layout.FILES else [nova.POOL])
+            storage.provision_images(self.ceph, self._own, glance.ceph_conf(self.files), disks)
         progress('ceph is up')
 
     def broker(self, progress: commands.Progress) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pools of the cloud's own back ends and of its images, and their Ceph users."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import pathlib
 
 from cloud import caps
@@ -12,18 +12,24 @@ from cloud.openstack import glance
 from cloud.openstack import layout
 
 
-def provision(cluster: ceph.Ceph, backends: Sequence[layout.Backend]) -> None:
+def provision(cluster: ceph.Ceph, backends: Sequence[layout.Backend],
+              disks: Sequence[str] = ()) -> None:
     """Make what is missing; the first back end has what the cluster was created with.
 
+    :param disks: pools of Nova's disks, for the first back end's user
     :raises CloudError: Ceph refused
     """
     pools = cluster.pools()
-    for backend in backends[1:]:
-        if backend.pool not in pools:
-            cluster.create_pool(backend.pool, grant=False)
+    missing = [backend for backend in backends if backend.pool not in pools]
+    for backend in missing:
+        cluster.create_pool(backend.pool, grant=False)
+    for backend in backends:
         conf = pathlib.Path(backend.conf)
         if not conf.exists():
             _introduce(cluster, backend.user, caps.cinder([backend.pool]), conf)
+    if missing:
+        _grant(cluster, backends, [pool for pool in disks if pool in pools],
+               [pool for pool in (glance.POOL,) if pool in pools])
 
 
 def provision_images(cluster: ceph.Ceph, backends: Sequence[layout.Backend],
@@ -39,11 +45,18 @@ def provision_images(cluster: ceph.Ceph, backends: Sequence[layout.Backend],
         return
     for pool in {glance.POOL, *disks} - set(cluster.pools()):
         cluster.create_pool(pool, grant=False)
-    for backend in backends:
-        written = [backend.pool, *(disks if backend == backends[0] else ())]
-        cluster.admin(['auth', 'caps', f'client.{backend.user}',
-                       *_words(caps.cinder(written, [glance.POOL]))])
+    _grant(cluster, backends, disks, [glance.POOL])
     _introduce(cluster, glance.CEPH_USER, caps.glance(glance.POOL), conf)
+
+
+def _grant(cluster: ceph.Ceph, backends: Sequence[layout.Backend], disks: Iterable[str],
+           images: Iterable[str]) -> None:
+    """Grant each user of the back ends its pools, and the first one those of Nova's disks."""
+    pools = {backends[0].user: set(disks)}
+    for backend in backends:
+        pools.setdefault(backend.user, set()).add(backend.pool)
+    for user, written in pools.items():
+        cluster.admin(['auth', 'caps', f'client.{user}', *_words(caps.cinder(written, images))])
 
 
 def _introduce(cluster: ceph.Ceph, user: str, grants: Mapping[str, str],

@@ -169,11 +169,11 @@ class CinderConfTest(_Base):
         self.assertEqual(deployment.PLAIN_VOLUME_DRIVER, conf.rbd.volume_driver)
         self.assertNotIn('specreds_cinder', self.files.cinder_conf.read_text())
 
-    def test_each_back_end_has_a_pool_and_a_user_of_its_own(self) -> None:
+    def test_each_back_end_has_a_pool_of_its_own_and_all_have_one_user(self) -> None:
         conf = self.parse(self.settings)
         self.assertEqual(('volumes', 'cinder'), (conf.rbd.rbd_pool, conf.rbd.rbd_user))
-        self.assertEqual(('volumes2', 'cinder2'), (conf.rbd2.rbd_pool, conf.rbd2.rbd_user))
-        self.assertNotEqual(conf.rbd.rbd_ceph_conf, conf.rbd2.rbd_ceph_conf)
+        self.assertEqual(('volumes2', 'cinder'), (conf.rbd2.rbd_pool, conf.rbd2.rbd_user))
+        self.assertEqual(conf.rbd.rbd_ceph_conf, conf.rbd2.rbd_ceph_conf)
 
     def test_one_process_serves_one_back_end(self) -> None:
         self.assertEqual(['rbd', 'rbd2'], self.parse(self.settings).enabled_backends)

@@ -106,11 +106,11 @@ class SuperpositionsController(wsgi.Controller):
         more = [{'id': disk, 'host': server_disks.backend()} for disk in disks]
         superposition_id = uuidutils.generate_uuid()
         began = time.monotonic()
-        # The back end of the first volume drives the others.
+        # The back end of the first volume leads.
         view = self._rpc.call(
             ctxt, (wanted + more)[0]['host'], 'create', superposition_id=superposition_id,
             volumes=wanted, server_id=server_id, reason=attributes.get('reason', ''), disks=more)
-        superposition = joined.join(superposition_id, [view], {}, next(iter(projects), None))
+        superposition = joined.of(superposition_id, view, {}, next(iter(projects), None))
         durations = {**view.get('durations', {}), 'rpc': time.monotonic() - began}
         return {'superposition': views.detail(superposition, admin=ctxt.is_admin,
                                               durations=durations)}
@@ -121,9 +121,8 @@ class SuperpositionsController(wsgi.Controller):
         """Report whether the primary has written."""
         ctxt = req.environ['cinder.context']
         superposition = self._visible(ctxt, id, policies.CHECK)
-        return {'check': rpcapi.merge_checks([
-            self._rpc.call(ctxt, host, 'check', superposition_id=superposition.id)
-            for host in superposition.members])}
+        return {'check': self._rpc.call(ctxt, superposition.lead, 'check',
+                                        superposition_id=superposition.id)}
 
     @versions.negotiated
     @schemas.body(schemas.COLLAPSE)
@@ -155,9 +154,8 @@ class SuperpositionsController(wsgi.Controller):
         """Control the merge of a promoted version."""
         ctxt = req.environ['cinder.context']
         superposition = self._visible(ctxt, id, policies.MERGE)
-        for host in superposition.present:
-            self._rpc.call(ctxt, host, 'merge', superposition_id=superposition.id,
-                           step=body['merge']['step'])
+        self._rpc.call(ctxt, superposition.lead, 'merge', superposition_id=superposition.id,
+                       step=body['merge']['step'])
 
     @versions.negotiated
     @schemas.body(schemas.CONNECTION)
@@ -234,7 +232,7 @@ class SuperpositionsController(wsgi.Controller):
             raise exception.SuperpositionNotFound(f'there is no superposition {superposition_id}')
         if rule is not None:
             policies.authorize(ctxt, rule, superposition.project_id)
-            if superposition.state == joined.UNKNOWN:
+            if superposition.state == states.UNKNOWN:
                 raise exception.SuperpositionUnavailable(
                     f'the state of superposition {superposition_id} is unknown, because its '
                     f'volume service does not answer: repeat the request when the service is up')

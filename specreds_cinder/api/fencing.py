@@ -24,8 +24,8 @@ def eligibility(rpc: rpcapi.SuperAPI, ctxt: Any, volumes: Sequence[objects.Volum
     superpositions. A back end that does not answer has not said that it cannot.
 
     :param disks: ids of disks of servers, which follow
-    :param host: the host to be shut out; None for any host. With a host the fsid of the Ceph
-        cluster is reported as well, None for a back end that does not answer
+    :param host: the host to be shut out; None for any host. With a host the Ceph cluster and its
+        user are reported as well, None for a back end that does not answer
     """
     answers_by_id: dict[str, dict[str, Any]] = {}
     more = {'fenced_host': host} if host else {}

@@ -1,32 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A superposition, joined from the views of its back ends: each has only its own volumes."""
+"""A superposition as the API shows it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 import dataclasses
 from typing import Any
 
 from specreds_cinder import server_disks
-from specreds_cinder.superposition import merge_rate
 from specreds_cinder.superposition import states
-
-UNKNOWN = states.UNKNOWN
 
 View = Mapping[str, Any]
 
-# Fields that the views of all back ends have alike, and the outcome, which the leader knows.
-_OF_CREATION = ('outcome', 'reason', 'server_id', 'user_id', 'request_id')
+_COPIED = ('id', 'state', 'lead', 'outcome', 'created_at', 'updated_at', 'age_seconds', 'reason',
+           'server_id', 'user_id', 'request_id', 'dirty', 'dirty_object',
+           'merge_bytes_per_second')
 
 
 @dataclasses.dataclass(frozen=True)
 class Superposition:
-    """A superposition, across all of its back ends.
+    """A superposition.
 
     :param volumes: its volumes and disks of servers, each with ``id``, ``size_bytes`` and
         ``overlay_bytes``. A size is None if it is not requested or not known
     :param lead: the back end that decides
-    :param members: the back ends that it was created on
-    :param present: the members that still have a part of the superposition, or do not answer
-    :param unreachable: the members that do not answer
+    :param members: the back ends of its volumes
+    :param unreachable: the back ends that do not answer
     :param age_seconds: seconds since it was created
     :param merge_bytes_per_second: rate that each disk may be merged at, 0 for any; None unless its
         real version is read through overlays
@@ -38,7 +35,6 @@ class Superposition:
     volumes: tuple[View, ...]
     lead: str
     members: tuple[str, ...]
-    present: tuple[str, ...]
     unreachable: tuple[str, ...] = ()
     outcome: str | None = None
     created_at: str | None = None
@@ -70,51 +66,21 @@ class Superposition:
         return None if None in sizes else sum(sizes)
 
 
-def join(superposition_id: str, views: Sequence[View], silent: Mapping[str, Sequence[str]],
-         project_id: str | None) -> Superposition:
-    """Join the views of a superposition's back ends.
+def of(superposition_id: str, view: View | None, silent: Mapping[str, Sequence[str]],
+       project_id: str | None) -> Superposition:
+    """Return a superposition.
 
-    :param views: one per back end that answers
+    :param view: what a back end has answered; None if the state is unknown
     :param silent: volume ids by back end that does not answer
     :param project_id: the project of the volumes, used if no view names it
     """
-    absent = tuple({'id': volume_id, 'size_bytes': None, 'overlay_bytes': None}
-                   for ids in silent.values() for volume_id in ids)
-    if not views:
-        hosts = tuple(silent)
-        return Superposition(superposition_id, UNKNOWN, project_id, absent, lead=hosts[0],
-                             members=hosts, present=hosts, unreachable=hosts)
-    # The leading back end's view is preferred; any other has the same facts of the creation.
-    first = next((view for view in views if view['host'] == view['lead']), views[0])
-    dirty = [view['dirty'] for view in views] + [None] * len(silent)
+    hosts = tuple(silent)
+    if view is None:
+        return Superposition(
+            superposition_id, states.UNKNOWN, project_id, lead=hosts[0], members=hosts,
+            unreachable=hosts, volumes=tuple(
+                {'id': volume_id, 'size_bytes': None, 'overlay_bytes': None}
+                for ids in silent.values() for volume_id in ids))
     return Superposition(
-        id=superposition_id, state=_state(first, views, silent),
-        project_id=first['project_id'] or project_id,
-        volumes=(*(volume for view in views for volume in view['volumes']), *absent),
-        lead=first['lead'], members=tuple(first['members']),
-        present=(*(view['host'] for view in views), *silent), unreachable=tuple(silent),
-        created_at=min((view['created_at'] for view in views), default=None),
-        updated_at=max((view['updated_at'] for view in views), default=None),
-        age_seconds=max(view['age_seconds'] for view in views),
-        **{field: first[field] for field in _OF_CREATION},
-        dirty=True if True in dirty else None if None in dirty else False,
-        dirty_object=next((view['dirty_object'] for view in views if view['dirty_object']), None),
-        merge_bytes_per_second=_slowest(views))
-
-
-def _slowest(views: Iterable[View]) -> int | None:
-    """Return the rate that all back ends allow for a disk; None if none of them names a rate."""
-    rates = [rate for view in views if (rate := view['merge_bytes_per_second']) is not None]
-    return merge_rate.lowest(*rates) if rates else None
-
-
-def _state(first: View, views: Sequence[View], silent: Iterable[str]) -> str:
-    lead = first['lead']
-    if lead in silent:
-        # The leading back end may have taken a decision that the others do not know.
-        return UNKNOWN
-    if first['host'] == lead and first['state'] != states.MERGED:
-        return str(first['state'])
-    # The leading back end has finished, and waits for the slowest of the others.
-    return str(min((view['state'] for view in views if view['host'] != lead),
-                   key=states.STATES.index, default=first['state']))
+        **{field: view[field] for field in _COPIED}, project_id=view['project_id'] or project_id,
+        volumes=tuple(view['volumes']), members=tuple(view['members']), unreachable=hosts)

@@ -5,9 +5,8 @@ The notes in Cinder's database name the back ends to call; the answers of the ba
 authoritative.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 import contextlib
-import itertools
 from typing import Any
 
 from cinder import context
@@ -22,6 +21,7 @@ from specreds_cinder import hints
 from specreds_cinder import rpcapi
 from specreds_cinder import server_disks
 from specreds_cinder.api import joined
+from specreds_cinder.superposition import states
 
 LOG = logging.getLogger(__name__)
 
@@ -34,24 +34,31 @@ def get(rpc: rpcapi.SuperAPI, ctxt: Any, superposition_id: str, *,
     :raises SuperpositionNotFound: the superposition does not exist
     """
     volumes = (hints.volumes(superposition_id) if uuidutils.is_uuid_like(superposition_id) else [])
-    views: list[Mapping[str, Any]] = []
+    view: joined.View | None = None
     silent: dict[str, Sequence[str]] = {}
     noted = by_host(volumes)
-    for host in itertools.chain(list(noted), _unnoted(noted, views, silent)):
+    for host in dict.fromkeys((*noted, *filter(None, [server_disks.configured()]))):
+        # There are no notes of server disks.
+        if host not in noted and (view is not None or silent):
+            break
         ids = noted.get(host, [])
         try:
-            views.append(rpc.call(ctxt, host, 'get', superposition_id=superposition_id,
-                                  brief=brief))
+            answer = rpc.call(ctxt, host, 'get', superposition_id=superposition_id, brief=brief)
+            # Any back end reads the record, and the leader knows most.
+            if view is None or answer['lead'] == host:
+                view = answer
+            if answer['lead'] == host:
+                break
         except exception.SuperpositionNotFound:
             LOG.debug('superposition %s does not exist: the notes on volumes %s are stale',
                       superposition_id, ', '.join(ids))
         except exception.SuperpositionError as exc:
-            LOG.warning('superposition %s is shown without its part on back end %s: %s',
+            LOG.warning('superposition %s is shown without an answer of back end %s: %s',
                         superposition_id, host, exc.msg)
             silent[host] = ids
-    if not views and not silent:
+    if view is None and not silent:
         raise exception.SuperpositionNotFound(f'there is no superposition {superposition_id}')
-    return joined.join(superposition_id, views, silent, volumes[0].project_id if volumes else None)
+    return joined.of(superposition_id, view, silent, volumes[0].project_id if volumes else None)
 
 
 def list_all(rpc: rpcapi.SuperAPI, ctxt: Any, *,
@@ -65,7 +72,7 @@ def list_all(rpc: rpcapi.SuperAPI, ctxt: Any, *,
     :raises SuperpositionUnavailable: the back end of server disks does not answer
     """
     noted = hints.everywhere()
-    views: dict[str, list[Mapping[str, Any]]] = {}
+    views: dict[str, joined.View] = {}
     silent: dict[str, dict[str, list[str]]] = {}
     for host in hosts():
         if host not in noted and host != server_disks.configured():
@@ -79,9 +86,10 @@ def list_all(rpc: rpcapi.SuperAPI, ctxt: Any, *,
             complete = False
         else:
             for view in listed:
-                if view['state'] != joined.UNKNOWN:
-                    views.setdefault(view['id'], []).append(view)
-            unknown = {view['id'] for view in listed if view['state'] == joined.UNKNOWN}
+                if view['state'] != states.UNKNOWN and (
+                        view['id'] not in views or view['lead'] == host):
+                    views[view['id']] = view
+            unknown = {view['id'] for view in listed if view['state'] == states.UNKNOWN}
             reason, complete = 'cannot read all records', not unknown
         if not complete and with_disks and host == server_disks.configured():
             raise exception.SuperpositionUnavailable(
@@ -92,25 +100,12 @@ def list_all(rpc: rpcapi.SuperAPI, ctxt: Any, *,
                 volume_id for volume_id, noted_id in noted.get(host, {}).items()
                 if noted_id == superposition_id]
     superpositions = [
-        joined.join(superposition_id, views.get(superposition_id, []),
-                    parts := silent.get(superposition_id, {}),
-                    _project(volume_id for ids in parts.values() for volume_id in ids))
+        joined.of(superposition_id, views.get(superposition_id),
+                  silent_ids := silent.get(superposition_id, {}),
+                  _project(volume_id for ids in silent_ids.values() for volume_id in ids))
         for superposition_id in views | silent]
     return sorted(superpositions, key=lambda superposition: (
         superposition.created_at or '', superposition.id))
-
-
-def _unnoted(noted: Mapping[str, Any], views: Sequence[Mapping[str, Any]],
-             silent: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the back end of server disks, of which there are no notes, if it has a part.
-
-    It is evaluated after all other back ends have been asked.
-    """
-    host = server_disks.configured()
-    if host is None or host in noted:
-        return
-    if any(host in view['members'] for view in views) or (not views and not silent):
-        yield host
 
 
 def by_host(volumes: Iterable[objects.Volume]) -> dict[str, list[str]]:

@@ -10,12 +10,11 @@ from cinder.api.openstack import wsgi
 import jsonschema
 
 from specreds_cinder import server_disks
-from specreds_cinder.api import joined
 from specreds_cinder.superposition import states
 
 MAX_VOLUMES = 256
 MAX_BOOTS = 256
-STATES = (*states.STATES, joined.UNKNOWN)
+STATES = (*states.STATES, states.UNKNOWN)
 
 _Schema = dict[str, Any]
 _Action = Callable[..., Any]

@@ -25,7 +25,7 @@ _TEXTS = {'type': 'array', 'items': _TEXT}
 _SCHEMA = {
     'type': 'object',
     'required': ['format', 'id', 'state', 'outcome', 'volumes', 'cuts', 'fenced', 'created_at',
-                 'updated_at', 'reason', 'server_id', 'joint', 'prepared', 'labels'],
+                 'updated_at', 'reason', 'server_id', 'labels'],
     'additionalProperties': False,
     'properties': {
         'format': {'const': FORMAT},
@@ -55,7 +55,6 @@ _SCHEMA = {
         'fenced': _TEXTS,
         'created_at': _TEXT, 'updated_at': _TEXT,
         'reason': _TEXT, 'server_id': {'type': ['string', 'null']},
-        'joint': {'type': 'boolean'}, 'prepared': {'type': 'boolean'},
         'labels': {'type': 'object'},
     },
 }
@@ -193,8 +192,6 @@ class Record:
     :param outcome: None until decided, then one of :data:`states.OUTCOMES`
     :param cuts: by pool id
     :param fenced: addresses that are blocklisted, or about to be
-    :param joint: decided together with others: all are prepared, then all are committed
-    :param prepared: fenced and swept, so that it may be committed at any time
     :param labels: JSON values of the caller, by name
     :param version: RADOS version of the record's object, for the compare-and-swap
     """
@@ -209,8 +206,6 @@ class Record:
     fenced: tuple[str, ...] = ()
     reason: str = ''
     server_id: str | None = None
-    joint: bool = False
-    prepared: bool = False
     labels: dict[str, Any] = dataclasses.field(default_factory=dict)
     version: int = 0
 

@@ -26,21 +26,20 @@ MOVES = {
     ABORTING: set[str](),
 }
 # Requests to a superposition.
-CHECK, COLLAPSE, PREPARE, COMMIT, GIVE_UP, ABORT, MERGE, END_MERGE, RESUME = REQUESTS = (
-    'check', 'collapse', 'prepare', 'commit', 'give up', 'abort', 'merge', 'end merge', 'resume')
+CHECK, COLLAPSE, ABORT, MERGE, END_MERGE, RESUME = REQUESTS = (
+    'check', 'collapse', 'abort', 'merge', 'end merge', 'resume')
 # Steps that requests take.
-NOTHING, SWEEP, DECIDE, PROMOTE, DROP, WRITE, SWITCH, CLEAN = (
-    'nothing', 'sweep', 'decide', 'promote', 'drop', 'write', 'switch', 'clean')
+NOTHING, SWEEP, DECIDE, DROP, WRITE, SWITCH, CLEAN = (
+    'nothing', 'sweep', 'decide', 'drop', 'write', 'switch', 'clean')
 # The step of each request in each state; any other request is a conflict.
 STEPS = {
     CREATING: {ABORT: DROP, RESUME: DROP},
-    SUPERPOSED: {CHECK: SWEEP, COLLAPSE: DECIDE, PREPARE: DECIDE, ABORT: DROP, RESUME: NOTHING},
-    COLLAPSING: {CHECK: SWEEP, PREPARE: DECIDE, COMMIT: PROMOTE, GIVE_UP: DROP, ABORT: DROP,
-                 RESUME: DECIDE},
-    PROMOTED: {COMMIT: NOTHING, MERGE: WRITE, RESUME: NOTHING},
-    MERGING: {COMMIT: NOTHING, MERGE: WRITE, END_MERGE: SWITCH, RESUME: WRITE},
-    MERGED: {COMMIT: NOTHING, MERGE: CLEAN, END_MERGE: NOTHING, RESUME: CLEAN},
-    ABORTING: {GIVE_UP: DROP, ABORT: DROP, RESUME: DROP},
+    SUPERPOSED: {CHECK: SWEEP, COLLAPSE: DECIDE, ABORT: DROP, RESUME: NOTHING},
+    COLLAPSING: {CHECK: SWEEP, ABORT: DROP, RESUME: DECIDE},
+    PROMOTED: {MERGE: WRITE, RESUME: NOTHING},
+    MERGING: {MERGE: WRITE, END_MERGE: SWITCH, RESUME: WRITE},
+    MERGED: {MERGE: CLEAN, END_MERGE: NOTHING, RESUME: CLEAN},
+    ABORTING: {ABORT: DROP, RESUME: DROP},
 }
 # The state of a superposition that has ended: it has no record.
 GONE = 'gone'
@@ -49,7 +48,6 @@ PASSES = {
     NOTHING: frozenset[str](),
     SWEEP: frozenset[str](),
     DECIDE: frozenset({COLLAPSING, PROMOTED, ABORTING, GONE}),
-    PROMOTE: frozenset({PROMOTED}),
     DROP: frozenset({ABORTING, GONE}),
     WRITE: frozenset({MERGING, MERGED, GONE}),
     SWITCH: frozenset({MERGED}),
@@ -72,6 +70,3 @@ OUTCOMES = (PROMOTED, ABORTED, DIRTY, LATE_DIRTY, UNPROVEN)
 LIVING = frozenset({ABORTED, DIRTY, UNPROVEN})
 # Outcomes after which the primary stays fenced.
 FENCED = frozenset({PROMOTED, LATE_DIRTY})
-# Result of a preparation, never stored as an outcome: fenced and clean, and the record of
-# another superposition decides.
-PREPARED = 'prepared'

@@ -162,11 +162,14 @@ class Store:
             io.remove_omap_keys(op, (superposition,))
             writes.operate(io, op, _INDEX)
 
-    def index(self, home: records.Home) -> dict[str, Entry]:
-        """Return the superpositions with volumes in a home, by id."""
+    def index(self, home: records.Home, only: str = '') -> dict[str, Entry]:
+        """Return the superpositions with volumes in a home, by id.
+
+        :param only: those whose ids begin with this
+        """
         index: dict[str, Entry] = {}
         with self._ioctx(home, f'list the superpositions of {home}') as io:
-            for page in omap.pages(io, _INDEX):
+            for page in omap.pages(io, _INDEX, only):
                 index.update({key: _entry(value) for key, value in page.items()})
         return index
 

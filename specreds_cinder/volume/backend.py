@@ -73,15 +73,20 @@ class Backend:
         :param brief: leave out the sizes of its overlays, each of which takes a sweep
         """
         shown: View = self.call(ctxt, 'show', superposition=superposition_id, brief=brief)
-        self.bandwidth.note(shown)
+        if self.leads(shown):
+            self.bandwidth.note(shown)
         return shown
+
+    def leads(self, shown: Mapping[str, Any]) -> bool:
+        """Return whether this back end has the first volume of a superposition."""
+        members: Sequence[str] = shown['labels'].get('members', [self.host])
+        return members[0] == self.host
 
     def view(self, shown: Mapping[str, Any]) -> View:
         """Return a superposition in Cinder's terms, from the worker's description."""
         labels = shown['labels']
         ids = labels.get('volumes', {})
-        # The worker names the image of a server's disk with its pool.
-        volumes = [{'id': ids.get(volume['image'], volume['image'].rpartition('/')[2]),
+        volumes = [{'id': ids.get(name := image_name(volume), name),
                     'size_bytes': volume['size_bytes'],
                     'overlay_bytes': volume['overlay_bytes']} for volume in shown['volumes']]
         members = labels.get('members', [self.host])
@@ -152,9 +157,16 @@ def conflict(shown: Mapping[str, Any], reason: str) -> exception.SuperpositionCo
 
 def disks_of(shown: Mapping[str, Any]) -> list[server_disks.ServerDisk]:
     """Return the disks of servers in a superposition, from the worker's description."""
-    names = (volume['image'].rpartition('/')[2] for volume in shown['volumes']
-             if volume['image'] not in shown['labels'].get('volumes', {}))
-    return [server_disks.ServerDisk.parse(name) for name in names if server_disks.is_id(name)]
+    volumes = shown['labels'].get('volumes', {})
+    names = [image_name(volume) for volume in shown['volumes']]
+    return [server_disks.ServerDisk.parse(name) for name in names
+            if name not in volumes and server_disks.is_id(name)]
+
+
+def image_name(volume: Mapping[str, Any]) -> str:
+    """Return the name of an image, which the worker names with its pool if that is another one."""
+    name: str = volume['image'].rpartition('/')[2]
+    return name
 
 
 def total(sizes: Iterable[int | None]) -> int | None:

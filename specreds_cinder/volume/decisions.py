@@ -12,7 +12,6 @@ from specreds_cinder import exception
 from specreds_cinder import hints
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import backend as backends
-from specreds_cinder.volume import sets
 
 LOG = logging.getLogger(__name__)
 
@@ -27,11 +26,8 @@ def promote(backend: backends.Backend, ctxt: Any, superposition_id: str,
     shown = backend.show(ctxt, superposition_id)
     with _deciding_on(backend, superposition_id), backend.notified(
             ctxt, 'collapse', backend.view(shown), decision='promote') as end:
-        if len(shown['labels']['members']) == 1:
-            report: backends.View = backend.call(
-                ctxt, 'collapse', superposition=superposition_id, durable=durable)
-        else:
-            report = sets.prepare_and_commit(backend, ctxt, shown, durable)
+        report: backends.View = backend.call(
+            ctxt, 'collapse', superposition=superposition_id, durable=durable)
         end['view'] = {**end['view'], 'outcome': report['outcome']}
         end['durations'] = report['durations']
     LOG.info('superposition %s of server %s ended %s in %.0f ms', superposition_id,
@@ -56,9 +52,15 @@ def abort(backend: backends.Backend, ctxt: Any, superposition_id: str) -> None:
         raise backends.conflict(
             shown, 'the version of the backup is the real one: it can only be merged')
     with backend.notified(ctxt, 'collapse', backend.view(shown), decision='abort') as end:
-        sets.drop_all(backend, ctxt, superposition_id, shown['labels']['members'])
+        drop(backend, ctxt, superposition_id)
         end['view'] = {**end['view'], 'outcome': states.ABORTED}
     LOG.info('superposition %s of server %s is aborted', superposition_id, shown['server_id'])
+
+
+def drop(backend: backends.Backend, ctxt: Any, superposition_id: str) -> None:
+    """Decide for the primary, also if the superposition is not known to exist."""
+    backend.call(ctxt, 'drop', superposition=superposition_id)
+    hints.remove([volume.id for volume in hints.volumes(superposition_id)], superposition_id)
 
 
 @contextlib.contextmanager

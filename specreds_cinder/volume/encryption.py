@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The encrypted ones among volumes, and the passphrases that open them."""
+"""The passphrases that open encrypted volumes."""
 
 import binascii
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from castellan import key_manager
@@ -14,13 +14,9 @@ from specreds_cinder import eligibility
 from specreds_cinder import exception
 from specreds_cinder import keys
 from specreds_cinder.superposition import states
+from specreds_cinder.volume import backend as backends
 
 CONF = cfg.CONF
-
-
-def images(volumes: Iterable[objects.Volume]) -> list[str]:
-    """Return the names of the images of those volumes that are encrypted."""
-    return [volume.name for volume in volumes if volume.encryption_key_id]
 
 
 def passphrases(shown: Mapping[str, Any]) -> dict[str, str]:
@@ -31,8 +27,9 @@ def passphrases(shown: Mapping[str, Any]) -> dict[str, str]:
     if shown['state'] == states.MERGED:
         return {}
     ids = list(shown['labels'].get('volumes', {}).values())
-    encrypted = [volume for volume in eligibility.volumes(ids) if volume.encryption_key_id]
-    return {volume.name: _passphrase(volume) for volume in encrypted}
+    images = {backends.image_name(volume): volume['image'] for volume in shown['volumes']}
+    return {images[volume.name]: _passphrase(volume) for volume in eligibility.volumes(ids)
+            if volume.encryption_key_id}
 
 
 def _passphrase(volume: objects.Volume) -> str:

@@ -15,7 +15,6 @@ from specreds_cinder.superposition import settings
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import backend as backends
 from specreds_cinder.volume import decisions
-from specreds_cinder.volume import members
 from specreds_cinder.volume import merging
 from specreds_cinder.volume import threads
 
@@ -41,11 +40,13 @@ def look_after(backend: backends.Backend, cut_off: bool = False) -> None:
         LOG.warning('cannot list the superpositions of back end %s, trying again at the next '
                     'pass: %s', backend.host, exc.msg)
         return
-    backend.bandwidth.replace(superpositions)
-    noted = hints.on(backend.host)
+    led = [shown for shown in superpositions if backend.leads(shown)]
+    backend.bandwidth.replace(led)
+    noted = {volume_id: superposition_id for notes in hints.everywhere().values()
+             for volume_id, superposition_id in notes.items()}
     # Thousands may wait for their merges: those whose servers wait for a decision go first.
     # specreds-super made what has no members, and Cinder leaves it to specreds-super.
-    ours = sorted((shown for shown in superpositions if 'members' in shown['labels']),
+    ours = sorted((shown for shown in led if 'members' in shown['labels']),
                   key=lambda shown: shown['state'] in states.DECIDED)
     # A decision has a server that waits for it: a pass gives way, and goes on all the same.
     threads.each(
@@ -85,15 +86,10 @@ def _note(shown: backends.View, noted: Mapping[str, str]) -> None:
 
 def _look_after(backend: backends.Backend, ctxt: Any, shown: backends.View, cut_off: bool) -> None:
     stale = cut_off or shown['unchanged_seconds'] > settings.Settings.stale_after_s
-    leader = shown['labels']['members'][0]
     if shown['state'] in (states.CREATING, states.ABORTING):
         if stale:
             backend.call(ctxt, 'resume', superposition=shown['id'])
             backends.remove_hints(shown)
-    elif shown['joint'] and leader != backend.host and shown['state'] not in states.DECIDED:
-        backend.call(ctxt, 'look_after', superposition=shown['id'])
-        if stale:
-            _follow(backend, ctxt, shown, leader)
     elif shown['state'] == states.COLLAPSING:
         if stale and shown['id'] not in backend.deciding:
             LOG.info('resuming the interrupted collapse of superposition %s', shown['id'])
@@ -104,20 +100,6 @@ def _look_after(backend: backends.Backend, ctxt: Any, shown: backends.View, cut_
             merging.merge_unused(backend, ctxt, shown)
     else:
         backend.call(ctxt, 'look_after', superposition=shown['id'])
-
-
-def _follow(backend: backends.Backend, ctxt: Any, shown: backends.View, leader: str) -> None:
-    """Decide as the leader of the set has."""
-    try:
-        state = backend.peers.call(
-            ctxt, leader, 'get', superposition_id=shown['id'], brief=True)['state']
-    except exception.SuperpositionNotFound:
-        LOG.info('superposition %s is gone on back end %s, which leads it: dropping it here',
-                 shown['id'], leader)
-        members.drop(backend, ctxt, shown['id'], fenced=True)
-        return
-    if state in states.DECIDED:
-        members.commit(backend, ctxt, shown['id'])
 
 
 def _tidy(backend: backends.Backend, known: set[str]) -> None:

@@ -19,16 +19,14 @@ from specreds_cinder.superposition import settings
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import backend as backends
 from specreds_cinder.volume import encryption
-from specreds_cinder.volume import sets
 
 LOG = logging.getLogger(__name__)
 
 
 def merging(backend: backends.Backend, ctxt: Any) -> backends.View:
-    """Return the number of disks that are merged, and the back end's cluster and pool."""
+    """Return the number of disks that are merged, and where the volumes are."""
     del ctxt
-    fsid, pool = backend.driver.location
-    return {'fsid': fsid, 'pool': pool, 'disks': backend.bandwidth.disks}
+    return {**backend.driver.location._asdict(), 'disks': backend.bandwidth.disks}
 
 
 def count_others(backend: backends.Backend) -> None:
@@ -55,7 +53,7 @@ def count_others(backend: backends.Backend) -> None:
                 counts[host] = before[host]
         else:
             # A back end of the same pool merges what this one merges.
-            if other['fsid'] == here[0] and other['pool'] != here[1]:
+            if other['fsid'] == here.fsid and other['pool'] != here.pool:
                 counts[host] = other['pool'], other['disks']
     backend.bandwidth.replace_others(counts)
 
@@ -137,17 +135,12 @@ def _merge_alone(backend: backends.Backend, ctxt: Any, shown: backends.View) -> 
 
 
 def _check_unused(backend: backends.Backend, ctxt: Any, shown: backends.View) -> None:
-    """Make sure that no server runs on overlays that all back ends know to be promoted.
+    """Make sure that no server runs on overlays.
 
     A server that runs on its overlays is no failure, so no notification is sent for it.
 
     :raises SuperpositionConflict: a server does
     """
-    members = shown['labels']['members']
-    if members[0] == backend.host:
-        # The others read the leader's record until they are committed, too.
-        for host in members[1:]:
-            sets.on(backend, ctxt, host, 'commit', superposition_id=shown['id'])
     backend.call(ctxt, 'unused', superposition=shown['id'])
 
 

@@ -2,40 +2,41 @@
 """Requests of the API to a volume service about the superpositions of its back end."""
 
 from collections.abc import Callable, Mapping, Sequence
+import contextlib
 import time
 from typing import Any
 
+from cinder import objects
 from oslo_log import log as logging
 
 from specreds_cinder import at_rest
 from specreds_cinder import eligibility
 from specreds_cinder import exception
+from specreds_cinder import hints
+from specreds_cinder import rpcapi
+from specreds_cinder import server_disks
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import backend as backends
 from specreds_cinder.volume import decisions
 from specreds_cinder.volume import disk_fence
-from specreds_cinder.volume import encryption
 from specreds_cinder.volume import host_fence
-from specreds_cinder.volume import members
 from specreds_cinder.volume import merging
-from specreds_cinder.volume import reports
-from specreds_cinder.volume import sets
 
 LOG = logging.getLogger(__name__)
 
 
 def get(backend: backends.Backend, ctxt: Any, superposition_id: str,
         brief: bool = False) -> backends.View:
-    """Return the part of a superposition that is on this back end.
+    """Return a superposition that has volumes on this back end.
 
     :param brief: leave out the sizes of overlays, each of which takes a sweep
-    :raises SuperpositionNotFound: no part of it is
+    :raises SuperpositionNotFound: it has none
     """
     return backend.view(backend.show(ctxt, superposition_id, brief=brief))
 
 
 def list_all(backend: backends.Backend, ctxt: Any) -> list[backends.View]:
-    """Return all superpositions that have a part on this back end.
+    """Return all superpositions that have volumes on this back end.
 
     They have no sizes of overlays. Of one whose record cannot be read, there are only its id and
     the state ``unknown``.
@@ -51,15 +52,16 @@ def examine(backend: backends.Backend, ctxt: Any, volume_ids: Sequence[str],
     :param disks: ids of disks of servers
     :param fenced_host: report as well whether this host can be shut out of the volumes
     """
+    fsid, user, _pool = backend.driver.location
+    cluster = f'{fsid}/{user}'
     if disks:
         stored = backend.call(ctxt, 'eligibility', images=backend.disk_images(disks))
         return [{'disk': disk, 'eligible': not against, 'reasons': against,
-                 'cluster': backend.driver.location[0]}
+                 'cluster': cluster}
                 for disk, against in zip(disks, stored, strict=True)]
     volumes = eligibility.volumes(volume_ids)
     stored = backend.call(ctxt, 'eligibility', images=[volume.name for volume in volumes],
-                          encrypted=encryption.images(volumes),
-                          read=eligibility.images_read(volumes))
+                          **_kinds({volume.name: volume for volume in volumes}))
     objections = eligibility.objections(volumes)
     reasons = {volume.id: [each.reason for each in objections if each.volume_id == volume.id]
                + more for volume, more in zip(volumes, stored, strict=True)}
@@ -68,7 +70,7 @@ def examine(backend: backends.Backend, ctxt: Any, volume_ids: Sequence[str],
              'reasons': list(dict.fromkeys(reasons[volume.id])),
              'fenceable': fenced_host is None or host_fence.fenceable(
                  backend, ctxt, volume, fenced_host),
-             'movable': at_rest.movable(volume), 'cluster': backend.driver.location[0]}
+             'movable': at_rest.movable(volume), 'cluster': cluster}
             for volume in volumes]
 
 
@@ -86,7 +88,8 @@ def connection(backend: backends.Backend, ctxt: Any, superposition_id: str,
     if shown['state'] != states.SUPERPOSED:
         raise backends.conflict(
             shown, 'its second version can be opened only while it is superposed')
-    volumes = eligibility.volumes(list(shown['labels']['volumes'].values()))
+    volumes = [volume for volume in eligibility.volumes(
+        list(shown['labels']['volumes'].values())) if rpcapi.backend(volume) == backend.host]
     return [{'volume_id': volume.id, **backend.complete(
                 ctxt, volume, backend.driver.child_connection(volume, connector, shown))}
             for volume in volumes] + _disk_connections(backend, ctxt, connector, shown)
@@ -98,7 +101,8 @@ def _disk_connections(backend: backends.Backend, ctxt: Any, connector: Mapping[s
 
     :raises SuperpositionConflict: no second version of them can be opened
     """
-    if not (wanted := backends.disks_of(shown)):
+    wanted = backends.disks_of(shown)
+    if not wanted or server_disks.configured() != backend.host:
         return []
     if shown['state'] in states.THROUGH_OVERLAY:
         # A merge is put off until the caller has opened the overlays.
@@ -123,32 +127,34 @@ def current_connection(backend: backends.Backend, ctxt: Any, volume_id: str,
 def create(backend: backends.Backend, ctxt: Any, superposition_id: str,
            volumes: Sequence[Mapping[str, str]], server_id: str | None, reason: str,
            disks: Sequence[Mapping[str, str]] = ()) -> backends.View:
-    """Put volumes into superposition, on all of their back ends: all of them, or none.
+    """Put volumes into superposition: all of them, or none.
 
     :param volumes: each with its id and its back end's host; the first one is here
     :param disks: the same of disks of servers; without volumes, the first one is here
-    :raises VolumesNotEligible: a back end is in another Ceph cluster, and nothing is changed
+    :raises VolumesNotEligible: a back end is in another Ceph cluster, or another user of it, and
+        nothing is changed
     """
     began = time.monotonic()
-    volume_ids, disk_ids = _by_host(volumes), _by_host(disks)
-    hosts = list(dict.fromkeys([*volume_ids, *disk_ids]))
-    request = {'superposition_id': superposition_id, 'members': hosts,
-               'server_id': server_id, 'reason': reason}
+    members = list(dict.fromkeys(each['host'] for each in (*volumes, *disks)))
     requested = {'id': superposition_id, 'server_id': server_id, 'reason': reason,
                  'volumes': [{'id': each['id']} for each in (*volumes, *disks)],
                  'user_id': ctxt.user_id, 'project_id': ctxt.project_id}
     with backend.notified(ctxt, 'create', requested) as end:
-        _check_cluster(backend, ctxt, hosts[1:])
+        pools = _pools(backend, ctxt, members[1:])
         try:
-            views = sets.on_each(backend, ctxt, hosts, 'superpose', lambda host: {
-                **request, 'volume_ids': volume_ids.get(host, []),
-                'disks': disk_ids.get(host, [])})
+            shown, seconds = _superpose(
+                backend, ctxt, superposition_id,
+                {each['id']: pools.get(each['host'], '') for each in volumes},
+                [backend.driver.disk_image(server_disks.ServerDisk.parse(each['id']))
+                 for each in disks],
+                server_id=server_id, reason=reason, members=members)
         except Exception:
-            with sets.tolerate_absence(backend.host, superposition_id):
-                sets.drop_all(backend, ctxt, superposition_id, hosts)
+            # It may exist, although its worker has not answered in time.
+            with contextlib.suppress(exception.SuperpositionError):
+                decisions.drop(backend, ctxt, superposition_id)
             raise
-        view = reports.join(views)
-        view['durations'] = {'storage': views[0]['storage_s'], 'total': time.monotonic() - began}
+        view = backend.view(shown)
+        view['durations'] = {'storage': seconds, 'total': time.monotonic() - began}
         end.update(view=view, durations=view['durations'])
     LOG.info('superposition %s of volumes %s for server %s took %.0f ms', superposition_id,
              ', '.join(each['id'] for each in (*volumes, *disks)), server_id,
@@ -156,17 +162,61 @@ def create(backend: backends.Backend, ctxt: Any, superposition_id: str,
     return view
 
 
-def _check_cluster(backend: backends.Backend, ctxt: Any, hosts: Sequence[str]) -> None:
-    """Make sure that other back ends are in the Ceph cluster of this one.
+def _superpose(backend: backends.Backend, ctxt: Any, superposition_id: str,
+               pools: Mapping[str, str], disks: Sequence[str], *, server_id: str | None,
+               reason: str, members: Sequence[str]) -> tuple[backends.View, float]:
+    """Return a new superposition, and the seconds that Ceph took.
 
-    :raises VolumesNotEligible: one is not
+    :param pools: by volume id, with a slash at the end; empty for the pool of this back end
+    :param disks: the worker's names of disks of servers
     """
+    with hints.lock(*pools):
+        # Read under the lock: its last holder may have changed the volumes.
+        volumes = eligibility.volumes(list(pools))
+        eligibility.check(volumes)
+        images = {pools[volume.id] + volume.name: volume for volume in volumes}
+        hints.put(pools, superposition_id)
+        began = time.monotonic()
+        shown = backend.call(
+            ctxt, 'super', superposition=superposition_id, images=[*images, *disks],
+            reason=reason, server_id=server_id, **_kinds(images), labels={
+                'volumes': {volume.name: volume.id for volume in volumes},
+                'members': list(members), 'user_id': ctxt.user_id,
+                'project_id': volumes[0].project_id if volumes else None,
+                'request_id': ctxt.request_id})
+    return shown, time.monotonic() - began
+
+
+def _kinds(images: Mapping[str, objects.Volume]) -> dict[str, list[str]]:
+    """Return the images that servers open with a key, and those that jobs of Cinder read.
+
+    :param images: volumes by the worker's names of their images
+    """
+    return {'encrypted': [name for name, volume in images.items() if volume.encryption_key_id],
+            'read': [name for name, volume in images.items() if at_rest.read(volume)]}
+
+
+def _pools(backend: backends.Backend, ctxt: Any, hosts: Sequence[str]) -> dict[str, str]:
+    """Return the pool of each other back end, with a slash at the end.
+
+    :raises VolumesNotEligible: a back end is in another Ceph cluster, or another user of it
+    """
+    here, pools = backend.driver.location, {}
     for host in hosts:
-        if backend.peers.call(ctxt, host, 'merging')['fsid'] != backend.driver.location[0]:
-            reason = (f'back end {host} is in another Ceph cluster than {backend.host}: a '
-                      f'superposition is in one cluster')
+        other = backend.peers.call(ctxt, host, 'merging')
+        if (other['fsid'], other['user']) != (here.fsid, here.user):
+            reason = (f'back end {host} is in another Ceph cluster than {backend.host}, or has '
+                      f'another rbd_user: a superposition is made by one user of one cluster')
             raise exception.VolumesNotEligible(
                 f'these volumes cannot be superposed together: {reason}', reasons=(reason,))
+        pools[host] = f'{other["pool"]}/'
+    return pools
+
+
+def check(backend: backends.Backend, ctxt: Any, superposition_id: str) -> backends.View:
+    """Sweep the volumes of a superposition."""
+    report: backends.View = backend.call(ctxt, 'check', superposition=superposition_id)
+    return report
 
 
 def merge(backend: backends.Backend, ctxt: Any, superposition_id: str, step: str) -> None:
@@ -185,19 +235,11 @@ def merge(backend: backends.Backend, ctxt: Any, superposition_id: str, step: str
         backend.bandwidth.note(shown, states.MERGED if ended else states.MERGING)
 
 
-def _by_host(items: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
-    """Return the ids of volumes or disks by back end."""
-    ids_by_host: dict[str, list[str]] = {}
-    for item in items:
-        ids_by_host.setdefault(item['host'], []).append(item['id'])
-    return ids_by_host
-
-
 # What a volume service answers, to the API and to other back ends: functions that take the back
 # end, the context of the request, and the arguments of the call.
 METHODS: Mapping[str, Callable[..., Any]] = {
-    **members.STEPS,
-    'get': get, 'list': list_all, 'create': create, 'merge': merge, 'merging': merging.merging,
+    'get': get, 'list': list_all, 'create': create, 'check': check, 'merge': merge,
+    'merging': merging.merging,
     'promote': decisions.promote, 'abort': decisions.abort, 'eligibility': examine,
     'connection': connection, 'current_connection': current_connection,
     'fence_observe': host_fence.fence_observe, 'fence_host': host_fence.fence_host,

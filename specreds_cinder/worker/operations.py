@@ -2,7 +2,7 @@
 """The calls that a worker serves: the protocol, with plain values as arguments and results."""
 
 import builtins
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 import contextlib
 import dataclasses
 import datetime
@@ -26,7 +26,7 @@ OK = 'ok'
 ERROR = 'error'
 
 # Steps of the protocol that take a record, and return nothing to the volume service.
-_STEPS = ('commit', 'unused', 'begin_merge', 'end_merge')
+_STEPS = ('unused', 'begin_merge', 'end_merge')
 # A label that this module keeps in a record, beside its caller's and the protocol's.
 _HANDED_AT = 'handed_at'
 # Seconds after a hand-out in which its client may not have been seen by another worker, which has
@@ -162,7 +162,7 @@ class Operations:
     # Deciding
 
     def super(self, superposition: str, images: builtins.list[str], reason: str,
-              server_id: str | None, joint: bool, labels: Mapping[str, Any],
+              server_id: str | None, labels: Mapping[str, Any],
               encrypted: Sequence[str] = (), read: Sequence[str] = ()) -> dict[str, Any]:
         """Put images into superposition. Raises as :meth:`Protocol.super` does.
 
@@ -171,7 +171,7 @@ class Operations:
         """
         record = self._protocol.super(
             [self._ref(image) for image in images], reason, server_id,
-            superposition=superposition, joint=joint, labels=labels,
+            superposition=superposition, labels=labels,
             encrypted=[self._ref(image) for image in encrypted],
             read=[self._ref(image) for image in read])
         self._watches.begin(record)
@@ -181,34 +181,15 @@ class Operations:
         """Sweep once, and return the report. Raises as :meth:`Protocol.check` does."""
         return dataclasses.asdict(self._protocol.check(self._get(superposition)))
 
-    def collapse(self, superposition: str, durable: bool) -> dict[str, Any]:
-        """Decide, or continue an interrupted decision."""
-        def decide(record: sp.Record, *, durable: bool) -> sp.CollapseReport:
-            if record.state != states.COLLAPSING:
-                return self._protocol.collapse(record, durable=durable)
-            outcome = self._protocol.resume(record, durable=durable)
-            return sp.CollapseReport(outcome, sp.SweepReport(False, None, 0, 0.0))
-        return self._decide(superposition, durable, decide)
-
-    def prepare(self, superposition: str, durable: bool) -> dict[str, Any]:
-        """Fence and sweep, without a decision. Raises as :meth:`Protocol.prepare` does."""
-        return self._decide(superposition, durable, self._protocol.prepare)
-
-    def drop(self, superposition: str, fenced: bool = False) -> None:
-        """Decide for the primary. A superposition that is gone is no error.
-
-        :param fenced: the set that it belongs to is late dirty, so this superposition is, too
-        """
+    def drop(self, superposition: str) -> None:
+        """Decide for the primary. A superposition that is gone is no error."""
         with contextlib.suppress(sp.NotSuperposed):
             record = self._get(superposition)
             self._watches.end(superposition)
-            if fenced and record.prepared:
-                self._protocol.give_up(record)
-            else:
-                self._protocol.abort(record)
+            self._protocol.abort(record)
 
-    def _decide(self, superposition: str, durable: bool,
-                decide: Callable[..., sp.CollapseReport]) -> dict[str, Any]:
+    def collapse(self, superposition: str, durable: bool) -> dict[str, Any]:
+        """Decide, or continue an interrupted decision."""
         record = self._get(superposition)
         durable = durable or bool(record.labels.get(records.DURABLE))
         if durable and not record.labels.get(records.DURABLE):
@@ -216,7 +197,12 @@ class Operations:
             record = self._protocol.label(record, **{records.DURABLE: True})
         self._watches.end(superposition)
         try:
-            report = decide(record, durable=durable)
+            if record.state == states.COLLAPSING:
+                report = sp.CollapseReport(
+                    self._protocol.resume(record, durable=durable),
+                    sp.SweepReport(False, None, 0, 0.0))
+            else:
+                report = self._protocol.collapse(record, durable=durable)
             return {'outcome': report.outcome, 'durations': report.durations}
         except Exception:
             # It may be superposed still.
@@ -341,7 +327,7 @@ class Operations:
         return sorted(by_id.values(), key=lambda record: record.created_at)
 
     def _get(self, superposition: str) -> sp.Record:
-        # A record is in the pool of its first image.
+        # A record is in the pool of its first image, which may be none of these pools.
         for home in self._homes:
             with contextlib.suppress(sp.NotSuperposed):
                 return self._protocol.show(superposition, home)
@@ -365,7 +351,7 @@ class Operations:
             'created_at': record.created_at, 'updated_at': record.updated_at,
             'age_seconds': _since(record.created_at), 'fenced': len(record.fenced),
             'unchanged_seconds': _since(record.labels.get(_HANDED_AT, record.updated_at)),
-            'reason': record.reason, 'server_id': record.server_id, 'joint': record.joint,
+            'reason': record.reason, 'server_id': record.server_id,
             'labels': record.labels,
             'dirty': dirty is not None if watched else None, 'dirty_object': dirty,
             'volumes': [{

@@ -199,7 +199,8 @@ MUTATIONS = (
              'test_backup_that_has_written_and_died_is_not_promoted'),
     Mutation('overlay-written-during-the-collapse-promoted',
              f'{_SUPERPOSITION}/protocol/collapse.py',
-             '            _assert_durable(site, record)\n', '',
+             '        _assert_durable(site, record)\n        _assert_fenced(site, record)\n',
+             '        _assert_fenced(site, record)\n',
              f'{_FUNCTIONAL}.test_durable.DurableTest.test_write_during_the_collapse_counts'),
     Mutation('change-of-an-overlay-ignored', f'{_SUPERPOSITION}/overlay.py',
              'version != written.get(str(number), 0)', 'version and str(number) not in written',
@@ -304,7 +305,7 @@ MUTATIONS = (
              f'{_UNIT}.test_roles.RolesTest.'
              'test_newcomer_behind_the_same_address_is_unclear_at_first'),
     Mutation('promotion-beside-an-unfenced-client', f'{_SUPERPOSITION}/protocol/collapse.py',
-             '            _assert_fenced(site, record)\n', '            pass\n',
+             '        _assert_fenced(site, record)\n        committing', '        committing',
              f'{_FUNCTIONAL}.test_ledger.EntriesTest.'
              'test_promotion_waits_until_every_client_of_the_ledger_is_fenced'),
     Mutation('hand-out-without-a-look', 'specreds_cinder/worker/operations.py',

@@ -61,8 +61,9 @@ ROWS = (
     Row('mirrored', _DISKS, 'a mirrored or journaled volume', EVACUATED,
         'its writes are replayed elsewhere; the failed host is shut out of it',
         _EVACUATED),
-    Row('clusters', _DISKS, 'volumes in several Ceph clusters', EVACUATED,
-        'a superposition is in one cluster; the failed host is shut out of each volume',
+    Row('clusters', _DISKS, 'volumes in several Ceph clusters, or with several ``rbd_user``',
+        EVACUATED,
+        'one user of one cluster superposes; the failed host is shut out of each volume',
         f'{_ENGINE}.clients.test_volumes.VolumesTest.'
         'test_volume_in_another_ceph_cluster_than_the_first_one_has_no_backup'),
     Row('foreign', _DISKS, 'a volume of another driver than RBD', FAILED,

@@ -48,9 +48,6 @@ class Protocol(base.Site):
     check = deciding.check
     watch = deciding.watch
     collapse = deciding.collapse
-    prepare = deciding.prepare
-    commit = deciding.commit
-    give_up = deciding.give_up
     abort = end.abort
     tidy = end.tidy
     unused = merging.unused
@@ -93,12 +90,10 @@ class Protocol(base.Site):
         :returns: state or outcome: superposed, promoted, merged, aborted, dirty, unproven or
             late-dirty
         :raises NotSuperposed: it has ended
-        :raises Conflict: it is decided together with others
         """
         record = self.reload(record)
         step = states.STEPS[record.state][states.RESUME]
         if step == states.DECIDE:
-            deciding.alone(self, record)
             return deciding.decide(self, record, backup, durable=durable).outcome
         if step in (states.WRITE, states.CLEAN):
             if step == states.WRITE and durable:

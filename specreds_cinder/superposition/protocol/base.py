@@ -51,11 +51,17 @@ class Site:
         self._unreadable: set[str] = set()
 
     def show(self, superposition: str, home: records.Home) -> records.Record:
-        """Return a superposition by its id and the home of its record.
+        """Return a superposition by its id and the home of one of its volumes.
 
         :raises NotSuperposed: it does not exist, or has ended
         """
-        return self.store.read(superposition, home)
+        try:
+            return self.store.read(superposition, home)
+        except errors.NotSuperposed:
+            entry = self.store.index(home, superposition).get(superposition)
+            if entry is None or entry.home == home:
+                raise
+            return self.store.read(superposition, entry.home)
 
     def reload(self, record: records.Record) -> records.Record:
         """Return the current record of a superposition."""

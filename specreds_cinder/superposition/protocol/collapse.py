@@ -117,60 +117,7 @@ def collapse(site: base.Site, record: records.Record,
     :raises ClusterTimeout: Ceph did not answer in time; :meth:`Protocol.resume` continues
     """
     record = site.admit(record, states.COLLAPSE)
-    alone(site, record)
     return decide(site, record, backup, durable=durable)
-
-
-def prepare(site: base.Site, record: records.Record,
-            backup: 'qmp_backup.QmpBackup | None' = None, *,
-            durable: bool = False) -> CollapseReport:
-    """Fence and sweep a superposition that is decided together with others.
-
-    The caller has checked all of them before. Behind its fence a superposition does not
-    change, so :func:`commit` or :func:`give_up` may follow at any time. A preparation that
-    was interrupted, or has ended, may be repeated. Parameters and errors are those of
-    :func:`collapse`.
-
-    :returns: the outcome: prepared, or late-dirty; either way it is fenced, and undecided
-    """
-    record = site.admit(record, states.PREPARE)
-    return decide(site, record, backup, durable=durable, prepare_only=True)
-
-
-def commit(site: base.Site, record: records.Record) -> None:
-    """Decide for the backup, after all that were prepared together. May be repeated.
-
-    :raises Conflict: it is not prepared
-    """
-    record = site.reload(record)
-    step = states.STEPS[record.state].get(states.COMMIT)
-    if step == states.NOTHING:
-        return
-    if step is None or not record.prepared or record.outcome is not None:
-        raise errors.Conflict(f'superposition {record.id} is {record.outcome or record.state} '
-                              f'and not prepared to be promoted', record.state)
-    _commit(site, record)
-
-
-def give_up(site: base.Site, record: records.Record) -> None:
-    """Decide for the primary, which is fenced: it is late dirty.
-
-    :raises Conflict: it is not prepared, or decided
-    """
-    record = site.admit(record, states.GIVE_UP)
-    if not record.prepared:
-        raise errors.Conflict(
-            f'superposition {record.id} is not prepared: a fenced write of its primary may '
-            f'be on its way yet', record.state)
-    end.drop(site, record, states.LATE_DIRTY)
-
-
-def alone(site: base.Site, record: records.Record) -> None:
-    """:raises Conflict: the record may not be decided by itself"""
-    if record.joint:
-        raise errors.Conflict(
-            f'superposition {record.id} is decided together with others: prepare and commit '
-            f'it where they are', record.state)
 
 
 def _commit(site: base.Site, record: records.Record) -> None:
@@ -184,11 +131,8 @@ def _commit(site: base.Site, record: records.Record) -> None:
 
 
 def decide(site: base.Site, record: records.Record, backup: 'qmp_backup.QmpBackup | None', *,
-           durable: bool = False, prepare_only: bool = False) -> CollapseReport:
-    """Carry a decision out, or continue an interrupted one.
-
-    :param prepare_only: stop before the commit point, and sweep behind the fence alone
-    """
+           durable: bool = False) -> CollapseReport:
+    """Carry a decision out, or continue an interrupted one."""
     began = time.monotonic()
     if backup is not None:
         with trace.span('durable', record.id):
@@ -207,17 +151,15 @@ def decide(site: base.Site, record: records.Record, backup: 'qmp_backup.QmpBacku
     elif (fenced, labels) != (record.fenced, record.labels):
         record = site.store.swap(record, dataclasses.replace(
             record, fenced=fenced, labels=labels, updated_at=records.now()))
-    report = _race(site, record, clients, resumed=resumed, prepare_only=prepare_only)
+    report = _race(site, record, clients, resumed=resumed)
     return dataclasses.replace(report, durable_s=durable_s, total_s=time.monotonic() - began)
 
 
 def _race(site: base.Site, record: records.Record, clients: frozenset[str], *,
-          resumed: bool, prepare_only: bool) -> CollapseReport:
+          resumed: bool) -> CollapseReport:
     """Let the primary win if it has written, and the backup behind a fence if it has not."""
-    first = sweep.SweepReport(False, None, 0, 0.0)
     renewal = renewals.Renewal(site.store, record, site.settings.stale_after_s)
-    if not prepare_only:
-        first = _sweep_renewed(site, renewal, thorough=False)
+    first = _sweep_renewed(site, renewal, thorough=False)
     record = renewal.record
     if not first.clean and not (resumed and _was_fenced(site, record)):
         outcome = states.DIRTY if first.dirty else states.UNPROVEN
@@ -245,16 +187,13 @@ def _race(site: base.Site, record: records.Record, clients: frozenset[str], *,
         report = CollapseReport(
             states.PROMOTED if second.clean else states.LATE_DIRTY, first, second,
             fence_s=closed - fencing, window_s=closed - swept)
-        if second.clean:
-            _assert_durable(site, record)
-            _assert_fenced(site, record)
-        if prepare_only:
-            return _prepared(site, record, report)
         if not second.clean:
             LOG.warning('superposition %s is late dirty, its fenced primary has to be '
                         'started again: %s', record.id, second.first)
             end.drop(site, record, states.LATE_DIRTY)
             return report
+        _assert_durable(site, record)
+        _assert_fenced(site, record)
         committing = time.monotonic()
         _commit(site, record)
     return dataclasses.replace(report, commit_s=time.monotonic() - committing)
@@ -297,14 +236,6 @@ def _assert_durable(site: base.Site, record: records.Record) -> None:
             f'and may have died before its writes were durable. Name the backup that runs, so '
             f'that its disks become durable first. If none runs, abort: the version of the '
             f'primary is complete')
-
-
-def _prepared(site: base.Site, record: records.Record, report: CollapseReport) -> CollapseReport:
-    late = report.outcome == states.LATE_DIRTY
-    site.store.swap(record, dataclasses.replace(
-        record, prepared=True, updated_at=records.now(),
-        outcome=states.LATE_DIRTY if late else None))
-    return report if late else dataclasses.replace(report, outcome=states.PREPARED)
 
 
 def _behind_fence(site: base.Site, renewal: renewals.Renewal, known: set[str]

@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 
 def superpose(site: base.Site, refs: Sequence[records.VolumeRef], reason: str = '',
               server_id: str | None = None, *, superposition: str | None = None,
-              joint: bool = False, labels: Mapping[str, Any] | None = None,
+              labels: Mapping[str, Any] | None = None,
               encrypted: Collection[records.VolumeRef] = (),
               read: Collection[records.VolumeRef] = ()) -> records.Record:
     """Put a set of volumes into superposition: all of them, or none.
@@ -41,8 +41,6 @@ def superpose(site: base.Site, refs: Sequence[records.VolumeRef], reason: str = 
     :param reason: reason of the superposition, kept in the record
     :param server_id: id of the server, kept in the record
     :param superposition: id of the superposition, a UUID; by default a new one
-    :param joint: decided together with others, by :func:`prepare` and :func:`commit` instead
-        of :func:`collapse`
     :param labels: values of the caller, kept in the record
     :param encrypted: the volumes that servers open with a key
     :param read: the volumes that another host reads, beside the server's. Its client
@@ -62,7 +60,7 @@ def superpose(site: base.Site, refs: Sequence[records.VolumeRef], reason: str = 
     now = records.now()
     record = site.store.create(records.Record(
         id=superposition, state=states.CREATING, volumes=eligible, created_at=now,
-        updated_at=now, reason=reason, server_id=server_id, joint=joint,
+        updated_at=now, reason=reason, server_id=server_id,
         labels=dict(labels or {})))
     try:
         site.each(lambda volume: site.store.claim(volume, superposition, record.home),

@@ -73,10 +73,9 @@ class SecondClusterTest(base.CloudTestCase):
     def test_connections_have_the_user_of_their_back_end(self) -> None:
         volumes = {backend.name: self.make_volume(backend.name)
                    for backend in self.cloud.backends}
-        made = self.superpose(*(volume['id'] for name, volume in volumes.items()
-                                if name != self.far.name))
-        connections = {**self.connections(made['id']), **self.connections(
-            self.superpose(volumes[self.far.name]['id'])['id'])}
+        connections = {volume_id: connection for volume in volumes.values()
+                       for volume_id, connection in self.connections(
+                           self.superpose(volume['id'])['id']).items()}
         for backend in self.cloud.backends:
             volume = volumes[backend.name]
             data = connections[volume['id']]['data']
@@ -87,12 +86,6 @@ class SecondClusterTest(base.CloudTestCase):
         # The back ends are on different clusters.
         near, far = (connections[volumes[name]['id']]['data'] for name in ('rbd', self.far.name))
         self.assertNotEqual((near['hosts'], near['ports']), (far['hosts'], far['ports']))
-
-    def test_user_of_a_back_end_cannot_superpose_in_another_pool(self) -> None:
-        volume = self.make_volume('rbd')
-        self.assertRaises(errors.SuperError, sp.Protocol(self.cluster('rbd2')).super,
-                          [self.image(volume)], 'not allowed', None)
-        self.superpose(volume['id'])
 
 
 class ClusteredTest(test_services.ServicesTestCase):
@@ -108,6 +101,15 @@ class ClusteredTest(test_services.ServicesTestCase):
         self.both = [services.cinder_volume(name) for name in self.backend.instances]
         self.volume_ = self.make_volume(self.backend.name)
         self.volume_id = self.volume_['id']
+
+    def test_set_over_two_users_of_a_cluster_is_refused(self) -> None:
+        """Assert that a user reaches only its own pools, so that no set needs the others."""
+        other = self.make_volume('rbd')
+        self.assertRaises(errors.SuperError, sp.Protocol(self.cluster(self.backend.name)).super,
+                          [self.image(other)], 'not allowed', None)
+        message = self.refused('POST', '/os-superpositions', {'superposition': {
+            'volume_ids': [self.volume_id, other['id']]}}, status=409)
+        self.assertIn('another rbd_user', message)
 
     def superposed_by_the_first(self) -> dict[str, Any]:
         """Superpose while the other service is dead."""

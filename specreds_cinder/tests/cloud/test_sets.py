@@ -3,11 +3,8 @@
 
 from concurrent import futures
 import functools
-from typing import Any
 import uuid
 
-from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import states
 from specreds_cinder.tests.cloud import base
 from specreds_cinder.tests.cloud import test_services
 
@@ -22,12 +19,6 @@ class SetsTest(test_services.ServicesTestCase):
                         self.make_volume('rbd')]
         self.ids = [volume['id'] for volume in self.volumes]
         self.primaries = [self.make_primary(volume) for volume in self.volumes]
-
-    def record(self, made: dict[str, Any], backend: str) -> tuple[sp.Protocol, sp.Record]:
-        """Return the record of a superposition on one back end."""
-        protocol = sp.Protocol(self.cluster(backend))
-        pool = next(each.pool for each in self.cloud.backends if each.name == backend)
-        return protocol, protocol.show(made['id'], sp.Home(pool))
 
     def assert_all_live(self) -> None:
         """Assert that all primaries can write, and that no volume is superposed."""
@@ -77,26 +68,14 @@ class SetsTest(test_services.ServicesTestCase):
         self.end(held['id'])
         self.assert_all_live()
 
-    def test_abort_of_the_leader_reaches_a_restarted_back_end(self) -> None:
-        """Assert that the leader's decision for the primary reaches the other back end."""
+    def test_set_does_not_need_the_service_of_another_back_end(self) -> None:
+        """Assert that the leader decides alone, and that the other back end shows the result."""
         made = self.superpose(*self.ids)
         with self.dead('cinder-volume-rbd2'):
-            protocol, record = self.record(made, 'rbd')
-            protocol.abort(record)
-        self.wait_gone(made['id'])
-        self.assert_all_live()
-
-    def test_commit_of_the_leader_reaches_a_restarted_back_end(self) -> None:
-        """Assert that the leader's decision for the backup reaches the other back end."""
-        made = self.superpose(*self.ids)
-        self.request('POST', f'/os-superpositions/{made["id"]}/check')
-        for backend in ('rbd', 'rbd2'):
-            protocol, record = self.record(made, backend)
-            self.assertEqual(states.PREPARED, protocol.prepare(record).outcome)
-        with self.dead('cinder-volume-rbd2'):
-            protocol, record = self.record(made, 'rbd')
-            protocol.commit(record)
-        self.wait('decision', lambda: self.record(made, 'rbd2')[1].state == states.PROMOTED)
+            self.assertEqual('promoted', self.collapse(made['id'])['outcome'])
+        with self.dead('cinder-volume-rbd'):
+            self.assertEqual('promoted', self.superposition(made['id'])['state'])
+            self.assertEqual('rbd_super', self.connection(self.volumes[1])['driver_volume_type'])
         for primary in self.primaries:
             self.assertEqual(_EBLOCKLISTED, primary.write(0, 0x99))
         self.merge(made['id'])

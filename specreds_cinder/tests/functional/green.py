@@ -43,7 +43,7 @@ def main(conffile: str, pool: str, *images: str) -> dict[str, Any]:
     def live(image: str) -> str:
         superposition = records.new_id()
         worker.call(None, 'super', superposition=superposition, images=[image], reason='',
-                    server_id=None, joint=False, labels={})
+                    server_id=None, labels={})
         outcome: str = worker.call(None, 'collapse', superposition=superposition,
                                    durable=False)['outcome']
         worker.call(None, 'merge', superposition=superposition)

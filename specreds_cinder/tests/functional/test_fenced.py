@@ -9,6 +9,7 @@ from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import address
 from specreds_cinder.superposition import fenced as fences
 from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition import states
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import test_cli
 
@@ -105,9 +106,11 @@ class FencedTest(test_cli.CommandTestCase):
 
     def test_client_that_another_decision_has_fenced_stays_fenced(self) -> None:
         client, = self.primary.clients
-        record = self.protocol.super([self.volume], joint=True)
-        self.addCleanup(self.drop, record)
-        self.protocol.prepare(record)
+        record = self.superpose(self.volume)
+        # As a collapse that was interrupted behind the fence.
+        record = self.protocol.store.swap(record, record.moved(
+            states.COLLAPSING, fenced=(client,)))
+        self.protocol.fence.close([client])
         self.protocol.fenced_clients.enter(self.home, [client], fences.Entry(
             'another superposition', None, '2026-01-01T00:00:00.000+00:00'))
         self.protocol.abort(record)

@@ -126,8 +126,8 @@ class MergeTest(protocol_base.ProtocolTestCase):
         record = self.protocol.super([self.make_volume()], superposition=superposition,
                                      labels={'volumes': {'a': 'b'}})
         self.addCleanup(self.drop, record)
-        self.assertEqual((superposition, False, {'volumes': {'a': 'b'}}),
-                         (record.id, record.joint, record.labels))
+        self.assertEqual((superposition, {'volumes': {'a': 'b'}}),
+                         (record.id, record.labels))
         self.assertEqual(record, self.protocol.reload(record))
 
     def test_merge_stops_when_the_overlay_is_handed_out(self) -> None:

@@ -34,8 +34,6 @@ BEFORE, MEANWHILE = 'before', 'meanwhile'
 # Numbers of scenarios: without another superposition that follows, and with one.
 _FEW = {False: 6, True: 4}
 _ALL = {False: 260, True: 188}
-# The same of superpositions that are decided together with others.
-_FEW_JOINT, _ALL_JOINT = 4, 64
 _EACH = 16
 
 
@@ -66,16 +64,6 @@ def merge(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> str:
     return states.PROMOTED
 
 
-def decide_together(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> str:
-    """Decide as one of several superpositions, of which each is prepared first."""
-    record = protocol.find(refs[0])
-    if protocol.prepare(record).outcome == states.PREPARED:
-        protocol.commit(record)
-        return states.PROMOTED
-    protocol.give_up(record)
-    return states.LATE_DIRTY
-
-
 Request = Callable[[sp.Protocol, list[sp.VolumeRef]], str]
 # The requests that are overtaken, each with the number of its events, and with those that
 # overtake it.
@@ -84,7 +72,6 @@ _HANGS: dict[Request, tuple[int, tuple[Request, ...]]] = {
     abort: (32, (resume, abort, collapse)), merge: (64, (resume, merge))}
 # A collapse of volumes that are dirty ends as an abort does.
 _DIRTY_EVENTS = 4 + 32
-_JOINT_EVENTS = {False: 22, True: 56}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,15 +105,6 @@ class Scenario:
             events = _DIRTY_EVENTS
         return cls(hangs, chance.randrange(events), chance.choice(rivals), writes,
                    chance.choice((states.SUPERPOSED, states.PROMOTED)) if followed else None)
-
-    @classmethod
-    def generate_joint(cls, number: int) -> 'Scenario':
-        """Return a scenario of a superposition that is decided together with others."""
-        chance = random.Random(f'{number} joint')
-        writes = chance.choice((None, None, BEFORE, MEANWHILE))
-        return cls(decide_together, chance.randrange(_JOINT_EVENTS[writes == BEFORE]),
-                   chance.choice((resume, abort, decide_together)), writes,
-                   chance.choice((None, states.SUPERPOSED, states.PROMOTED)))
 
 
 class _Hang:
@@ -167,14 +145,6 @@ class OvertakingTestCase(test_crash_matrix.CrashTestCase):
             self.addDetail('scenario', content.text_content(f'{number}: {scenario}'))
             happened += _Play(self, scenario).run()
         self.assertGreater(happened, 0)
-
-    def conclude_once(self, record: sp.Record) -> str:
-        """End a superposition, also one that is decided together with others."""
-        try:
-            return super().conclude_once(record)
-        except sp.Conflict:
-            self.protocol.abort(record)
-            return states.ABORTED
 
     def living_primary(self) -> actors.Primary:
         """Return a primary that has written and works; start another one if necessary."""
@@ -218,7 +188,7 @@ class _Play:
         """Play, check the result, and return whether a controller was overtaken."""
         test, scenario = self._test, self._scenario
         if scenario.hangs is not superpose:
-            record = test.protocol.super(test.refs, joint=scenario.hangs is decide_together)
+            record = test.protocol.super(test.refs)
             test.child_io(record, f'write -P {_CHILD} {_FIRST} {_BLOCK}')
         if scenario.hangs is merge:
             self._first.add(collapse(test.protocol, test.refs))
@@ -311,9 +281,6 @@ class FewTest(OvertakingTestCase):
         self.play(range(_FEW[followed]),
                   functools.partial(Scenario.generate, followed=followed))
 
-    def test_overtaken_controller_that_decides_together_does_no_harm(self) -> None:
-        self.play(range(_FEW_JOINT), Scenario.generate_joint)
-
 
 @ddt.ddt
 class AllTest(OvertakingTestCase):
@@ -324,7 +291,3 @@ class AllTest(OvertakingTestCase):
     def test_overtaken_controller_does_no_harm(self, followed: bool, first: int) -> None:
         self.play(range(first, min(first + _EACH, _ALL[followed])),
                   functools.partial(Scenario.generate, followed=followed))
-
-    @ddt.data(*range(_FEW_JOINT, _ALL_JOINT, _EACH))
-    def test_overtaken_controller_that_decides_together_does_no_harm(self, first: int) -> None:
-        self.play(range(first, min(first + _EACH, _ALL_JOINT)), Scenario.generate_joint)

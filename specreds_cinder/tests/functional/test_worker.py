@@ -28,9 +28,9 @@ class LifeTest(worker_base.WorkerTestCase):
         superposition = self.super(first, second)
         view = self.ask('show', superposition=superposition)
         self.assertEqual(
-            ('superposed', None, 'test', 'a-server', False, {'members': ['here']}, 0, None),
-            tuple(view[key] for key in ('state', 'outcome', 'reason', 'server_id', 'joint',
-                                        'labels', 'fenced', 'dirty')))
+            ('superposed', None, 'test', 'a-server', {'members': ['here']}, 0, None),
+            tuple(view[key] for key in ('state', 'outcome', 'reason', 'server_id', 'labels',
+                                        'fenced', 'dirty')))
         self.assertEqual([(first, protocol_base.SIZE), (second, protocol_base.SIZE)],
                          [(volume['image'], volume['size_bytes']) for volume in view['volumes']])
         self.assertTrue(all(volume['overlay'].startswith(f'{self.pool}/{volume["image"]}.super')
@@ -80,30 +80,6 @@ class LifeTest(worker_base.WorkerTestCase):
         self.assertEqual('dirty', self.ask('collapse', superposition=superposition,
                                            durable=False)['outcome'])
         self.assertIsNone(self.ask('find', image=volume.image))
-
-    def test_joint_superposition_is_prepared_and_committed(self) -> None:
-        volume = self.make_volume()
-        superposition = self.super(volume.image, joint=True)
-        self.assertRaises(exception.SuperpositionConflict, self.ask, 'collapse',
-                          superposition=superposition, durable=False)
-        self.assertEqual('prepared', self.ask('prepare', superposition=superposition,
-                                              durable=False)['outcome'])
-        for _ in range(2):
-            self.ask('commit', superposition=superposition)
-        for step in ('begin_merge', 'end_merge', 'merge'):
-            self.ask(step, superposition=superposition)
-        self.assertIsNone(self.ask('find', image=volume.image))
-
-    @ddt.data(True, False)
-    def test_drop_of_a_prepared_record_keeps_the_fence_on_request(self, fenced: bool) -> None:
-        volume = self.make_volume()
-        primary = self.make_primary(volume)
-        superposition = self.super(volume.image, joint=True)
-        self.ask('prepare', superposition=superposition, durable=False)
-        for _ in range(2):
-            self.ask('drop', superposition=superposition, fenced=fenced)
-        # The fence stays where the set is late dirty, and is lifted where it was aborted.
-        self.assertEqual(fenced, primary.clients <= self.fenced())
 
     def test_durable_backup_is_remembered(self) -> None:
         superposition = self.super(self.make_volume().image)

@@ -52,7 +52,7 @@ class WorkerTestCase(protocol_base.ProtocolTestCase):
         self.addCleanup(self.end, superposition)
         view = self.ask('super', **{
             'superposition': superposition, 'images': list(images), 'reason': 'test',
-            'server_id': 'a-server', 'joint': False, 'labels': {'members': ['here']}, **changes})
+            'server_id': 'a-server', 'labels': {'members': ['here']}, **changes})
         self.assertEqual(superposition, view['id'])
         return superposition
 

@@ -14,6 +14,7 @@ from cinder import coordination
 import cinder.tests.unit  # noqa: F401  it registers Cinder's objects
 import fixtures
 
+from specreds_cinder import driver as drivers
 from specreds_cinder import eligibility
 from specreds_cinder import exception
 from specreds_cinder import hints
@@ -41,19 +42,22 @@ def volume(number: int, host: str, **changes: Any) -> types.SimpleNamespace:
 class Worker:
     """A worker whose superpositions are in memory.
 
+    :param pool: the pool of its back end
+    :param records: the records of all pools, by superposition
     :ivar fail: by method, the error that it raises
     :ivar hooks: by method, a function that is called first
     :ivar calls: method and arguments of each call
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self.records: dict[str, dict[str, Any]] = {}
+    def __init__(self, tell: Callable[[str], None], pool: str,
+                 records: dict[str, dict[str, Any]]) -> None:
+        self.pool = pool
+        self.records = records
         self.fail: dict[str, exception.SuperpositionError] = {}
         self.hooks: dict[str, Callable[[], None]] = {}
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.report: Mapping[str, Any] = CLEAN
         self.outcome = 'promoted'
-        self.prepared = 'prepared'
         self.dirty: list[tuple[str, str] | None] = []
         self._tell = tell
 
@@ -84,39 +88,58 @@ class Worker:
         self.records[superposition] = {
             'id': superposition, 'state': state, 'outcome': None, 'created_at': 'then',
             'updated_at': 'now', 'age_seconds': 1.0, 'unchanged_seconds': 0.0, 'reason': 'why',
-            'server_id': 'server', 'joint': len(labels.get('members', ())) > 1,
-            'labels': dict(labels), 'fenced': 0, 'dirty': False, 'dirty_object': None,
-            'volumes': volumes, 'prepared': False, **changes}
+            'server_id': 'server', 'pool': self.pool, 'labels': dict(labels),
+            'fenced': 0, 'dirty': False, 'dirty_object': None,
+            'volumes': volumes, **changes}
         return self.records[superposition]
 
     def _record(self, superposition: str) -> dict[str, Any]:
-        if superposition not in self.records:
+        record = self.records.get(superposition)
+        if record is None or not self._has(record):
             raise exception.SuperpositionNotFound(f'there is no {superposition}')
-        return self.records[superposition]
+        return record
+
+    def _has(self, record: dict[str, Any]) -> bool:
+        """Return whether a record has a volume in this pool."""
+        return record['pool'] == self.pool or any(
+            volume['image'].startswith(f'{self.pool}/') for volume in record['volumes'])
+
+    def _shown(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Return a record with images of other pools named with their pools."""
+        if record['pool'] == self.pool:
+            return dict(record)
+        return {**record, 'volumes': [
+            {**volume, 'image': self._named(volume['image'], record['pool'])}
+            for volume in record['volumes']]}
+
+    def _named(self, image: str, pool: str) -> str:
+        whole = image if '/' in image else f'{pool}/{image}'
+        return whole.removeprefix(f'{self.pool}/')
 
     def _list(self) -> list[dict[str, Any]]:
-        return [dict(record) for record in self.records.values()] + [
+        return [self._shown(record) for record in self.records.values() if self._has(record)] + [
             {'id': superposition, 'state': 'unknown', 'labels': {}, 'volumes': []}
             for superposition in self.unreadable]
 
     def _show(self, record: dict[str, Any], brief: bool) -> dict[str, Any]:
+        shown = self._shown(record)
         if not brief:
-            return dict(record)
-        return {**record, 'volumes': [{**volume, 'overlay_bytes': None}
-                                     for volume in record['volumes']]}
+            return shown
+        return {**shown, 'volumes': [{**volume, 'overlay_bytes': None}
+                                     for volume in shown['volumes']]}
 
     def _find(self, image: str) -> dict[str, Any] | None:
-        return next((record for record in self.records.values()
+        return next((record for record in self._list()
                      if image in [each['image'] for each in record['volumes']]), None)
 
-    def _super(self, superposition: str, images: list[str], joint: bool,
-               labels: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    def _super(self, superposition: str, images: list[str], labels: Mapping[str, Any],
+               **more: Any) -> dict[str, Any]:
         del more
-        return self._show(self.add(superposition, 'superposed', labels, joint=joint,
-                                   images=images), brief=True)
+        return self._show(self.add(superposition, 'superposed', labels, images=images),
+                          brief=True)
 
     def _hand_out(self, record: dict[str, Any]) -> dict[str, Any]:
-        return dict(record)
+        return self._shown(record)
 
     def _check(self, record: dict[str, Any]) -> Mapping[str, Any]:
         del record
@@ -135,21 +158,12 @@ class Worker:
             del self.records[record['id']]
         return self._report(self.outcome)
 
-    def _prepare(self, record: dict[str, Any], durable: bool) -> dict[str, Any]:
-        del durable
-        record.update(state='collapsing', prepared=True, fenced=1)
-        return self._report(self.prepared)
-
-    def _commit(self, record: dict[str, Any]) -> None:
-        record.update(state='promoted', outcome='promoted')
-        self._tell('commit')
-
-    def _drop(self, superposition: str, fenced: bool) -> None:
+    def _drop(self, superposition: str) -> None:
         record = self.records.get(superposition)
         if record is not None and record['state'] in ('promoted', 'merging', 'merged'):
             raise exception.SuperpositionConflict('it is promoted', state=record['state'])
         self.records.pop(superposition, None)
-        self._tell(f'drop {fenced}')
+        self._tell('drop')
 
     def _resume(self, record: dict[str, Any]) -> str:
         del self.records[record['id']]
@@ -223,6 +237,7 @@ class Backends(fixtures.Fixture):
                 (hints, 'put', self._put), (hints, 'remove', self._remove),
                 (hints, 'on', self._on), (hints, 'volumes', self._volumes),
                 (hints, 'backends', self._backends),
+                (hints, 'everywhere', lambda: {host: self._on(host) for host in self.hosts}),
                 (volume_backend, 'read_volume', lambda volume_id: self.volumes[volume_id]),
                 (coordination.COORDINATOR, 'get_lock', self.locks.__getitem__),
                 (eligibility, 'volumes', self._read),
@@ -231,11 +246,13 @@ class Backends(fixtures.Fixture):
                 (rpcapi, 'SuperAPI', lambda: self),
                 (notifications, 'emit', self._emit)):
             self.useFixture(fixtures.MockPatchObject(target, name, value))
-        self.workers = {host: Worker(functools.partial(self._note, host))
-                        for host in self.hosts}
         # All in one Ceph cluster, each with a pool of its own.
-        self.drivers = {host: mock.Mock(worker=worker, location=('fsid', host))
-                        for host, worker in self.workers.items()}
+        records: dict[str, dict[str, Any]] = {}
+        self.workers = {host: Worker(functools.partial(self._note, host), host, records)
+                        for host in self.hosts}
+        self.drivers = {
+            host: mock.Mock(worker=worker, location=drivers.Location('fsid', 'cinder', host))
+            for host, worker in self.workers.items()}
         self.services = {host: Service(driver, host) for host, driver in self.drivers.items()}
 
     def _note(self, host: str, what: str) -> None:

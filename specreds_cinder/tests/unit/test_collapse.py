@@ -134,25 +134,6 @@ class CollapseTest(CollapseTestCase):
             self.blocklist.update(blocklist)
             self.assertEqual(outcome, self.step.resume(self.record))
 
-
-class JointTest(CollapseTestCase):
-    """A superposition that is decided together with others."""
-
-    def test_superposition_that_was_changed_meanwhile_is_decided_only_as_it_was_prepared(
-            self) -> None:
-        for prepared, outcome in ((False, None), (True, states.LATE_DIRTY)):
-            self.begin(states.COLLAPSING, joint=True, prepared=prepared, outcome=outcome)
-            self.assertRaises(errors.Conflict, self.step.commit, self.record)
-            self.assertEqual(states.COLLAPSING, self.state)
-        self.begin(states.COLLAPSING, joint=True, prepared=True)
-        self.step.commit(self.record)
-        self.assertEqual(states.PROMOTED, self.state)
-
-    def test_superposition_whose_fence_is_under_way_meanwhile_is_not_given_up(self) -> None:
-        self.begin(states.COLLAPSING, joint=True)
-        self.assertRaises(errors.Conflict, self.step.give_up, self.record)
-        self.assertEqual(states.COLLAPSING, self.state)
-
     def test_superposition_that_is_promoted_meanwhile_is_not_aborted(self) -> None:
         read = self.record
         self.store.change(self.record, state=states.PROMOTED, outcome=states.PROMOTED)

@@ -36,7 +36,7 @@ class ServiceTest(test_driver.DriverTestCase):
         for method, value in (('_get_fsid', 'an-fsid'), ('_get_pool_stats', (1.0, 2.0)),
                               ('_supports_qos', True)):
             self.upstream(method, return_value=value)
-        self.assertEqual(('an-fsid', 'volumes'), self.driver.location)
+        self.assertEqual(('an-fsid', 'cinder', 'volumes'), self.driver.location)
 
     def test_statistics_announce_superposition_and_count_fenced_clients(self) -> None:
         self.answers['count_fenced'] = 7

@@ -198,8 +198,7 @@ class RestTest(DatabaseTestCase):
         volume_id = self.make(status=status, attach_status='attached')
         self.assert_at_rest(volume_id)
         [read] = eligibility.volumes([volume_id])
-        self.assertEqual((True, [read.name]),
-                         (at_rest.movable(read), eligibility.images_read([read])))
+        self.assertEqual((True, True), (at_rest.movable(read), at_rest.read(read)))
         eligibility.restore([read])
         self.assertEqual('in-use', eligibility.volumes([volume_id])[0].status)
 

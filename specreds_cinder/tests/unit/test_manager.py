@@ -39,7 +39,7 @@ class ConnectionTest(testtools.TestCase):
         self.types['extra_specs'].return_value = {}
         self.volume = types.SimpleNamespace(
             id='vol-1', name=_IMAGE, size=2, volume_type_id='type', admin_metadata={},
-            encryption_key_id=None)
+            encryption_key_id=None, service_topic_queue='node@rbd#pool')
         self.useFixture(fixtures.MockPatchObject(eligibility, 'volumes', lambda _:
                                                  [self.volume]))
 

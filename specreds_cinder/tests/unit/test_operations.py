@@ -160,15 +160,6 @@ class OperationsTest(testtools.TestCase):
         self.call('resume')
         self.assertTrue(self.protocol.resume.call_args.kwargs['durable'])
 
-    def test_member_that_is_prepared_meanwhile_is_given_up_with_its_set(self) -> None:
-        for prepared, fenced, given_up in ((True, True, True), (True, False, False),
-                                           (False, True, False)):
-            self.protocol.reset_mock()
-            self.change(prepared=prepared)
-            self.call('drop', fenced=fenced)
-            self.assertEqual((given_up, not given_up),
-                             (self.protocol.give_up.called, self.protocol.abort.called))
-
     def test_clients_are_looked_at_before_another_one_may_come_meanwhile(self) -> None:
         self.change(state=states.PROMOTED, outcome=states.PROMOTED)
         self.call('hand_out')

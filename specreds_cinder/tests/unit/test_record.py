@@ -35,8 +35,7 @@ _RECORDS = strategies.builds(
     cuts=strategies.dictionaries(_COUNTS, _CUTS, max_size=2),
     outcome=strategies.sampled_from([None, states.ABORTED, states.DIRTY, states.LATE_DIRTY,
                                      states.PROMOTED]),
-    fenced=_TEXTS, server_id=strategies.none() | strategies.text(), joint=strategies.booleans(),
-    prepared=strategies.booleans(),
+    fenced=_TEXTS, server_id=strategies.none() | strategies.text(),
     labels=strategies.dictionaries(strategies.text(), _LABELS),
     version=_COUNTS)
 
@@ -76,7 +75,7 @@ class UnreadableTest(testtools.TestCase):
 
     @ddt.data(('format', 0), ('format', 2), ('state', 'undecided'), ('outcome', 'won'),
               ('volumes', []), ('cuts', []), ('cuts', {'1': {'pg_num': 1}}), ('fenced', 'all'),
-              ('id', 7), ('joint', 1), ('prepared', 'no'), ('labels', []))
+              ('id', 7), ('joint', False), ('labels', []))
     @ddt.unpack
     def test_invalid_field_is_an_error(self, field: str, value: object) -> None:
         body = {**json.loads(make_record().dump()), field: value}

@@ -117,22 +117,6 @@ class CallTest(RpcTestCase):
                          self.arguments(called))
         self.backs[SECOND].get.assert_not_called()
 
-    def test_reports_of_checks_are_joined(self) -> None:
-        clean = {'dirty': False, 'unproven': False, 'first': None, 'objects': 3, 'seconds': 0.5}
-        dirty = {**clean, 'dirty': True, 'first': 'object 7', 'objects': 4, 'seconds': 0.25}
-        self.assertEqual({'dirty': True, 'unproven': False, 'first': 'object 7', 'objects': 7,
-                          'seconds': 0.5}, rpcapi.merge_checks([clean, dirty]))
-
-    @ddt.data((False, 'merged'), (True, 'object 7'))
-    @ddt.unpack
-    def test_write_counts_more_than_what_is_unproven(self, dirty: bool, first: str) -> None:
-        report = rpcapi.merge_checks([
-            {'dirty': False, 'unproven': True, 'first': 'merged', 'objects': 3, 'seconds': 0.5},
-            {'dirty': dirty, 'unproven': False, 'objects': 4, 'seconds': 0.25,
-             'first': first if dirty else None}])
-        self.assertEqual((dirty, not dirty, first),
-                         (report['dirty'], report['unproven'], report['first']))
-
     @ddt.data(
         exception.SuperpositionNotFound('none'), exception.SuperpositionInvalid('nonsense'),
         exception.SuperpositionConflict('no', state='merging'),

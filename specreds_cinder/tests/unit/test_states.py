@@ -20,9 +20,6 @@ from specreds_cinder.tests.unit import test_record
 _CALLS: dict[str, Callable[[sp.Protocol, sp.Record], object]] = {
     states.CHECK: lambda protocol, record: protocol.check(record),
     states.COLLAPSE: lambda protocol, record: protocol.collapse(record),
-    states.PREPARE: lambda protocol, record: protocol.prepare(record),
-    states.COMMIT: lambda protocol, record: protocol.commit(record),
-    states.GIVE_UP: lambda protocol, record: protocol.give_up(record),
     states.ABORT: lambda protocol, record: protocol.abort(record),
     states.MERGE: lambda protocol, record: protocol.merge(record),
     states.END_MERGE: lambda protocol, record: protocol.end_merge(record),
@@ -31,7 +28,7 @@ _CALLS: dict[str, Callable[[sp.Protocol, sp.Record], object]] = {
 # What takes each step: a place, and the name of a function there.
 _FUNCTIONS: dict[str, tuple[Any, str]] = {
     states.SWEEP: (collapse, '_sweep'), states.DECIDE: (collapse, 'decide'),
-    states.PROMOTE: (collapse, '_commit'), states.DROP: (end, 'drop'),
+    states.DROP: (end, 'drop'),
     states.WRITE: (merge, '_merge_offline'), states.SWITCH: (merge, '_merged'),
     states.CLEAN: (end, 'clean'),
 }
@@ -80,8 +77,7 @@ class StepsTest(testtools.TestCase):
     def first_step(self, state: str, request: str) -> str | None:
         """Return the step that a request takes in a state; None if it is refused."""
         record = test_record.make_record(
-            state=state, prepared=True,
-            outcome=states.PROMOTED if state in states.DECIDED else None)
+            state=state, outcome=states.PROMOTED if state in states.DECIDED else None)
         protocol = sp.Protocol(mock.Mock(**{'pools.return_value': {}}))
         self.patch(protocol, 'store', mock.Mock(**{
             'read.return_value': record, 'swap.side_effect': lambda _old, new: new}))

@@ -234,6 +234,22 @@ class StoreTest(testtools.TestCase):
         self.assertTrue(any('specreds.super.torn in volumes' in text for text in logged), logged)
         self.assertRaises(errors.UnreadableObject, listing.show, 'torn', home)
 
+    def test_record_is_found_from_the_pool_of_any_of_its_volumes(self) -> None:
+        cluster: Any = fakes.Cluster(io=self.io)
+        showing = base.Site(cluster)
+        first, second = record.Home('volumes'), record.Home('volumes2')
+
+        def read(superposition: str, home: record.Home) -> record.Record:
+            if (superposition, home) != (self.record.id, first):
+                raise errors.NotSuperposed('it is not here')
+            return self.record
+        self.patch(showing.store, 'read', read)
+        self.io.omap = {self.record.id: b'volumes 0', 'x': b'volumes2 0'}
+        for home in (first, second):
+            self.assertEqual(self.record, showing.show(self.record.id, home))
+        for missing in ('x', 'y'):
+            self.assertRaises(errors.NotSuperposed, showing.show, missing, second)
+
     def test_silence_of_ceph_is_no_unreadable_record(self) -> None:
         cluster: Any = fakes.Cluster(io=self.io)
         listing = base.Site(cluster)

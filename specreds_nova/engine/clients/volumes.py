@@ -23,7 +23,8 @@ _NONE = 'none'
 # Volumes in one query, so that the URL is not too long for any web server.
 _VOLUMES_PER_QUERY = 50
 _LONGEST_REASON = 255
-_APART = 'it is in another Ceph cluster than the first one: a superposition is in one cluster'
+_APART = ('it is in another Ceph cluster than the first one, or its back end has another '
+          'rbd_user: a superposition is made by one user of one cluster')
 # Seconds that Cinder may take to superpose volumes or to collapse a superposition: a sweep takes
 # about a second for every 100 GiB. A request that takes longer is repeated.
 PATIENCE_S = 60.0

@@ -74,22 +74,41 @@ class TestRead(base.APITestCase):
                                                for call in self.rpc.get.call_args_list])
         self.refused(400, 'GET', f'{base.MEMBER}?sizes=no')
 
-    def test_parts_on_several_back_ends_are_joined(self) -> None:
-        members = [base.HOST, base.OTHER_HOST]
+    def answers(self, *silent: str) -> dict[str, Any]:
+        """Return a set on two back ends, whose leader is noted last, as the API shows it."""
+        members = [base.OTHER_HOST, base.HOST]
         self.service()
         self.service(base.OTHER_HOST)
         self.volume(superposition=base.ID)
         self.volume(base.SECOND, host=base.OTHER_HOST, superposition=base.ID)
-        views = {base.HOST: base.view(members=members),
-                 base.OTHER_HOST: base.view(volume_ids=(base.SECOND,), members=members,
-                                            host=base.OTHER_HOST, dirty=True,
-                                            dirty_object='rbd_data.1')}
-        self.rpc.get.side_effect = lambda _ctxt, host, **_: views[host]
-        superposition = self.done(200, 'GET', base.MEMBER)['superposition']
-        self.assertEqual(({base.VOLUME, base.SECOND}, 2 << 20, True, 'rbd_data.1', members),
-                         (set(superposition['volume_ids']), superposition['overlay_bytes'],
-                          superposition['dirty'], superposition['dirty_object'],
-                          superposition['hosts']))
+
+        def get(_ctxt: Any, host: str, **_more: Any) -> dict[str, Any]:
+            if host in silent:
+                raise exception.SuperpositionUnavailable('no answer')
+            return base.view(volume_ids=(base.SECOND, base.VOLUME), members=members, host=host,
+                             lead=base.OTHER_HOST, dirty=host == base.OTHER_HOST or None)
+        self.rpc.get.side_effect = get
+        shown: dict[str, Any] = self.done(200, 'GET', base.MEMBER)['superposition']
+        return shown
+
+    def test_answer_of_the_back_end_that_leads_is_shown(self) -> None:
+        shown = self.answers()
+        self.assertEqual(
+            ([base.SECOND, base.VOLUME], True, [base.OTHER_HOST, base.HOST], []),
+            (shown['volume_ids'], shown['dirty'], shown['hosts'], shown['unreachable_hosts']))
+
+    def test_another_back_end_shows_the_set_of_one_that_is_silent(self) -> None:
+        shown = self.answers(base.OTHER_HOST)
+        self.assertEqual(
+            ('superposed', [base.SECOND, base.VOLUME], None, [base.OTHER_HOST]),
+            (shown['state'], shown['volume_ids'], shown['dirty'], shown['unreachable_hosts']))
+
+    def test_superposition_of_two_back_ends_is_listed_once(self) -> None:
+        self.answers()
+        self.rpc.list.side_effect = lambda _ctxt, host: [base.view(
+            host=host, lead=base.OTHER_HOST, state='merging' if host == base.HOST else 'merged')]
+        [listed] = self.done(200, 'GET', base.BASE)['superpositions']
+        self.assertEqual('merged', listed['state'])
 
 
 @ddt.ddt

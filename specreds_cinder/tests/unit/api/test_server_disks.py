@@ -128,17 +128,7 @@ class ReadTest(ServerDisksTestCase):
                          (seen['disks'], seen['volume_ids'], seen['hosts']))
         self.refused(404, 'GET', base.MEMBER, ctxt=base.caller('member'))
 
-    def test_back_end_of_disks_is_asked_for_its_part_of_a_set(self) -> None:
-        members = [base.HOST, base.OTHER_HOST]
-        parts = {base.HOST: base.view(members=members),
-                 base.OTHER_HOST: self.part(members=members, lead=base.HOST)}
-        self.service()
-        self.volume(superposition=base.ID)
-        self.rpc.get.side_effect = lambda _ctxt, host, **_: parts[host]
-        seen = self.done(200, 'GET', base.MEMBER)['superposition']
-        self.assertEqual(([base.VOLUME], [_ROOT]), (seen['volume_ids'], seen['disks']))
-
-    def test_back_end_of_disks_is_not_asked_for_other_sets(self) -> None:
+    def test_back_end_of_disks_is_not_asked_for_sets_with_volumes(self) -> None:
         self.superposed()
         self.done(200, 'GET', base.MEMBER)
         self.assertEqual([base.HOST], [call.args[1] for call in self.rpc.get.call_args_list])

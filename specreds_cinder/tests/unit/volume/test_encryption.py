@@ -30,10 +30,11 @@ class PassphrasesTest(testtools.TestCase):
 
     def shown(self, state: str = states.PROMOTED) -> dict[str, Any]:
         """Return a superposition."""
-        return {'id': 's1', 'state': state, 'labels': {'volumes': {'a': 'vol-1', 'b': 'vol-2'}}}
+        return {'id': 's1', 'state': state, 'labels': {'volumes': {'a': 'vol-1', 'b': 'vol-2'}},
+                'volumes': [{'image': 'volume-vol-1'}, {'image': 'other/volume-vol-2'}]}
 
     def test_passphrases_are_those_of_nova(self) -> None:
-        self.assertEqual({'volume-vol-2': '01fe'}, encryption.passphrases(self.shown()))
+        self.assertEqual({'other/volume-vol-2': '01fe'}, encryption.passphrases(self.shown()))
         [_context, key_id] = self.manager().get.call_args.args
         self.assertEqual('k', key_id)
 

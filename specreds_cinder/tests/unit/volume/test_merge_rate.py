@@ -6,6 +6,7 @@ from unittest import mock
 from oslo_config import cfg
 from oslo_config import fixture as config_fixture
 
+from specreds_cinder import driver as drivers
 from specreds_cinder import exception
 from specreds_cinder.tests.unit.volume import base
 from specreds_cinder.volume import bandwidth
@@ -114,7 +115,8 @@ class ClusterRateTest(base.ServiceTestCase):
         self.assertEqual(8 << 20, self.rate())
 
     def test_back_end_of_another_cluster_has_its_own_rate(self) -> None:
-        self.back.drivers[self.hosts[1]].location = 'another fsid', self.hosts[1]
+        self.back.drivers[self.hosts[1]].location = drivers.Location(
+            'another fsid', 'cinder', self.hosts[1])
         self.assertEqual(16 << 20, self.rate())
 
     def test_merges_of_a_pool_of_two_back_ends_count_once(self) -> None:

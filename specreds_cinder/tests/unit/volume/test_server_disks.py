@@ -45,7 +45,6 @@ class OneBackEndTest(ServerDisksTestCase):
         self.assertEqual(['vol-1', _ROOT, _SWAP], [each['id'] for each in view['volumes']])
         self.assertEqual(['volume-vol-1', f'vms/{_ROOT}', f'vms/{_SWAP}'], self.images(_VOLUMES))
         self.assertEqual({'vol-1': 's1'}, self.back.notes)
-        self.assertFalse(self.worker.records['s1']['joint'])
         self.assertEqual([{'id': 'vol-1'}, {'id': _ROOT}, {'id': _SWAP}],
                          self.back.emitted[0][1]['volumes'])
 
@@ -85,7 +84,7 @@ class OneBackEndTest(ServerDisksTestCase):
 
     def test_eligibility_of_disks_is_reported(self) -> None:
         self.assertEqual(
-            [{'disk': _ROOT, 'eligible': True, 'reasons': [], 'cluster': 'fsid'}],
+            [{'disk': _ROOT, 'eligible': True, 'reasons': [], 'cluster': 'fsid/cinder'}],
             self.service.eligibility(self.context, [], [_ROOT]))
 
 
@@ -93,23 +92,21 @@ class SeveralBackEndsTest(ServerDisksTestCase):
 
     def test_disks_on_another_back_end_are_part_of_the_set(self) -> None:
         self.create(self.back.add_volume(_VOLUMES), disks=self.disks(_ROOT))
-        self.assertEqual(['volume-vol-1'], self.images(_VOLUMES))
-        self.assertEqual([f'vms/{_ROOT}'], self.images(_NOVA))
-        for worker in self.back.workers.values():
-            self.assertTrue(worker.records['s1']['joint'])
-        self.service.promote(self.context, 's1', False)
-        self.assertEqual(['promoted'] * 2, [worker.records['s1']['state']
-                                            for worker in self.back.workers.values()])
+        self.assertEqual(['volume-vol-1', f'vms/{_ROOT}'], self.images(_VOLUMES))
+        # Each back end connects what it is responsible for.
+        self.back.workers[_NOVA].pool = 'vms'
+        self.assertEqual([['volume_id'], ['disk']], [
+            [next(iter(each)) for each in service.connection(self.context, 's1', {})]
+            for service in (self.service, self.nova)])
 
     def test_back_end_refuses_disks_that_another_one_superposes(self) -> None:
         error: Any = self.assertRaises(
-            exception.SuperpositionInvalid, self.service.superpose, self.context, 's1', [],
-            [_VOLUMES], _SERVER, 'why', [_ROOT])
+            exception.SuperpositionInvalid, self.service.eligibility, self.context, [], [_ROOT])
         self.assertIn(_NOVA, error.msg)
         self.assertEqual([], self.worker.calls)
 
     def test_id_that_names_no_disk_is_refused(self) -> None:
         for disk in (f'{_SERVER}_disk/../x', 'volume-1', f'{_SERVER}_disk@snap'):
-            self.assertRaises(exception.SuperpositionInvalid, self.nova.superpose,
-                              self.context, 's1', [], [_NOVA], _SERVER, 'why', [disk])
-        self.assertEqual([], self.back.workers[_NOVA].calls)
+            self.assertRaises(exception.SuperpositionInvalid, self.nova.create, self.context,
+                              's1', [], _SERVER, 'why', self.disks(disk))
+        self.assertNotIn('super', self.back.workers[_NOVA].methods())

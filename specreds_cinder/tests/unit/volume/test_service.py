@@ -29,7 +29,6 @@ class CreateTest(base.ServiceTestCase):
                 'id', 'state', 'outcome', 'reason', 'server_id', 'project_id', 'user_id',
                 'request_id', 'members', 'lead', 'host', 'overlay_bytes', 'volumes')})
         self.assertEqual({'vol-1': 's1'}, self.back.notes)
-        self.assertFalse(self.worker.records['s1']['joint'])
 
     def test_create_emits_start_and_end(self) -> None:
         self.create()
@@ -232,7 +231,7 @@ class ReadTest(base.ServiceTestCase):
             self.back.add_volume(base.HOST, **changes)
         good, bad = self.service.eligibility(self.context, ['vol-1', 'vol-2'])
         self.assertEqual({'volume_id': 'vol-1', 'eligible': True, 'reasons': [],
-                          'fenceable': True, 'movable': True, 'cluster': 'fsid'}, good)
+                          'fenceable': True, 'movable': True, 'cluster': 'fsid/cinder'}, good)
         self.assertEqual(('vol-2', False, 1),
                          (bad['volume_id'], bad['eligible'], len(bad['reasons'])))
 
