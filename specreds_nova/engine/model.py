@@ -24,7 +24,8 @@ HOST_STATES = (TRUSTED, HELD, SUSPECTED, FENCED)
 LIVE = 'live'
 # It has not looked at the servers lately: none is ended or hidden.
 SILENT = 'silent'
-# It has never heard an engine, or cannot read the records of some servers: these are not hidden.
+# It has never heard an engine, or cannot read the records of some servers: these are not hidden,
+# whatever the mode is.
 UNLEASED = 'unleased'
 
 SENTINEL_STATES = (LIVE, SILENT, UNLEASED)
@@ -94,6 +95,7 @@ class Host:
     :ivar kernel: the latest boot of the host up to which all servers are known that boots have
         ended; None if the host was never heard
     :ivar sentinel: the state of its sentinel; None until the host has reported that
+    :ivar shows: engines have told it, or are about to tell it, to hide no server
     """
 
     name: str
@@ -109,6 +111,7 @@ class Host:
     held: tuple[str, ...] = ()
     kernel: str | None = None
     sentinel: str | None = None
+    shows: bool = False
 
     @property
     def notable(self) -> bool:

@@ -39,13 +39,20 @@ class Modes:
         :raises exception.Unreachable: the database does not answer, or Nova has not said yet
             where the host belongs
         """
+        return mode(self.known(), host, self._places(host), self._clock.wall())
+
+    def known(self) -> Sequence[model.Mode]:
+        """Return all modes.
+
+        :raises exception.Unreachable: the database does not answer
+        """
         at, known = self._read
         now = self._clock.now()
         if now - at >= FRESH:
             known = self._store.modes()
             # The database may have answered late.
             self._read = now, known
-        return mode(known, host, self._places(host), self._clock.wall())
+        return known
 
 
 def mode(known: Iterable[model.Mode], host: str, places: Collection[str], now: float) -> str:

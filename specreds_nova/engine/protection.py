@@ -67,7 +67,7 @@ class Hosts:
             host.name, service=service, flaps=host.flaps,
             mode=modes.mode(self._store.modes(), host.name, self._compute.places(host.name),
                             self._now()),
-            word=host.word == model.SUSPECT, sentinel=host.sentinel)
+            word=host.word == model.SUSPECT, sentinel=host.sentinel, shows=host.shows)
         return [*self._gates.reasons(facts),
                 *(host.held if host.shown == model.HELD else ())]
 

@@ -112,7 +112,6 @@ class Engine:
         self._echo = echo.Echo(conf, options.name, self._clock, self._monitor.due_in, echoed)
         self._clients = connect.Clients(conf)
         self._store = stores.from_conf(conf)
-        self._sentinels = sentinels.Sentinels(self._monitor.sentinels, self._store)
         self._votes = votes.Votes(options.name, self._monitor, self._store, self._clock)
         context = contexts.in_fibers(
             self._fibers, self._clock, self._clients, self._store, options,
@@ -120,9 +119,12 @@ class Engine:
             stopping=self._stopping.is_set, observer=self._observer, settings=recovering,
             places=self._monitor.places)
         self._modes = context.modes
+        self._sentinels = sentinels.Sentinels(
+            self._monitor.sentinels, self._monitor.hides, self._modes, self._store, self._clock)
         self._decommissioned = decommissioned.Decommissioned(
             self._store, self._monitor, self._clock)
-        self._answers = answering.of(conf, self._monitor, self._store, self._clock, context.leases)
+        self._answers = answering.of(conf, self._monitor, self._store, self._clock, context.leases,
+                                     self._modes)
         self._prefetch = nova_prefetch.NovaPrefetch(self._clients.compute, self._clock)
         self._watcher.doubt = self._prefetch.doubt
         self._conductor = conductors.Conductor(

@@ -41,9 +41,11 @@ SERVICE = 'service'
 SYSTEM = 'system'
 _GOODBYES = ('', SERVICE, SYSTEM)
 
-# Whether the sentinel of a host hides each of its servers when it hears nobody: it has heard an
-# engine once, and could read the records of the servers in Ceph.
+# Whether the sentinel of a host hides each of its servers when it hears nobody: it does so if an
+# engine has told it to, and if it could read the records of the servers in Ceph. It could, but
+# engines have told it to hide none, because they do not act on the host. Or it cannot.
 LEASED = 'leased'
+SHOWS = 'shows'
 UNLEASED = 'unleased'
 
 
@@ -67,8 +69,8 @@ class Beat:
     :ivar uptime: seconds since the boot of the host, in a beat now and then; None in the others
     :ivar broker: address of the broker node that the host is connected to, in the same beats;
         empty if unknown
-    :ivar lease: ``LEASED`` or ``UNLEASED``, in the same beats; empty from a host that does not say
-        it
+    :ivar lease: ``LEASED``, ``SHOWS`` or ``UNLEASED``, in the same beats; empty from a host that
+        does not say it
     :ivar sentinel_age: seconds since the host's sentinel has looked at the servers, in the same
         beats; None if it has not looked since the boot
     """
@@ -179,22 +181,23 @@ def wrap(method: str, arguments: Mapping[str, Any]) -> bytes:
     return json.dumps({'oslo.version': '2.0', 'oslo.message': json.dumps(call)}).encode()
 
 
-def wrap_answer(boot: str, number: int) -> bytes:
+def wrap_answer(boot: str, number: int, hides: bool) -> bytes:
     """Return the answer to a beat as :func:`wrap` does.
 
     Thousands of hosts are answered several times within one lease.
 
     :param boot: the boot that has sent the beat
     :param number: number of the beat
+    :param hides: whether the host is to hide its servers when it hears nobody
     """
-    before, after = _around_number(boot)
+    before, after = _around_number(boot, hides)
     return before + str(number).encode() + after
 
 
 @functools.lru_cache(maxsize=_ANSWERED)
-def _around_number(boot: str) -> tuple[bytes, bytes]:
+def _around_number(boot: str, hides: bool) -> tuple[bytes, bytes]:
     """Return what is before and after the number in the answers to a host."""
-    before, _, after = wrap('answer', {'boot': boot, 'number': 0}).rpartition(
+    before, _, after = wrap('answer', {'boot': boot, 'hides': hides, 'number': 0}).rpartition(
         b'\\"number\\": 0')
     return before + b'\\"number\\": ', after
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Renewals of the lease on the network, from nova-compute to the sentinel of the same host.
 
-A renewal is the moment at which a heartbeat was sent that an engine has answered. It is told by a
-datagram on a local socket, so that the thread that sends heartbeats neither waits for a disk nor
-for a sentinel that does not run.
+A renewal is the moment at which a heartbeat was sent that an engine has answered, and whether the
+host is to hide its servers when it hears nobody. It is told by a datagram on a local socket: the
+thread that sends heartbeats waits neither for a disk nor for a sentinel that does not run.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import contextlib
 import os
 import pathlib
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from oslo_log import log as logging
 
@@ -22,9 +22,25 @@ LOG = logging.getLogger(__name__)
 # Seconds after which a sentinel that has heard neither Ceph nor an engine hides its servers.
 # Longer than one slow call to Ceph. An engine waits for as long before it promotes a backup.
 LEASE_S = 4.0
+# Seconds from a heartbeat until a sentinel does not heed what the answer says of hiding: an engine
+# that stood still may answer by a mode that is over. Engines wait for longer before they count on
+# a host again (``engine/detection/sentinels.py``).
+HEEDED_S = 5.0
 
 _NAME = 'sentinel.sock'
 _LONGEST = 64
+_HIDES, _SHOWS = 'hide', 'show'
+
+
+class Renewal(NamedTuple):
+    """An answer of an engine.
+
+    :ivar at: the moment of :func:`now` at which the answered heartbeat was sent
+    :ivar hides: whether the host is to hide its servers when it hears nobody
+    """
+
+    at: float
+    hides: bool
 
 
 def now() -> float:
@@ -42,14 +58,15 @@ class Teller:
         self._directory = directory
         self._socket: Any = None
 
-    def tell(self, at: float) -> None:
-        """Send a renewal: an engine has answered a heartbeat that was sent at a moment."""
+    def tell(self, renewal: Renewal) -> None:
+        """Send a renewal."""
         # Without a sentinel there is no lease, and one that is busy gets the next renewal.
         with contextlib.suppress(OSError), _reached(self._directory) as path:
             if self._socket is None:
                 self._socket = _socket()
                 self._socket.setblocking(False)
-            self._socket.sendto(repr(at).encode(), path)
+            self._socket.sendto(
+                f'{renewal.at!r} {_HIDES if renewal.hides else _SHOWS}'.encode(), path)
 
     def close(self) -> None:
         """Close the socket."""
@@ -75,13 +92,14 @@ class Hearer:
             owner = directory.stat()
             os.chown(path, owner.st_uid, owner.st_gid)
 
-    def hear(self, seconds: float) -> float | None:
+    def hear(self, seconds: float) -> Renewal | None:
         """Return the latest renewal that arrives within a time; None if there is none."""
         self._socket.settimeout(seconds)
-        latest = None
+        latest: Renewal | None = None
         try:
             while True:
-                latest = max(float(self._socket.recv(_LONGEST)), latest or 0.0)
+                renewal = _parsed(self._socket.recv(_LONGEST))
+                latest = renewal if latest is None else max(latest, renewal)
                 self._socket.settimeout(0.0)
         except (TimeoutError, BlockingIOError):
             return latest
@@ -92,6 +110,15 @@ class Hearer:
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
+
+
+def _parsed(datagram: bytes) -> Renewal:
+    """Return the renewal in a datagram.
+
+    :raises ValueError: there is none
+    """
+    at, _, what = datagram.decode().partition(' ')
+    return Renewal(float(at), what != _SHOWS)
 
 
 def _socket() -> Any:

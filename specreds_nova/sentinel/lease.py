@@ -8,11 +8,13 @@ Ceph nor an engine for the length of the lease sets the taps of its servers down
 anyway. Engines open no backup before that time is over (``engine/recovery/steps/unseen.py``).
 
 A sentinel that has never heard an engine hides nothing, as there may be none: an outage of Ceph
-would take living servers off the network that nobody moves. It hides no server either whose record
-it could never read, such as without a keyring: it would not show the server again. That it has
-heard an engine, and for which users and pools it could read, is written down for good. Heartbeats
-tell engines whether a host has a lease for all of its servers. Engines promote no server of a host
-without one (``engine/detection/gates.py``).
+would take living servers off the network that nobody moves. Nor does a sentinel whose engines do
+not act on the host: their answers say whether to hide, and the latest answer counts until the next
+one, also after a restart. A sentinel hides no server either whose record it could never read, such
+as without a keyring: it would not show the server again. What engines have said, and for which
+users and pools the sentinel could read, is written down. Heartbeats tell engines whether a host
+has a lease for all of its servers. Engines promote no server of a host without one
+(``engine/detection/gates.py``).
 
 Where Ceph is silent, the lease goes on. Where Ceph refuses to answer what it has answered before,
 engines are told at once that there is no lease. They may have counted on it until then, so the
@@ -32,6 +34,7 @@ import threading
 
 from oslo_log import log as logging
 
+from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import renewals
 from specreds_nova.sentinel import links as all_links
 
@@ -63,7 +66,7 @@ class Lease:
     """Sets taps down and up.
 
     :param length_s: of the lease
-    :param path: file with the taps that are down, with whether an engine was ever heard, and with
+    :param path: file with the taps that are down, with what engines have said of hiding, and with
         the places whose records could be read; it outlives the sentinel
     """
 
@@ -74,9 +77,12 @@ class Lease:
         # A sentinel that starts deaf counts from its start.
         self._began = renewals.now()
         self._engine: float | None = None
+        # The beat whose answer was heeded last.
+        self._heeded = float('-inf')
         self._boot = pathlib.Path('/proc/sys/kernel/random/boot_id').read_text().strip()
         # The index of each tap that is down, and since when.
-        self._leased, self._read, taps = self._load()
+        # Whether to hide servers; None before an engine was heard.
+        self._hides, self._read, taps = self._load()
         self._refused: frozenset[tuple[str, str]] = frozenset()
         # Of the file, which two threads write.
         self._lock = threading.Lock()
@@ -93,19 +99,38 @@ class Lease:
         """The taps that are down."""
         return sorted(self._down)
 
-    def covers(self, places: Set[tuple[str, str]]) -> bool:
-        """Return whether engines may count on the lease for servers with disks in places.
+    def reported(self, places: Set[tuple[str, str]]) -> str:
+        """Return the lease that a host with disks in places reports in its beats.
 
         May be called by another thread, as :meth:`learn`.
         """
-        return self._leased and places <= (self._read or set()) and not places & self._refused
+        if self._hides is None or places & self._refused or not places <= (self._read or set()):
+            return message.UNLEASED
+        return message.LEASED if self._hides else message.SHOWS
 
-    def renewed(self, at: float) -> None:
-        """Take a renewal by an engine."""
+    def renewed(self, at: float, hides: bool) -> None:
+        """Take a renewal by an engine.
+
+        :param at: when the beat was sent that the engine has answered
+        :param hides: whether to hide servers when nobody is heard
+        """
         self._engine = max(at, self._engine or 0.0)
-        if not self._leased:
+        if at < self._heeded or renewals.now() - at > renewals.HEEDED_S:
+            # It may come from an engine that stood still.
+            return
+        self._heeded = at
+        if hides == self._hides:
+            return
+        LOG.info('servers are %s when neither Ceph nor an engine is heard',
+                 'hidden' if hides else 'not hidden')
+        if hides:
             # Engines count on the lease as soon as they know of it.
-            self._save(leased=True)
+            self._save(hides=True)
+        else:
+            # Engines do not count on it any more: they have recorded that before.
+            with self._lock:
+                self._hides = False
+            self._save_down()
 
     def learn(self, answers: Mapping[tuple[str, str], float | None]) -> None:
         """Take Ceph's latest answers to questions for records; its silence is none.
@@ -138,7 +163,7 @@ class Lease:
             self._save_down()
 
     def _counted_on(self, guest: Guest) -> bool:
-        return self._leased and (self._read is None or guest.places <= self._read)
+        return bool(self._hides) and (self._read is None or guest.places <= self._read)
 
     def _heard(self, guest: Guest) -> float:
         return max(self._began, self._engine or 0.0, guest.heard or 0.0)
@@ -180,15 +205,16 @@ class Lease:
         if gone:
             self._save_down()
 
-    def _load(self) -> tuple[bool, frozenset[tuple[str, str]] | None, dict[str, int]]:
+    def _load(self) -> tuple[bool | None, frozenset[tuple[str, str]] | None, dict[str, int]]:
         try:
             contents = json.loads(self._path.read_text())
             # After a boot of the host there are other taps.
             taps = dict(contents['taps']) if contents['boot'] == self._boot else {}
             read = frozenset((user, pool) for user, pool in contents['read'])
-            return bool(contents['leased']), read, taps
+            hides = contents['hides']
+            return None if hides is None else bool(hides), read, taps
         except FileNotFoundError:
-            return False, frozenset(), {}
+            return None, frozenset(), {}
         except (OSError, ValueError, KeyError, TypeError) as exc:
             # It was written when an engine was heard, and engines may count on that.
             LOG.error('%s cannot be read (%s): taps that were set down stay down', self._path, exc)
@@ -205,14 +231,15 @@ class Lease:
                           self._path, exc, ', '.join(self.down))
             self._unsaved = True
 
-    def _save(self, *, leased: bool = False,
+    def _save(self, *, hides: bool = False,
               read: frozenset[tuple[str, str]] | None = None) -> None:
         """Write the file, and take what is new in it."""
         with self._lock:
-            leased, read = leased or self._leased, self._read if read is None else read
+            wanted = True if hides else self._hides
+            read = self._read if read is None else read
             new = self._path.with_suffix('.new')
             new.write_text(json.dumps({
-                'boot': self._boot, 'leased': leased, 'read': sorted(read or ()),
+                'boot': self._boot, 'hides': wanted, 'read': sorted(read or ()),
                 'taps': {tap: index for tap, (index, _) in self._down.copy().items()}}) + '\n')
             new.replace(self._path)
-            self._leased, self._read, self._unsaved = leased, read, False
+            self._hides, self._read, self._unsaved = wanted, read, False

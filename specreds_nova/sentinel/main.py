@@ -87,7 +87,7 @@ class _Daemon:
         self._status_file = state / status.NAME
         self._stop = threading.Event()
         self._looks = self._lease_looks = 0
-        self._told, self._told_leased = float('-inf'), False
+        self._told, self._told_lease = float('-inf'), ''
         self._storages = storages.Storages(
             conf.specreds.sentinel_ceph_conf, conf.specreds.sentinel_clients, options.TIMEOUT_S)
         uri = conf.libvirt.connection_uri or _SYSTEM
@@ -151,7 +151,7 @@ class _Daemon:
             try:
                 renewed = self._renewals.hear(_LEASE_STEP_S)
                 if renewed is not None:
-                    self._lease.renewed(renewed)
+                    self._lease.renewed(*renewed)
                 self._lease.look(self._watch.guests())
                 self._watch.status.hidden = self._lease.down
                 self._lease_looks += 1
@@ -188,9 +188,9 @@ class _Daemon:
 
     def _tell(self) -> None:
         """Write down how it goes after a look, now and then."""
-        now, leased = time.monotonic(), self._lease.covers(self._watch.places())
-        if now - self._told < _STATUS_S and leased == self._told_leased:
+        now, held = time.monotonic(), self._lease.reported(self._watch.places())
+        if now - self._told < _STATUS_S and held == self._told_lease:
             return
-        self._told, self._told_leased = now, leased
-        status.write(self._status_file, self._watch.looked, leased, self._watch.places(),
+        self._told, self._told_lease = now, held
+        status.write(self._status_file, self._watch.looked, held, self._watch.places(),
                      dataclasses.asdict(self._watch.status))

@@ -31,18 +31,17 @@ class Written:
     places: frozenset[tuple[str, str]] = frozenset()
 
 
-def write(path: pathlib.Path, looked: float, leased: bool, places: Iterable[tuple[str, str]],
+def write(path: pathlib.Path, looked: float, lease: str, places: Iterable[tuple[str, str]],
           details: dict[str, Any]) -> None:
     """Write the file.
 
-    :param looked: as in :class:`Written`, as are the places
-    :param leased: engines may count on the lease on the network for all servers of this host
+    :param looked: as in :class:`Written`, as are the lease and the places
     :param details: what is for people to read
     """
     new = path.with_suffix('.new')
     new.write_text(json.dumps({
         'pid': os.getpid(), 'at': time.time(), 'boot': _BOOT.read_text().strip(),
-        'looked': looked, 'leased': leased, 'places': sorted(places), **details}) + '\n')
+        'looked': looked, 'lease': lease, 'places': sorted(places), **details}) + '\n')
     new.replace(path)
 
 
@@ -57,7 +56,7 @@ def read(path: pathlib.Path) -> Written:
         return Written(message.UNLEASED, float('nan'))
     places = frozenset((str(user), str(pool)) for user, pool in contents['places'])
     booted = contents['boot'] == _BOOT.read_text().strip()
-    return Written(message.LEASED if contents['leased'] else message.UNLEASED,
+    return Written(str(contents['lease']),
                    float(contents['looked']) if booted else float('nan'), places)
 
 

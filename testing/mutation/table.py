@@ -414,6 +414,27 @@ MUTATIONS = (
              '                return model.ACT\n',
              'specreds_nova.tests.unit.engine.recovery.test_dispatch.DispatcherTest.'
              'test_nothing_begins_while_the_mode_cannot_be_read'),
+    Mutation('hiding-by-an-old-answer', 'specreds_nova/sentinel/lease.py',
+             'at < self._heeded or renewals.now() - at > renewals.HEEDED_S', 'False',
+             'specreds_nova.tests.unit.sentinel.test_lease.LeaseTest.'
+             'test_answer_of_an_engine_that_stood_still_is_not_heeded'),
+    Mutation('hiding-asked-of-a-later-beat', 'specreds_nova/engine/detection/answering.py',
+             'for name, boot, number in beats',
+             'for name, boot, number in self._heard.answerable()',
+             'specreds_nova.tests.unit.engine.detection.test_answering.AnswersTest.'
+             'test_beat_from_after_the_reading_of_the_modes_is_not_answered_by_them'),
+    Mutation('showing-recorded-once-for-all', 'specreds_nova/engine/detection/answering.py',
+             'if host not in before & known]', 'if host not in known]',
+             'specreds_nova.tests.unit.engine.detection.test_answering.AnswersTest.'
+             'test_each_begin_is_recorded_as_engines_may_count_on_the_host_between'),
+    Mutation('hiding-counted-at-once', 'specreds_nova/engine/detection/sentinels.py',
+             'ACTS_S = 30.0', 'ACTS_S = 0.0',
+             'specreds_nova.tests.unit.engine.detection.test_sentinels.ShowingTest.'
+             'test_host_counts_again_when_it_reports_so_after_a_while_of_acting'),
+    Mutation('hiding-counted-over-another-mode', 'specreds_nova/engine/detection/sentinels.py',
+             'if known != generation:', 'if False:',
+             'specreds_nova.tests.unit.engine.detection.test_sentinels.ShowingTest.'
+             'test_host_that_is_told_once_more_begins_anew'),
     Mutation('mode-of-an-unknown-zone', 'specreds_nova/engine/modes.py',
              'if here and scope in _PLACES and not places:', 'if False:',
              'specreds_nova.tests.unit.engine.test_modes.ModesTest.'

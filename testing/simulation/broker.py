@@ -2,6 +2,7 @@
 """A cluster of broker nodes between hosts and engines, with a network per engine."""
 
 from collections.abc import Callable
+import dataclasses
 import functools
 from typing import Any
 
@@ -261,6 +262,9 @@ class Broker:
             running='+'.join(sorted(running)) or 'none', broker=home,
             domains=tuple(sorted(running)) if listed else None,
             uptime=self._uptime(host, home, listed) if self._world.places else None)
+        lease, age = self._world.report(name)
+        if lease:
+            beat = dataclasses.replace(beat, lease=lease, sentinel_age=age)
         known = self._beats.setdefault(name, [])
         self._beats[name] = [*known[-_KEPT:], beat]
         for ear in self._ears.values():
@@ -307,13 +311,14 @@ class Broker:
         return (backup.runs and backup.phase in ('running', 'hardened') and server is not None
                 and 0.0 <= server.boot <= self._hub.now() - backup.began)
 
-    def answer(self, engine: str, host: str, boot: str, number: int) -> None:
+    def answer(self, engine: str, host: str, boot: str, number: int, hides: bool) -> None:
         """Bring an engine's answer to a host."""
         ear = self._ears.get(engine)
         if ear is None or not self._hears(ear, self._homes[host]):
             raise OSError('the broker does not answer')
         known = self._world.hosts[host]
-        if boot == f'{host}-{known.kernel * 1000 + known.service}' and known.reached:
+        if boot == f'{host}-{known.kernel * 1000 + known.service}' and (
+                known.reached or known.paused):
             sent = self._sent[host].get(number)
             if sent is not None:
-                self._world.renewal(host, sent)
+                self._world.renewal(host, sent, hides)

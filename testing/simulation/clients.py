@@ -395,6 +395,10 @@ class Store:
         """Return the modes at once: all recoveries of an engine share each reading."""
         return self._line.answer_at_once('store', self._store.modes)
 
+    def showing(self) -> dict[str, int]:
+        """Return the hosts that may hide no server at once, as each engine asks each second."""
+        return self._line.answer_at_once('store', self._store.showing)
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = getattr(self._store, name)
 

@@ -128,7 +128,8 @@ class Forgotten:
                 continue
             facts = dataclasses.replace(
                 engine.engine._monitor.facts(name, service), mode=self._mode(name),
-                hearing=engine.engine._votes.holding(name), sentinel=host.sentinel)
+                hearing=engine.engine._votes.holding(name), sentinel=host.sentinel,
+                shows=host.shows)
             dispatcher: dispatch.Dispatcher = engine.engine._dispatcher
             for gate in dispatcher._host_gates._gates:
                 if not isinstance(gate, _SOON) and (reason := gate.reason(facts)):

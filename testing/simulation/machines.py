@@ -133,6 +133,8 @@ class Machines:
         """
         if host.storage:
             return False
+        if not host.hides:
+            return not host.hidden
         return not self.lease or self.hub.now() < max(host.deaf, host.renewed) + (
             self._lease(host))
 

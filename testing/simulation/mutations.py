@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Safety steps of the engine that are taken out, and seeds that find out."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 import contextlib
 import dataclasses
 from typing import Any
@@ -13,6 +13,7 @@ from specreds_nova.engine.detection import answering
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.engine.detection import senders
+from specreds_nova.engine.detection import sentinels
 from specreds_nova.engine.detection import votes
 from specreds_nova.engine.detection import watched
 from specreds_nova.engine.detection import weighing
@@ -93,7 +94,26 @@ def _answer_all(self: answering.Answers) -> None:
     heard: Any = self._heard
     for name, host in heard._hosts.items():
         if host.beat is not None:
-            self._answer([(name, (host.beat.boot, host.beat.number))])
+            self._answer([answering._Due(name, host.beat.boot, host.beat.number)])
+
+
+def _as_due(self: answering.Answers, due: Sequence[answering._Due]) -> list[answering._Due]:
+    """Return the answers as those of a mode to act."""
+    del self
+    return list(due)
+
+
+def _as_recorded(self: answering.Answers, shown: Collection[str]) -> frozenset[str]:
+    """Take all hosts for recorded."""
+    del self
+    return frozenset(shown)
+
+
+def _count_at_once(self: sentinels.Sentinels) -> None:
+    """Count on each host on which engines act, whatever it reports."""
+    for name, generation in self._database.showing().items():
+        if self._mode(name):
+            self._database.hide(name, generation)
 
 
 def _answer_unsuspected(self: monitors.Monitor) -> list[tuple[str, str, int]]:
@@ -128,6 +148,10 @@ def _nothing(value: Any = None) -> Callable[..., Any]:
     return lambda *arguments, **values: value
 
 
+# Modes of hosts change while the hosts lose their links.
+_MODES = ('mode', 'mode', 'mode:h1', 'isolated:h1', 'storage:h1', 'control:h1', 'pause:h1')
+
+
 def _by_name(mutations: Iterable[Mutation]) -> dict[str, Mutation]:
     return {mutation.name: mutation for mutation in mutations}
 
@@ -151,6 +175,14 @@ MUTATIONS = _by_name((
     Mutation('living-hidden', 'hosts whose suspicion is held back are not answered',
              monitors.Monitor, 'answerable', _answer_unsuspected, 3,
              ('storage:h1', 'storage:h2', 'storage:h3')),
+    Mutation('hidden-in-observe', 'hosts hide servers whatever their mode is',
+             answering.Answers, '_instructed', _as_due, 13, _MODES),
+    Mutation('shown-unrecorded', 'a host is told to hide no server before that is recorded',
+             answering.Answers, '_recorded', _as_recorded, 9, _MODES),
+    Mutation('shown-forgotten', 'a host counts as one that hides servers once engines act on it',
+             sentinels.Sentinels, '_count_again', _count_at_once, 9, _MODES),
+    Mutation('shown-promoted', 'servers of a host are promoted that may hide none',
+             gates.Unleased, 'reason', _nothing(), 9, _MODES),
     Mutation('h6-no-votes', 'what the other engines hear does not count', votes.Votes, 'hearing',
              _nothing(()), 24, ('engine_deaf', 'engine_deaf', 'engine_deaf', 'late_write'),
              also=('holding',)),

@@ -22,6 +22,9 @@ class Host:
     :ivar storage: it reaches Ceph, or has not since ``deaf``
     :ivar rate: seconds that pass for its sentinel in one second
     :ivar renewed: when it sent the latest heartbeat that an engine has answered
+    :ivar hides: its sentinel hides servers when its lease is over, by the answer to a heartbeat
+        that it sent at ``heeded``
+    :ivar hidden: it has hidden servers before it was told not to, and has not reached Ceph since
     :ivar control: its link to the control plane works
     :ivar tenant: its link to the network of tenants works
     :ivar compute: its nova-compute runs
@@ -48,6 +51,9 @@ class Host:
     deaf: float = 0.0
     rate: float = 1.0
     renewed: float = 0.0
+    hides: bool = True
+    heeded: float = 0.0
+    hidden: bool = False
     control: bool = True
     tenant: bool = True
     compute: bool = True

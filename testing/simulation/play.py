@@ -96,6 +96,7 @@ class Play:
             {**_defaults(), 'max_errors': _MAX_ERRORS, **schedule.options})
         world = worlds.World(self._hub, options.sentinel_network_lease)
         world.second_opinion = schedule.second_opinion
+        world.reports = any(fault.kind == 'mode' for fault in schedule.faults)
         world.places = {host: (f'availability zone {zone}',)
                         for host, zone in schedule.zones.items()}
         broker = brokers.Broker(self._hub, world, schedule.nodes, _BEAT, _ECHO)

@@ -144,10 +144,11 @@ class _Clients:
         """Do nothing."""
 
 
-def _answers(conf: Any, monitor: Any, store: Any, clock: Any, leases: Any) -> answering.Answers:
+def _answers(conf: Any, monitor: Any, store: Any, clock: Any, leases: Any, modes: Any
+             ) -> answering.Answers:
     bus: Any = _Bus(conf.process)
     return answering.Answers(bus, monitor, store, clock, leases,
-                             conf.engine.sentinel_network_lease)
+                             conf.engine.sentinel_network_lease, modes)
 
 
 _FACTORIES: dict[str, Any] = {

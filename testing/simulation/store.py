@@ -77,6 +77,23 @@ class Store:
         if self.host(name).sentinel != sentinel:
             self.change_host(self.host(name), sentinel=sentinel)
 
+    def showing(self) -> dict[str, int]:
+        """Return the generation of each host that may hide no server."""
+        return {host.name: host.generation for host in self.hosts() if host.shows}
+
+    def show(self, names: Sequence[str]) -> None:
+        """Record for those of some hosts that are trusted that they may hide no server."""
+        for name in names:
+            host = self._hosts.get(name)
+            if host is not None and host.state == model.TRUSTED:
+                self.change_host(host, shows=True)
+
+    def hide(self, name: str, generation: int) -> bool:
+        """Record that a host hides its servers again."""
+        host = self.host(name)
+        return host.generation == generation and (
+            self.change_host(host, shows=False) is not None)
+
     def sentinels(self) -> dict[str | None, int]:
         """Return the number of hosts by the state of their sentinels."""
         return dict(collections.Counter(host.sentinel for host in self.hosts()))

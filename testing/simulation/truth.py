@@ -55,6 +55,8 @@ class Truth:
         # By process and host: since when the engine was seen to hear the host, and when last.
         # Without a process: the same for the answers of the host's sentinel.
         self._seen: dict[tuple[str, str], tuple[float, float]] = {}
+        # The hosts that engines have answered for a while since their mode is not to act.
+        self._told: set[str] = set()
 
     def look(self) -> None:
         """Note which engines and sentinels can be heard. To be called every few seconds."""
@@ -65,15 +67,30 @@ class Truth:
             self._note(('answered', host), any(
                 engine.answers(host) for engine in self._engines.values()))
             self._check_shown(self._world.hosts[host])
+            self._check_restrained(self._world.hosts[host])
+
+    def _check_restrained(self, host: parts.Host) -> None:
+        """Record a host that begins to hide servers although its mode is not to act."""
+        now = self._hub.now()
+        mode = modes.mode(self._store().modes(), host.name, (), now)
+        if mode == model.ACT:
+            self._told.discard(host.name)
+            return
+        since, _ = self._seen.get(('answered', host.name), (now, now))
+        changed = self._world.restrained.get(host.name, 0.0)
+        if (host.reached and host.sentinel
+                and now - max(since, changed, host.since) > _GRACE):
+            self._told.add(host.name)
+        if host.name in self._told and host.alive and (
+                self._world.hides(host) and self._world.running(host.name)):
+            self._world.fail(f'{host.name} hides its servers although its mode is {mode}')
 
     def _check_shown(self, host: parts.Host) -> None:
         """Record a host that hides servers although engines should answer it for a while."""
         now, lease = self._hub.now(), self._world._lease(host)
         since, _ = self._seen.get(('answered', host.name), (now, now))
         # A host that sends no beats hides its servers, whatever engines believe of it.
-        hides = (host.reached and now - host.since > lease and host.sentinel
-                 and not host.storage and self._world.lease > 0
-                 and now - max(host.deaf, host.renewed) > lease)
+        hides = host.reached and now - host.since > lease and self._world.hides(host)
         if hides and now - since > lease + _GRACE and self._world.running(host.name):
             self._world.fail(f'{host.name} hides its servers, though it is trusted and heard')
 

@@ -7,6 +7,7 @@ import functools
 
 from specreds_cinder.superposition import states
 from specreds_nova.heartbeat import message
+from specreds_nova.heartbeat import renewals
 from testing.simulation import hub as hubs
 from testing.simulation import nova
 from testing.simulation import opinions
@@ -70,6 +71,12 @@ class World(opinions.Cloud):
         self.places: dict[str, tuple[str, ...]] = {}
         # By host: when its link to Ceph was mended.
         self.mended: dict[str, float] = {}
+        # Hosts report what their sentinels do; of one that does not run, since when and what that
+        # was.
+        self.reports = False
+        self._ended: dict[str, tuple[float, str]] = {}
+        # By host that stands still: the latest answer that waits for it.
+        self._delayed: dict[str, tuple[float, bool]] = {}
 
     def fail(self, text: str) -> None:
         """Record a violation."""
@@ -190,6 +197,7 @@ class World(opinions.Cloud):
             setattr(host, link, True)
         if 'storage' in links:
             self.mended[name] = self.hub.now()
+            host.hidden = False
             self._look(host)
         self.update(host)
 
@@ -200,14 +208,50 @@ class World(opinions.Cloud):
         if not paused:
             self._look(host)
         self.update(host)
+        if not paused and name in self._delayed:
+            self.renewal(name, *self._delayed.pop(name))
 
-    def renewal(self, name: str, sent: float) -> None:
+    def renewal(self, name: str, sent: float, hides: bool) -> None:
         """Take an engine's answer to a heartbeat that a host sent at a time."""
         host = self.hosts[name]
-        if host.alive and host.control and not host.paused and sent > host.renewed:
+        if not host.alive or not host.control:
+            return
+        if host.paused:
+            if self.reports:
+                self._delayed[name] = max(self._delayed.get(name, (0.0, False)), (sent, hides))
+            return
+        if host.sentinel:
+            self._heed(host, sent, hides)
+        if sent > host.renewed:
             host.renewed = sent
             if not host.storage:
                 self.check()
+
+    def _heed(self, host: parts.Host, sent: float, hides: bool) -> None:
+        """Have a sentinel hide servers from now on, or hide none."""
+        now = self.hub.now()
+        if sent < host.heeded or now - sent > renewals.HEEDED_S / host.rate:
+            return
+        host.heeded = sent
+        if hides != host.hides:
+            host.hidden = not hides and self.hides(host)
+            host.hides = hides
+            self.check()
+
+    def hides(self, host: parts.Host) -> bool:
+        """Return whether the sentinel of a host hides its servers."""
+        return (host.hides and host.sentinel and not host.storage and self.lease > 0
+                and self.hub.now() - max(host.deaf, host.renewed) > self._lease(host))
+
+    def report(self, name: str) -> tuple[str, float | None]:
+        """Return the lease and the age of the sentinel that a host reports in a beat."""
+        if not self.reports:
+            return '', None
+        since, lease = self._ended.get(name, (self.hub.now(), self._reported(name)))
+        return lease, self.hub.now() - since
+
+    def _reported(self, name: str) -> str:
+        return message.LEASED if self.hosts[name].hides else message.SHOWS
 
     # Sentinels
 
@@ -216,6 +260,11 @@ class World(opinions.Cloud):
         host = self.hosts[name]
         host.sentinel = runs
         self._look(host)
+        if runs:
+            self._ended.pop(name, None)
+            host.heeded = 0.0
+        else:
+            self._ended[name] = self.hub.now(), self._reported(name)
 
     def _look(self, host: parts.Host) -> None:
         """Have the sentinel of a host end the servers that were overtaken, within a second."""

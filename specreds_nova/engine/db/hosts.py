@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts in the database: a change succeeds only if the host is as it was read."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from oslo_db import exception as db_exception
@@ -15,7 +15,7 @@ _T = tables.HOSTS
 # Characters of a value in JSON that tell whether it is empty.
 _JSON = 5
 _CHANGEABLE = frozenset({'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'goodbye',
-                         'goodbye_at', 'held', 'kernel', 'sentinel'})
+                         'goodbye_at', 'held', 'kernel', 'sentinel', 'shows'})
 _NAMES = tuple(column.name for column in _T.columns)
 
 # Each step of each recovery reads a host: to make the statement anew takes longer than to run it.
@@ -50,6 +50,19 @@ def sentinels(connection: sa.Connection) -> dict[str | None, int]:
     """Return the number of hosts by the state of their sentinels; None for unknown."""
     rows = connection.execute(sa.select(_T.c.sentinel, sa.func.count()).group_by(_T.c.sentinel))
     return {state: int(number) for state, number in rows}
+
+
+def showing(connection: sa.Connection) -> dict[str, int]:
+    """Return the generation of each host that may hide no server."""
+    rows = connection.execute(sa.select(_T.c.name, _T.c.generation).where(_T.c.shows))
+    return {name: int(generation) for name, generation in rows}
+
+
+def show(connection: sa.Connection, names: Collection[str]) -> None:
+    """Record for those of some hosts that are trusted that they may hide no server."""
+    connection.execute(
+        sa.update(_T).where(_T.c.name.in_(names), _T.c.state == model.TRUSTED)
+        .values(shows=True, generation=_T.c.generation + 1))
 
 
 def record(connection: sa.Connection, kernels: Mapping[str, str]) -> list[str]:
@@ -123,4 +136,5 @@ def _host(row: sa.Row[Any]) -> model.Host:
     values = dict(zip(_NAMES, row, strict=True))
     values['why'] = tuple(values['why'])
     values['held'] = tuple(values['held'] or ())
+    values['shows'] = bool(values['shows'])
     return model.Host(**values)

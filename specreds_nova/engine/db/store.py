@@ -134,6 +134,25 @@ class Store:
         """Return the number of hosts by the state of their sentinels; None for unknown."""
         return self._transactions.run(hosts.sentinels)
 
+    def showing(self) -> dict[str, int]:
+        """Return the generation of each host that may hide no server."""
+        return self._transactions.run(hosts.showing)
+
+    def show(self, names: Sequence[str]) -> None:
+        """Record for those of some hosts that are trusted that they may hide no server.
+
+        Each of these hosts has another generation then, also if that was recorded before.
+        """
+        for first in range(0, len(names), _IN_ONE_QUERY):
+            part = names[first:first + _IN_ONE_QUERY]
+            self._transactions.run(functools.partial(hosts.show, names=part))
+
+    def hide(self, name: str, generation: int) -> bool:
+        """Record that a host hides its servers again, unless it was changed since it was read."""
+        host = self.host(name)
+        return host.generation == generation and (
+            self.change_host(host, shows=False) is not None)
+
     def leave(self, name: str, goodbye: str | None, at: float | None) -> model.Host:
         """Record the goodbye of a host, or that the host is heard again.
 

@@ -35,6 +35,7 @@ class Facts:
     :ivar groups: what the host has in common with some of the other hosts
     :ivar powered_up: seconds for which the host may still be booting after its site was powered up
     :ivar sentinel: the state of the host's sentinel; None if that is unknown or does not matter
+    :ivar shows: engines may have told its sentinel to hide no server
     :ivar reported: seconds after its latest beat at which its nova-compute has reported to Nova
     """
 
@@ -51,6 +52,7 @@ class Facts:
     groups: tuple[correlation.Group, ...] = ()
     powered_up: float | None = None
     sentinel: str | None = None
+    shows: bool = False
     reported: float = 0.0
 
 
@@ -225,14 +227,20 @@ class Flapping:
 class Unleased:
     """The sentinel of the host does not hide each server of it when it hears nobody.
 
-    It has never heard an engine, or cannot read the records of some servers.
-    No wait makes sure that tenants do not see the servers beside their backups. An operator's word
-    takes precedence.
+    It has never heard an engine, or cannot read the records of some servers, or engines that did
+    not act on the host have told it to hide none. No wait makes sure that tenants do not see the
+    servers beside their backups. An operator's word takes precedence.
     """
 
     def reason(self, facts: Facts) -> str | None:
         """Return what an operator has to do."""
-        if facts.word or facts.sentinel != model.UNLEASED:
+        if facts.word:
+            return None
+        if facts.shows and facts.mode == model.ACT:
+            return f'{facts.host} hid no server while its mode was not to act, and has not ' \
+                   f'confirmed yet that it hides them again: that takes half a minute from the ' \
+                   f'change of the mode on; make sure that the host is off, and suspect it'
+        if facts.sentinel != model.UNLEASED:
             return None
         return f'the sentinel of {facts.host} has never heard an engine, or cannot read the ' \
                f'records of its servers in Ceph, so that tenants may still see them: make sure ' \

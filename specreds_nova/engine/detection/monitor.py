@@ -33,7 +33,7 @@ from specreds_nova.heartbeat import message
 
 # Seconds after which a sentinel is missed that does not look: it writes down every 5 s that it
 # does, and a look may take some seconds where parts of Ceph do not answer.
-_SENTINEL = 20.0
+SENTINEL_S = 20.0
 
 
 class Monitor:
@@ -66,8 +66,9 @@ class Monitor:
         self._seen: dict[bool, tuple[float, correlation.Overview]] = {}
         # The hosts that Nova lists; None before its first answer.
         self._listed: frozenset[str] | None = None
-        # By host: what its latest report of its sentinel says.
-        self._sentinels: dict[str, tuple[str, float | None]] = {}
+        # By host: what its latest report of its sentinel says, and a time after which that has
+        # reached the broker.
+        self._sentinels: dict[str, tuple[str, float | None, float]] = {}
         # Beats since the last call of `counted`, and those since that of `dropped`.
         self._count = self._dropped = 0
         # Calls of the watcher that are due, in order.
@@ -189,7 +190,18 @@ class Monitor:
         """Return the state of the sentinel of each host that has reported it to this engine."""
         with self._lock:
             reports = list(self._sentinels.items())
-        return {name: _sentinel(lease, age) for name, (lease, age) in reports}
+        return {name: _sentinel(lease, age) for name, (lease, age, _) in reports}
+
+    def hides(self, host: str, after: float) -> bool | None:
+        """Return whether the sentinel of a host hides servers; None if that is unknown.
+
+        :param after: time by the engine's clock after which a report that it does was sent
+        """
+        with self._lock:
+            lease, age, sent_after = self._sentinels.get(host, ('', None, 0.0))
+        if lease == message.LEASED:
+            return True if sent_after >= after and _sentinel(lease, age) == model.LIVE else None
+        return None if not lease else False
 
     def forget(self, host: str) -> None:
         """Stop watching a host until it is heard again."""
@@ -423,7 +435,7 @@ class Monitor:
                 continue
             host.sent_after = echoed
             if beat.lease:
-                self._sentinels[beat.host] = beat.lease, beat.sentinel_age
+                self._sentinels[beat.host] = beat.lease, beat.sentinel_age, echoed
             if beat.interval != interval:
                 restless.stir()
             if host.goodbye != before:
@@ -531,4 +543,4 @@ class Monitor:
 def _sentinel(lease: str, age: float | None) -> str:
     if lease == message.UNLEASED:
         return model.UNLEASED
-    return model.LIVE if age is not None and age < _SENTINEL else model.SILENT
+    return model.LIVE if age is not None and age < SENTINEL_S else model.SILENT

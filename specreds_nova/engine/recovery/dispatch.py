@@ -414,7 +414,7 @@ class Dispatcher:
         """Return the reasons of the gates that are closed."""
         return self._host_gates.reasons(dataclasses.replace(
             self._facts(host.name, service), mode=self._context.modes.of(host.name),
-            sentinel=host.sentinel))
+            sentinel=host.sentinel, shows=host.shows))
 
     def _protected(self, server: model.Server) -> bool:
         reasons = self._server_gates.reasons(servers.without_request(server))

@@ -21,7 +21,7 @@ class TestLease(base.NovaTestCase):
         # This cloud has no engine, and a host that has never heard one hides nothing.
         teller = renewals.Teller(self.primary.files.state / 'nova' / 'specreds')
         self.addCleanup(teller.close)
-        teller.tell(renewals.now())
+        teller.tell(renewals.Renewal(renewals.now(), hides=True))
         self.primary.cut(control=True, storage=True)
         self.wait('the interface to be set down', lambda: not self.shown(self.server))
         # Ten looks of the sentinel.

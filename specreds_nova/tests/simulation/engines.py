@@ -79,7 +79,7 @@ class Engine:
         bus: Any = clients.Answers(cloud)
         heard: Any = self.suspects
         self._answers = answering.Answers(bus, heard, raw, clock, context.leases,
-                                          settings.sentinel_network_lease)
+                                          settings.sentinel_network_lease, context.modes)
         cloud.lease = settings.sentinel_network_lease
         self._renew()
         for act in (self._dispatch, self._crashes, self._conduct, self._look_after, self._keep,

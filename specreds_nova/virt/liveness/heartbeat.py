@@ -152,13 +152,13 @@ class _Answered:
         """Take an engine's answer. It never raises."""
         try:
             _, answer = message.unwrap(body)
-            boot, number = answer['boot'], answer['number']
+            boot, number, hides = answer['boot'], answer['number'], answer['hides']
         except (ValueError, TypeError, KeyError) as exc:
             LOG.debug('an answer to the heartbeat is malformed: %r', exc)
             return
         at = next((at for sent, at in reversed(self._sent) if sent == number), None)
         if boot == self._boot and at is not None:
-            self._teller.tell(at)
+            self._teller.tell(renewals.Renewal(at, bool(hides)))
 
     def close(self) -> None:
         """Answers are not passed on after it."""

@@ -73,7 +73,9 @@ class BeatsTest(testtools.TestCase):
 
 class AnswerTest(testtools.TestCase):
 
-    @hypothesis.given(st.text(), st.integers(0))
-    def test_quickly_encoded_answer_is_that_of_the_library(self, boot: str, number: int) -> None:
-        self.assertEqual(message.wrap('answer', {'boot': boot, 'number': number}),
-                         message.wrap_answer(boot, number))
+    @hypothesis.given(st.text(), st.integers(0), st.booleans())
+    def test_quickly_encoded_answer_is_that_of_the_library(self, boot: str, number: int,
+                                                           hides: bool) -> None:
+        self.assertEqual(
+            message.wrap('answer', {'boot': boot, 'hides': hides, 'number': number}),
+            message.wrap_answer(boot, number, hides))

@@ -116,6 +116,8 @@ class TimingTest(testtools.TestCase):
         self.assertGreater(margin, 2 * names['LEASE_STEP_S'])
         # Each answer finds a heartbeat that was not answered before.
         self.assertGreater(names['LEASE_S'] / 4, 2 * names['nova'].heartbeat_interval)
+        self.assertGreater(names['ACTS_S'],
+                           names['FRESH'] + names['HEEDED_S'] + names['SENTINEL_S'])
         # Evacuations do not wait for the lease.
         self.assertGreater(names['engine'].evacuate_after / 2, names['LEASE_S'] + margin)
 

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """When a host that hears nobody hides its servers, and when it shows them again."""
 
+from collections.abc import Set
 import json
 import pathlib
 from unittest import mock
 
+import ddt
 import fixtures
 import pyroute2
 import testtools
 
+from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import renewals
 from specreds_nova.sentinel import lease
 from specreds_nova.sentinel import links
@@ -41,6 +44,7 @@ class Links(links.Links):
         return True
 
 
+@ddt.ddt
 class LeaseTest(testtools.TestCase):
     """A sentinel that has started at second 100, has heard an engine once, and has one server."""
 
@@ -52,7 +56,7 @@ class LeaseTest(testtools.TestCase):
         self.path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'taps.json')
         self.links = Links()
         self.lease = lease.Lease(_L, self.path, self.links)
-        self.lease.renewed(0.0)
+        self.lease.renewed(self.now, True)
 
     def look(self, after: float = 0.0, heard: float | None = None, judged: float | None = None,
              places: frozenset[tuple[str, str]] = frozenset()) -> bool:
@@ -61,6 +65,10 @@ class LeaseTest(testtools.TestCase):
         self.lease.look([lease.Guest('instance-1', ('tap1', 'tap2'), heard, judged, places)])
         return self.links.found['tap1'][1]
 
+    def covers(self, places: Set[tuple[str, str]]) -> bool:
+        """Return whether engines may count on the lease."""
+        return self.lease.reported(places) == message.LEASED
+
     def test_counts_from_its_start_if_nobody_was_heard_since(self) -> None:
         self.assertTrue(self.look(_L - 0.1))
         self.assertFalse(self.look(0.1))
@@ -68,70 +76,110 @@ class LeaseTest(testtools.TestCase):
     def test_sentinel_that_has_never_heard_an_engine_hides_nothing(self) -> None:
         self.path.unlink()
         self.lease = lease.Lease(_L, self.path, self.links)
-        self.assertFalse(self.lease.covers(set()))
+        self.assertFalse(self.covers(set()))
         self.assertTrue(self.look(100.0))
-        self.lease.renewed(self.now)
-        self.assertTrue(self.lease.covers(set()))
+        self.lease.renewed(self.now, True)
+        self.assertTrue(self.covers(set()))
         self.assertFalse(self.look(_L))
+
+    def test_sentinel_of_a_host_on_which_engines_do_not_act_hides_nothing(self) -> None:
+        self.lease.renewed(self.now, False)
+        self.assertEqual(message.SHOWS, self.lease.reported(set()))
+        self.assertTrue(self.look(100.0))
+        # Also after a restart of the sentinel, and a boot of the host.
+        written = json.loads(self.path.read_text())
+        self.path.write_text(json.dumps({**written, 'boot': 'another'}))
+        self.lease = lease.Lease(_L, self.path, self.links)
+        self.assertTrue(self.look(100.0))
+        self.lease.renewed(self.now, True)
+        self.assertTrue(self.covers(set()))
+        self.assertFalse(self.look(_L))
+
+    def test_server_that_is_hidden_already_stays_hidden_until_ceph_has_been_read(self) -> None:
+        self.assertFalse(self.look(_L))
+        self.lease.renewed(self.now, False)
+        self.assertFalse(self.look(1.0))
+        self.assertTrue(self.look(1.0, heard=self.now, judged=self.now))
+
+    def test_hides_nothing_although_that_cannot_be_written_down(self) -> None:
+        with mock.patch.object(pathlib.Path, 'replace', side_effect=OSError(28, 'No space left')):
+            self.lease.renewed(self.now, False)
+            self.assertTrue(self.look(100.0))
+        self.look()
+        self.lease = lease.Lease(_L, self.path, self.links)
+        self.assertTrue(self.look(100.0))
+
+    @ddt.data(True, False)
+    def test_answer_of_an_engine_that_stood_still_is_not_heeded(self, hides: bool) -> None:
+        self.lease.renewed(self.now, not hides)
+        before = self.lease.reported(set())
+        sent, self.now = self.now + 1.0, self.now + 1.1 + renewals.HEEDED_S
+        self.lease.renewed(sent, hides)
+        self.assertEqual(before, self.lease.reported(set()))
+        # Nor is one that was overtaken.
+        self.lease.renewed(self.now, not hides)
+        self.lease.renewed(self.now - 1.0, hides)
+        self.assertEqual(before, self.lease.reported(set()))
 
     def test_engine_that_was_heard_once_is_remembered_for_good(self) -> None:
         written = json.loads(self.path.read_text())
         self.path.write_text(json.dumps({**written, 'boot': 'another'}))
         self.lease = lease.Lease(_L, self.path, self.links)
-        self.assertTrue(self.lease.covers(set()))
+        self.assertTrue(self.covers(set()))
         self.assertFalse(self.look(_L))
 
     def test_incomplete_or_unreadable_file_counts_as_heard(self) -> None:
         for text in ('{"boot": "another", "taps": {}}', '{'):
             self.path.write_text(text)
-            self.assertTrue(lease.Lease(_L, self.path, self.links).covers(set()))
+            self.lease = lease.Lease(_L, self.path, self.links)
+            self.assertTrue(self.covers(set()))
 
     def test_lease_that_cannot_be_written_down_is_none(self) -> None:
         self.path.unlink()
         self.lease = lease.Lease(_L, self.path.parent / 'none' / 'taps.json', self.links)
-        self.assertRaises(OSError, self.lease.renewed, self.now)
-        self.assertFalse(self.lease.covers(set()))
+        self.assertRaises(OSError, self.lease.renewed, self.now, True)
+        self.assertFalse(self.covers(set()))
 
     def test_server_whose_record_could_never_be_read_is_not_hidden(self) -> None:
         for answers in ({}, {_VOLUMES: None, _VMS: 100.0}):
             self.lease.learn(answers)
-            self.assertFalse(self.lease.covers({_VMS}))
+            self.assertFalse(self.covers({_VMS}))
             self.assertTrue(self.look(100.0, places=frozenset({_VMS})))
             self.assertTrue(self.look(places=frozenset({_VOLUMES, _VMS})))
         # The host has a lease for other servers only.
-        self.assertTrue(self.lease.covers({_VOLUMES}))
-        self.assertFalse(self.lease.covers({_VOLUMES, _VMS}))
+        self.assertTrue(self.covers({_VOLUMES}))
+        self.assertFalse(self.covers({_VOLUMES, _VMS}))
         self.assertFalse(self.look(places=frozenset({_VOLUMES})))
 
     def test_record_that_could_be_read_once_is_remembered_while_ceph_is_silent(self) -> None:
         self.lease.learn({_VMS: None})
         self.lease = lease.Lease(_L, self.path, self.links)
         self.lease.learn({})
-        self.assertTrue(self.lease.covers({_VMS}))
+        self.assertTrue(self.covers({_VMS}))
         self.assertFalse(self.look(_L, places=frozenset({_VMS})))
 
     def test_lease_of_a_record_that_is_refused_ends_when_engines_know(self) -> None:
         self.lease.learn({_VMS: None})
         self.lease.learn({_VMS: 100.0})
-        self.assertFalse(self.lease.covers({_VMS}))
+        self.assertFalse(self.covers({_VMS}))
         self.assertFalse(self.look(_L, places=frozenset({_VMS})))
         self.links.found['tap1'] = 9, True
         self.now += 1000.0
-        self.lease.renewed(self.now)
+        self.lease.renewed(self.now, True)
         self.lease.learn({_VMS: 100.0})
         for _ in range(2):
-            self.assertFalse(self.lease.covers({_VMS}))
+            self.assertFalse(self.covers({_VMS}))
             self.assertTrue(self.look(100.0, places=frozenset({_VMS})))
             # It remains so after a restart, whether Ceph answers or not.
             self.lease = lease.Lease(_L, self.path, self.links)
         self.lease.learn({_VMS: None})
-        self.assertTrue(self.lease.covers({_VMS}))
+        self.assertTrue(self.covers({_VMS}))
         self.assertFalse(self.look(_L, places=frozenset({_VMS})))
 
     def test_unreadable_file_hides_but_is_no_lease_that_engines_may_count_on(self) -> None:
         self.path.write_text('{')
         self.lease = lease.Lease(_L, self.path, self.links)
-        self.assertFalse(self.lease.covers({_VMS}))
+        self.assertFalse(self.covers({_VMS}))
         self.assertFalse(self.look(_L, places=frozenset({_VMS})))
 
     def test_ceph_alone_renews(self) -> None:
@@ -139,18 +187,18 @@ class LeaseTest(testtools.TestCase):
         self.assertFalse(self.look(1.0, heard=107.0))
 
     def test_engine_alone_renews(self) -> None:
-        self.lease.renewed(107.0)
+        self.lease.renewed(107.0, True)
         self.assertTrue(self.look(10.0))
         self.assertFalse(self.look(1.0))
 
     def test_older_renewal_takes_nothing_back(self) -> None:
-        self.lease.renewed(107.0)
-        self.lease.renewed(101.0)
+        self.lease.renewed(107.0, True)
+        self.lease.renewed(101.0, True)
         self.assertTrue(self.look(10.0))
 
     def test_answer_of_an_engine_shows_nothing(self) -> None:
         self.assertFalse(self.look(_L, judged=99.0))
-        self.lease.renewed(104.5)
+        self.lease.renewed(104.5, True)
         self.assertFalse(self.look(1.0, judged=99.0))
         self.assertEqual(['tap1'], self.lease.down)
 
@@ -245,26 +293,26 @@ class RenewalsTest(testtools.TestCase):
     def test_latest_counts(self) -> None:
         hearer = renewals.Hearer(self.directory)
         self.addCleanup(hearer.close)
-        for at in (5.5, 7.25, 6.0):
-            self.teller.tell(at)
-        self.assertEqual(7.25, hearer.hear(1.0))
+        for at, hides in ((5.5, True), (7.25, False), (6.0, True)):
+            self.teller.tell(renewals.Renewal(at, hides))
+        self.assertEqual((7.25, False), hearer.hear(1.0))
         self.assertIsNone(hearer.hear(0.0))
 
     def test_nobody_listens(self) -> None:
-        self.teller.tell(5.0)
+        self.teller.tell(renewals.Renewal(5.0, True))
         renewals.Hearer(self.directory).close()
-        self.teller.tell(6.0)
+        self.teller.tell(renewals.Renewal(6.0, True))
 
     def test_sentinel_that_is_restarted_hears_again(self) -> None:
         renewals.Hearer(self.directory).close()
         hearer = renewals.Hearer(self.directory)
         self.addCleanup(hearer.close)
-        self.teller.tell(5.0)
-        self.assertEqual(5.0, hearer.hear(1.0))
+        self.teller.tell(renewals.Renewal(5.0, True))
+        self.assertEqual((5.0, True), hearer.hear(1.0))
 
     def test_sentinel_that_does_not_read_is_not_waited_for(self) -> None:
         hearer = renewals.Hearer(self.directory)
         self.addCleanup(hearer.close)
         for number in range(10_000):
-            self.teller.tell(float(number))
+            self.teller.tell(renewals.Renewal(float(number), True))
         self.assertIsNotNone(hearer.hear(1.0))

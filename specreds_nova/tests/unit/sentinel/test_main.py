@@ -152,19 +152,21 @@ class MainTestCase(testtools.TestCase):
                 self._stop()
         self.look.side_effect = stop
         (self.root / 'specreds').mkdir()
-        for leased in (False, True):
-            if leased:
+        for hides, held in ((None, message.UNLEASED), (False, message.SHOWS),
+                            (True, message.LEASED)):
+            if hides is not None:
                 lease.Lease(4.0, self.root / 'specreds/sentinel-taps.json',
-                            mock.Mock()).renewed(1.0)
+                            mock.Mock()).renewed(renewals.now(), hides)
             before = renewals.now()
             main.main(self.argv)
             written = status.read(self.root / 'specreds/sentinel.json')
-            self.assertEqual(message.LEASED if leased else message.UNLEASED, written.lease)
+            self.assertEqual(held, written.lease)
             self.assertTrue(before <= written.looked <= renewals.now())
 
     def test_host_has_no_lease_before_its_sentinel_could_read_all_of_its_records(self) -> None:
         (self.root / 'specreds').mkdir()
-        lease.Lease(4.0, self.root / 'specreds/sentinel-taps.json', mock.Mock()).renewed(1.0)
+        lease.Lease(4.0, self.root / 'specreds/sentinel-taps.json', mock.Mock()).renewed(
+            renewals.now(), True)
         places = {('cinder', 'volumes'), ('nova', 'vms')}
         self.useFixture(fixtures.MockPatchObject(watch.HostWatch, 'places', lambda _: places))
         self.useFixture(fixtures.MockPatchObject(witness.Witness, 'watch'))

@@ -13,6 +13,7 @@ import rbd
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
+from specreds_nova.heartbeat import message
 from specreds_nova.heartbeat import renewals
 from specreds_nova.sentinel import act
 from specreds_nova.sentinel import domains
@@ -141,13 +142,13 @@ class WatchTest(base.WatchTestCase):
         self.replace(renewals, 'now', lambda: now[0])
         interfaces = mock.create_autospec(links.Links, instance=True)
         leased = lease.Lease(4.0, self.root / 'taps.json', interfaces)
-        leased.renewed(now[0])
+        leased.renewed(now[0], True)
         for _ in range(2):
             self.watch.look()
             leased.learn(self.watch.answers)
             now[0] += 60.0
             leased.look(self.watch.guests())
-            self.assertFalse(leased.covers(self.watch.places()))
+            self.assertEqual(message.UNLEASED, leased.reported(self.watch.places()))
         interfaces.set.assert_not_called()
         self.assertEqual({('cinder', 'volumes'): None, ('nova', 'vms'): 100.0},
                          self.watch.answers)

@@ -72,6 +72,21 @@ class HostsTest(base.StoreTest):
                          [host.sentinel for host in self.store.hosts()])
         self.assertEqual({model.LIVE: 1, model.UNLEASED: 1, None: 1}, self.store.sentinels())
 
+    def test_hosts_that_may_hide_no_server(self) -> None:
+        for name in ('node1', 'node2', 'node3'):
+            self.store.record({name: 'k1'})
+        self.store.change_host(self.store.host('node2'), state=model.SUSPECTED)
+        self.assertEqual({}, self.store.showing())
+        # The first one is new each time: an engine that counts on it has read it before.
+        for generation in (2, 3):
+            self.store.show(['node1', 'node2', 'unknown'])
+            self.assertEqual({'node1': generation}, self.store.showing())
+        self.assertFalse(self.store.hide('node1', 2))
+        self.assertTrue(self.store.host('node1').shows)
+        self.assertTrue(self.store.hide('node1', 3))
+        self.assertFalse(self.store.host('node1').shows)
+        self.assertEqual({}, self.store.showing())
+
     def test_host_that_another_engine_records_meanwhile(self) -> None:
         real = hosts.record
 

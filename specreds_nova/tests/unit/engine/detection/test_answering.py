@@ -29,7 +29,28 @@ class AnswersTest(testtools.TestCase):
         clock.now.side_effect = lambda: self.now
         heard.answerable.side_effect = lambda: self.beats
         self.leases = all_leases.Leases()
-        self.answers = answering.Answers(bus, heard, self.store, clock, self.leases, 4.0)
+        self.modes: dict[str, str | None] = {}
+        modes = mock.Mock()
+        modes.of.side_effect = self._mode
+        # By host that is recorded as one that shows its servers: how often that was.
+        self.shows: dict[str, int] = {}
+        self.store.showing.side_effect = lambda: dict(self.shows)
+        self.store.show.side_effect = lambda names: self.shows.update(
+            {name: self.shows.get(name, 0) + 1 for name in names})
+        self.answers = answering.Answers(bus, heard, self.store, clock, self.leases, 4.0, modes)
+
+    def _mode(self, host: str) -> str:
+        mode = self.modes.get(host, model.ACT)
+        if mode is None:
+            raise exception.Unreachable('Nova has not said yet where it is')
+        return mode
+
+    def hides(self) -> dict[str, bool]:
+        """Return which hosts one look tells to hide their servers, and which not to."""
+        self.beats = [(name, boot, number + 1) for name, boot, number in self.beats]
+        self.sent.clear()
+        self.answers.beat()
+        return {host: answer['hides'] for host, answer in self.sent}
 
     def answered(self) -> list[str]:
         """Return the hosts that one look answers."""
@@ -39,8 +60,8 @@ class AnswersTest(testtools.TestCase):
 
     def test_latest_beat_of_each_host_is_answered_once(self) -> None:
         self.answers.beat()
-        self.assertEqual([('cn1', {'boot': 'b1', 'number': 7}),
-                          ('cn2', {'boot': 'b2', 'number': 9})], self.sent)
+        self.assertEqual([('cn1', {'boot': 'b1', 'number': 7, 'hides': True}),
+                          ('cn2', {'boot': 'b2', 'number': 9, 'hides': True})], self.sent)
         self.beats[1] = ('cn2', 'b2', 12)
         self.assertEqual(['cn2'], self.answered())
 
@@ -83,6 +104,62 @@ class AnswersTest(testtools.TestCase):
         self.assertEqual([], self.answered())
         self.bus.send_all.side_effect = send
         self.assertEqual(['cn1', 'cn2'], self.answered())
+
+    def test_host_is_to_hide_its_servers_only_where_engines_act(self) -> None:
+        for mode in (model.OBSERVE, model.PAUSE):
+            self.modes['cn2'] = mode
+            self.assertEqual({'cn1': True, 'cn2': False}, self.hides())
+        self.modes['cn2'] = model.ACT
+        self.assertEqual({'cn1': True, 'cn2': True}, self.hides())
+
+    def test_host_that_is_to_hide_nothing_is_recorded_before(self) -> None:
+        self.modes['cn1'] = model.OBSERVE
+        send = self.bus.send_all.side_effect
+
+        def recorded(answers: list[tuple[str, dict[str, Any]]]) -> None:
+            self.assertEqual({'cn1': 1}, self.shows)
+            send(answers)
+        self.bus.send_all.side_effect = recorded
+        for _ in range(3):
+            self.assertEqual({'cn1': False, 'cn2': True}, self.hides())
+
+    def test_host_that_another_engine_suspects_meanwhile_is_told_nothing(self) -> None:
+        self.modes['cn1'] = model.PAUSE
+        self.store.show.side_effect = None
+        self.assertEqual({'cn2': True}, self.hides())
+
+    def test_each_begin_is_recorded_as_engines_may_count_on_the_host_between(self) -> None:
+        for times in (1, 2):
+            self.modes['cn1'] = model.OBSERVE
+            self.hides()
+            self.assertEqual({'cn1': times}, self.shows)
+            self.modes['cn1'] = model.ACT
+            self.hides()
+        self.modes['cn1'] = model.OBSERVE
+        self.hides()
+        # It was not seen for a while whether the mode has changed.
+        self.now += 10.0
+        self.hides()
+        self.assertEqual({'cn1': 4}, self.shows)
+        # An engine that takes the host for one of another aggregate counts on it.
+        del self.shows['cn1']
+        self.assertEqual({'cn1': False, 'cn2': True}, self.hides())
+        self.assertEqual({'cn1': 1}, self.shows)
+
+    def test_host_whose_mode_is_unknown_is_told_nothing(self) -> None:
+        self.modes['cn1'] = None
+        self.assertEqual({'cn2': True}, self.hides())
+        self.assertEqual({}, self.shows)
+
+    def test_beat_from_after_the_reading_of_the_modes_is_not_answered_by_them(self) -> None:
+        self.modes['cn1'] = model.OBSERVE
+
+        def later() -> list[model.Host]:
+            self.beats = [('cn1', 'b1', 100)]
+            return []
+        self.store.notable_hosts.side_effect = later
+        self.answers.beat()
+        self.assertEqual(7, dict(self.sent)['cn1']['number'])
 
     def test_refused_hosts_are_noted(self) -> None:
         suspected = model.Host('cn1', state=model.SUSPECTED, since=990.0)

@@ -84,6 +84,14 @@ class HostGatesTest(testtools.TestCase):
         for state in (model.LIVE, model.SILENT, None):
             self.assertEqual([], self.reasons(sentinel=state))
 
+    def test_host_that_may_hide_no_server_is_left_alone_once_engines_act(self) -> None:
+        [reason] = self.reasons(shows=True, sentinel=model.LIVE)
+        self.assertIn('hid no server while its mode was not to act', reason)
+        self.assertEqual([], self.reasons(shows=True, word=True))
+        # Where engines only observe, nothing else keeps them from it.
+        self.assertEqual(['the mode of cn1 is observe'],
+                         self.reasons(shows=True, mode=model.OBSERVE))
+
     def test_all_reasons_are_listed(self) -> None:
         self.assertEqual(3, len(self.reasons(trouble='deaf', flaps=9,
                                              service={'enabled': False})))

@@ -63,6 +63,18 @@ class SilenceTest(base.CloudTestCase):
         self.monitor.forget('cn1')
         self.assertNotIn('cn1', self.monitor.sentinels())
 
+    def test_sentinel_hides_servers_by_a_fresh_report_only(self) -> None:
+        self.run_for(1)
+        for lease, age, hides in (('', None, None), (message.LEASED, 6.0, True),
+                                  (message.LEASED, 60.0, None), (message.LEASED, None, None),
+                                  (message.SHOWS, 0.5, False), (message.UNLEASED, 0.5, False)):
+            self.monitor.heard(self.nodes['cn1'].beat(lease=lease, sentinel_age=age))
+            self.assertEqual(hides, self.monitor.hides('cn1', 0.0))
+        self.monitor.heard(self.nodes['cn1'].beat(lease=message.LEASED, sentinel_age=0.5))
+        self.run_for(1)
+        # The report is older than that.
+        self.assertIsNone(self.monitor.hides('cn1', self.clock.now() - 0.5))
+
     def test_hosts_that_lose_storage_together_are_answerable(self) -> None:
         for node in self.nodes.values():
             node.more['storage_age'] = 6.0

@@ -114,7 +114,7 @@ class HeartbeatTest(testtools.TestCase):
         moments = itertools.count(100.0)
         self.useFixture(fixtures.MonkeyPatch('specreds_nova.heartbeat.renewals.now',
                                              lambda: next(moments)))
-        renewed: list[float] = []
+        renewed: list[tuple[float, bool]] = []
         self.useFixture(fixtures.MonkeyPatch(
             'specreds_nova.heartbeat.renewals.Teller.tell', lambda _self, at: renewed.append(at)))
         beating = self.beating()
@@ -123,11 +123,13 @@ class HeartbeatTest(testtools.TestCase):
         hear = Bus.made.subscription.hear
         boot = message.decode(Bus.made.beats[0]).boot
         self.assertEqual('specreds-answers.node1', Bus.made.subscription.key)
-        for answer in ({'boot': boot, 'number': 1}, {'boot': 'former', 'number': 2},
-                       {'boot': boot, 'number': 99}, {}):
+        for answer in ({'boot': boot, 'number': 1, 'hides': True},
+                       {'boot': boot, 'number': 2, 'hides': False},
+                       {'boot': 'former', 'number': 2, 'hides': True},
+                       {'boot': boot, 'number': 99, 'hides': True}, {}):
             hear(message.wrap('answer', answer))
         hear(b'{')
-        self.assertEqual([101.0], renewed)
+        self.assertEqual([(101.0, True), (102.0, False)], renewed)
 
     def test_uptime_and_broker_node_are_reported_at_once_when_the_node_changes(self) -> None:
         beating = self.beating()
@@ -396,9 +398,9 @@ class SentinelTest(testtools.TestCase):
         self.assertEqual((message.UNLEASED, None), self.report())
 
     def test_age_grows_while_the_sentinel_does_not_look(self) -> None:
-        status.write(self.path, 99.0, False, [], {'looks': 7})
+        status.write(self.path, 99.0, message.UNLEASED, [], {'looks': 7})
         self.assertEqual((message.UNLEASED, 1.0), self.report())
-        status.write(self.path, 104.0, True, [('cinder', 'volumes')], {})
+        status.write(self.path, 104.0, message.LEASED, [('cinder', 'volumes')], {})
         self.now = 104.5
         self.assertEqual((message.LEASED, 0.5), self.report())
         self.now = 164.0
@@ -406,7 +408,7 @@ class SentinelTest(testtools.TestCase):
         self.assertEqual({('cinder', 'volumes')}, self.probe.places())
 
     def test_look_before_the_boot_does_not_count(self) -> None:
-        status.write(self.path, 99.0, True, [], {})
+        status.write(self.path, 99.0, message.LEASED, [], {})
         written = json.loads(self.path.read_text())
         self.path.write_text(json.dumps({**written, 'boot': 'another'}))
         self.assertEqual((message.LEASED, None), self.report())
@@ -415,8 +417,8 @@ class SentinelTest(testtools.TestCase):
         for text in ('', '[]', '{"pid": 7, "at": 1000.0}'):
             self.path.write_text(text)
             self.assertEqual((message.UNLEASED, None), self.report())
-        for leased, lease in ((False, message.UNLEASED), (True, message.LEASED)):
-            status.write(self.path, self.now, leased, [], {})
+        for lease in (message.UNLEASED, message.SHOWS, message.LEASED):
+            status.write(self.path, self.now, lease, [], {})
             self.assertEqual((lease, 0.0), self.report())
             self.path.write_text('')
             self.now += 60.0
