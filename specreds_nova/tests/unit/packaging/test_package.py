@@ -117,6 +117,11 @@ class PackageTest(testtools.TestCase):
         for file in (base.ROOT / 'devstack/files').rglob('specreds'):
             self.assertNotIn('libnbd', file.read_text(), str(file))
 
+    def test_fresh_machines_have_promtool(self) -> None:
+        self.assertIn('prometheus [platform:dpkg test]', _entries('bindep.txt'))
+        packages = re.findall(r'(?ms)^packages=\((.*?)^\)', (base.ROOT / 'run').read_text())[0]
+        self.assertIn('prometheus', packages.split())
+
     def test_files_that_tox_names_exist(self) -> None:
         text = (base.ROOT / 'tox.ini').read_text()
         named = set(itertools.chain(
