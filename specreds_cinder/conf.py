@@ -3,8 +3,6 @@
 
 from oslo_config import cfg
 
-from specreds_cinder.superposition import settings
-
 GROUP = cfg.OptGroup('specreds', title='Volumes in superposition')
 
 OPTIONS: list[cfg.Opt] = [
@@ -18,15 +16,6 @@ OPTIONS: list[cfg.Opt] = [
                     'rate for all of them. A compute host learns of a changed share within some '
                     'seconds, and does not lower a rate that it has raised because its guest '
                     'writes as fast.'),
-    cfg.IntOpt('sweep_processes', default=settings.Settings.sweep_processes, min=0, max=64,
-               help='Set this when servers have more than 2 TiB of data, and checks of them take '
-                    'too long. Number of processes at most with which the volume service of a '
-                    'back end sweeps such superpositions when it checks or collapses them: one '
-                    'for each 250,000 objects, which are 1 TiB. Each process is a client of '
-                    'Ceph, takes some 70 MB of memory, and keeps up to two processors busy. 1 '
-                    'for none, so that the service sweeps by itself; 0 for one process for each '
-                    'two processors of the host, up to 8. Background sweeps have no processes. '
-                    'specreds-super has the option --sweep-processes instead.'),
     cfg.StrOpt('server_disks_backend', default='',
                help='Set this when Nova keeps disks in RBD (images_type = rbd). Back end, as '
                     'host@backend or cluster@backend, that also superposes these disks. Set it '
@@ -43,7 +32,7 @@ OPTIONS: list[cfg.Opt] = [
 # Options of earlier versions, which a service names at its start and ignores.
 REMOVED = ('cluster_timeout', 'fence_expiry', 'interval', 'merge_backend_bytes_per_second',
            'merge_bytes_per_second', 'merge_delay', 'merges', 'rpc_timeout', 'stale_after',
-           'watch', 'watch_objects_per_second')
+           'sweep_processes', 'watch', 'watch_objects_per_second')
 
 
 def register(conf: cfg.ConfigOpts) -> None:

@@ -71,8 +71,7 @@ class SuperRBDDriver(rbd.RBDDriver):
                 {'conffile': conffile or '/etc/ceph/ceph.conf', 'user': user or 'admin',
                  'name': name or 'ceph', 'timeout': _TIMEOUT_S},
                 self.configuration.rbd_pool,
-                {'sweep_processes': CONF.specreds.sweep_processes},
-                watch=True, others=self._other_pools())
+                {}, watch=True, others=self._other_pools())
         return self._worker
 
     @property

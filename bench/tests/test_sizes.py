@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes that no small cluster has are simulated, and none of the work is left out."""
 
-import io
 import pathlib
 import struct
 import threading
@@ -12,24 +11,20 @@ import testtools
 
 from bench import collapse
 from bench import images
-from bench import large_sweep
 from bench import report
 from bench import superbench
-from bench import sweep_process
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import objectmap
 from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition import sweep_process as real
 from specreds_cinder.tests.unit import fakes
 
 _POOL = ceph.Pool(id=7, name='pgs-256', pg_num=256, merges='null', erasure=False,
                   cache_tier=False, rbd=True, rjenkins=True)
 _REF = sp.VolumeRef('volumes', '', 'objects-25600')
 _SERVERS = 60
-_OBJECTS = large_sweep._OBJECTS
 
 
 class CutTest(testtools.TestCase):
@@ -100,50 +95,15 @@ class PassTest(testtools.TestCase):
         self.assertIn(_REF.image, str(error))
 
 
-class LargeSweepTest(testtools.TestCase):
-    """A sweep of a volume whose objects exist in its map only."""
+class ClientTest(testtools.TestCase):
+    """The processor time of a sweep."""
 
-    def setUp(self) -> None:
-        super().setUp()
-        self.patch(large_sweep, '_SIMULATED_OBJECTS', _OBJECTS // 2)
-        self.commands: list[tuple[str, ...]] = []
-        self.missing = 0
-        self.protocol = mock.Mock(return_value=mock.Mock(check=self.check))
-        self.patch(sp, 'Protocol', self.protocol)
-        self.patch(images, 'mapped', lambda _cluster, objects: objects)
-        self.env = mock.Mock(**{'quick': False, 'protocol.super': lambda images, **_: images[0]})
-
-    def check(self, objects: int) -> mock.Mock:
-        """Sweep a volume, which stands for its superposition here."""
-        self.commands.append(real.COMMAND)
-        return mock.Mock(dirty=False, objects=objects - self.missing, seconds=2.0)
-
-    def test_volume_is_swept_with_and_without_processes(self) -> None:
-        figures = large_sweep.run(self.env)
-        self.assertEqual({*(f'collapse.large_sweep.{count}.{key}' for count in (1, 2)
-                            for key in ('own_us', 'processes_us', 's')),
-                          'collapse.sweep_64tib.own_us', 'collapse.sweep_64tib.s'}, set(figures))
-        self.assertEqual(2.0, figures['collapse.large_sweep.2.s'])
-        *measured, simulated = [call.args[1] for call in self.protocol.call_args_list]
-        self.assertEqual([1, 2, 2, 1, 1, 2], [settings.sweep_processes_for(_OBJECTS)
-                                              for settings in measured])
-        self.assertEqual(4, simulated.sweep_processes_for(_OBJECTS // 2))
-
-    def test_processes_of_the_simulation_only_do_not_stat(self) -> None:
-        command = real.COMMAND
-        large_sweep.run(self.env)
-        self.assertEqual([command] * 6, self.commands[:-1])
-        self.assertIn('bench.sweep_process', self.commands[-1])
-        self.assertIs(command, real.COMMAND)
-
-    def test_process_of_the_simulation_answers_each_request(self) -> None:
-        answers = io.StringIO()
-        sweep_process.serve(['{"form": 1, "cluster": {}}', '{"numbers": [4, 5]}'], answers, 0)
-        self.assertEqual('{"value": {"form": 1}}\n{"value": [0, 0]}\n', answers.getvalue())
-
-    def test_sweep_that_misses_objects_is_no_measurement(self) -> None:
-        self.missing = 1
-        self.assertRaises(RuntimeError, large_sweep.run, self.env)
+    def test_sweep_that_ends_early_is_no_measurement(self) -> None:
+        env = mock.Mock(rounds=2, **{'protocol.check.return_value.objects': 4})
+        self.assertEqual(2, collapse._client(env, _REF).n)
+        env.protocol.check.return_value.clean = False
+        error = self.assertRaises(RuntimeError, collapse._client, env, _REF)
+        self.assertIn(_REF.image, str(error))
 
 
 class MappedTest(testtools.TestCase):
@@ -161,7 +121,7 @@ class MappedTest(testtools.TestCase):
             **{'return_value.__enter__.return_value.id.return_value': '1a'}))
         self.assertEqual(_REF, images.mapped(cluster, 64))
         written = fakes.Ioctx({'rbd_object_map.1a': bytes(stored)})
-        self.assertEqual(64, objectmap.count(written, '1a'))
+        self.assertEqual(64, sum(len(numbers) for numbers in objectmap.existing(written, '1a')))
         self.assertEqual(b'checksum', stored[-8:])
 
 
@@ -174,7 +134,7 @@ class BarTest(testtools.TestCase):
         for key, limit in (('super.cut_4096_pgs_s', 0.3), ('super.cut_4096_pgs_client_s', 0.3),
                            ('super.record_4096_pgs_ms', 5),
                            ('collapse.sixty_servers_pass_s', 5),
-                           ('collapse.sweep_64tib.s', 30)):
+                           ('collapse.large_sweep_client_us', 10)):
             self.assertEqual(limit, bars[key].at_most)
             row = next(line for line in readme.splitlines()
                        if line.startswith('|') and f'`{key}`' in line)

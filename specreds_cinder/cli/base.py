@@ -30,8 +30,7 @@ class SuperCommand(command.Command):
     @property
     def protocol(self) -> sp.Protocol:
         """Return the protocol on the cluster that the global options name."""
-        return sp.Protocol(self.cluster, sp.Settings(
-            sweep_processes=vars(self.app)['options'].sweep_processes))
+        return sp.Protocol(self.cluster)
 
     @property
     def cluster(self) -> sp.Cluster:

@@ -68,10 +68,6 @@ class SuperApp(app.App):
         parser.add_argument(
             '--timeout', type=float, default=10.0, metavar='SECONDS',
             help='limit for each call to Ceph (default: %(default)g)')
-        parser.add_argument(
-            '--sweep-processes', type=int, default=sp.Settings.sweep_processes, metavar='N',
-            help='processes at most that sweep 500,000 objects or more; 1 for none, 0 for one for '
-                 'each two processors, up to 8 (default: %(default)d)')
         return parser
 
     def initialize_app(self, argv: list[str]) -> None:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from specreds_cinder.superposition import settings
     from specreds_cinder.superposition import states
     from specreds_cinder.superposition import store
-    from specreds_cinder.superposition import sweep_process
-    from specreds_cinder.superposition import sweep_processes
     from specreds_cinder.superposition import trace
     from specreds_cinder.superposition import volume
     from specreds_cinder.superposition.cluster import Cluster
@@ -59,7 +57,7 @@ __all__ = (
     'QmpBackup', 'Record', 'RecordChanged', 'Settings', 'SuperError', 'SweepReport', 'Target',
     'VolumeGone', 'VolumeRef', 'address', 'cluster', 'cut', 'errors', 'fence',
     'merge_rate', 'nodes', 'overlay', 'overrides', 'record', 'settings', 'states', 'store',
-    'sweep_process', 'sweep_processes', 'trace', 'volume',
+    'trace', 'volume',
 )
 
 # The module of each class that is not in a module of errors.

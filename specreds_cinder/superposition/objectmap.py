@@ -52,11 +52,6 @@ def existing(io: 'rados.Ioctx', image_id: str) -> Iterator[npt.NDArray[numpy.int
         yield numpy.flatnonzero(states) + first
 
 
-def count(io: 'rados.Ioctx', image_id: str) -> int:
-    """Return the number of objects that may exist. Raises as :func:`existing` does."""
-    return sum(int(numpy.count_nonzero(states)) for _first, states in _states(io, image_id))
-
-
 def pending(io: 'rados.Ioctx', image_id: str) -> list[int]:
     """Return the numbers of the objects of which a removal has begun.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all sweeps of one connection share: a rate of stats, and a number of processes."""
+"""The rate of stats that all background sweeps of one connection share."""
 
 from collections.abc import Iterator
 import contextlib
@@ -14,14 +14,13 @@ class Budget:
     """Shares a rate between background sweeps, which pause while a decision sweeps.
 
     Each background sweep reserves a part of the time that follows the reservations before, so that
-    sixty of them do not take more from the OSDs than one. The sweeps of decisions share processes.
+    sixty of them do not take more from the OSDs than one.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._free_at = 0.0
         self._decisions = 0
-        self._processes = 0
 
     @contextlib.contextmanager
     def deciding(self) -> Iterator[None]:
@@ -38,25 +37,6 @@ class Budget:
     def paused(self) -> bool:
         """Whether a decision sweeps."""
         return self._decisions > 0
-
-    @contextlib.contextmanager
-    def processes(self, wanted: int, most: int) -> Iterator[int]:
-        """Reserve processes while the context lasts.
-
-        :param wanted: processes that a sweep can use
-        :param most: processes at most of all sweeps together
-        :returns: the number of processes that the sweep may start; 0 if that is less than two,
-            since one process is no faster than none
-        """
-        with self._lock:
-            count = min(wanted, most - self._processes)
-            count = count if count > 1 else 0
-            self._processes += count
-        try:
-            yield count
-        finally:
-            with self._lock:
-                self._processes -= count
 
     def reserve(self, objects: int, pace: float) -> float:
         """Reserve the time of a number of objects; return the seconds until it begins.

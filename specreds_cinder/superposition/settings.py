@@ -2,15 +2,10 @@
 """Settings of the protocol, with defaults that need no tuning."""
 
 import dataclasses
-import os
 
 from specreds_cinder.superposition import errors
 
-_MAY_BE_0 = ('merge_bytes_per_second', 'sweep_processes')
-# Two threads of a process that sweeps are busy: librados's one, and the one that calls it.
-_PROCESSORS_EACH = 2
-# They sweep 64 TiB in some ten seconds.
-_MOST_PROCESSES = 8
+_MAY_BE_0 = ('merge_bytes_per_second',)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,11 +21,6 @@ class Settings:
         a decision for interrupted
     :param merge_bytes_per_second: limit of the rate of a merge; 0 for none
     :param merge_stall_s: seconds without progress after which an offline merge fails
-    :param sweep_processes: processes at most that the sweeps of large sets of objects have
-        together; 1 for none, 0 for one for each two processors, up to 8. None by default, since
-        they take memory and processors that other services of the host may need
-    :param sweep_objects_per_process: objects that a sweep has at least for each of its processes.
-        250,000 objects of 4 MiB are 1 TiB, and take one process about a second
     """
 
     workers: int = 16
@@ -39,8 +29,6 @@ class Settings:
     stale_after_s: float = 60
     merge_bytes_per_second: int = 8 << 20
     merge_stall_s: float = 120
-    sweep_processes: int = 1
-    sweep_objects_per_process: int = 250_000
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -48,14 +36,3 @@ class Settings:
             least = 0 if field.name in _MAY_BE_0 else 1
             if not value >= least:
                 raise errors.InvalidInput(f'{field.name} must be at least {least}, not {value}')
-
-    @property
-    def most_sweep_processes(self) -> int:
-        """Return the number of processes at most that all sweeps have together."""
-        processors = len(os.sched_getaffinity(0))
-        return self.sweep_processes or max(1, min(processors // _PROCESSORS_EACH,
-                                                  _MOST_PROCESSES))
-
-    def sweep_processes_for(self, objects: int) -> int:
-        """Return the number of processes for a sweep; it needs none if that is less than 2."""
-        return min(self.most_sweep_processes, objects // self.sweep_objects_per_process)

@@ -28,8 +28,6 @@ from specreds_cinder.superposition import pace as pacing
 from specreds_cinder.superposition import placement_groups
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import seen as seens
-from specreds_cinder.superposition import settings as tunables
-from specreds_cinder.superposition import sweep_processes
 from specreds_cinder.superposition import trace
 from specreds_cinder.superposition import volume as volumes
 
@@ -71,8 +69,6 @@ class Sweeper:
     :param depth: stats in flight at a time
     :param pace: objects per second at most, of all sweeps with a pace together; None for as fast
         as it goes
-    :param settings: limits of the processes of a large sweep; None for a sweep without processes.
-        A sweep with a pace has none
     :param thorough: examine every object even after the first dirty one, and send an operation
         with the osdmap of this client to every placement group of the pools. Behind a fence, that
         makes the sweep a barrier: no OSD accepts a fenced write once the sweep has ended.
@@ -82,7 +78,6 @@ class Sweeper:
 
     def __init__(self, cluster: ceph.Cluster, record: records.Record, *, depth: int = DEPTH,
                  pace: float | None = None, thorough: bool = False,
-                 settings: tunables.Settings | None = None,
                  renew: Callable[[], None] = lambda: None,
                  first: seens.FirstSweeps | None = None) -> None:
         self._cluster = cluster
@@ -94,9 +89,7 @@ class Sweeper:
         self._depth = depth
         self._pace = pace
         self._thorough = thorough
-        self._settings = settings
         self._renew = renew
-        self._processes: sweep_processes.Processes | None = None
         self._budget = pacing.budget(cluster)
         self._stop = threading.Event()
         self._swept = 0
@@ -111,15 +104,11 @@ class Sweeper:
         """Sweep once.
 
         :raises ClusterTimeout: an OSD or monitor did not answer, so nothing is proven
-        :raises ClusterError: a stat failed, or a process of the sweep did
+        :raises ClusterError: a stat failed
         """
         began = time.monotonic()
         with contextlib.nullcontext() if self._pace else self._budget.deciding():
-            if self._pace or self._settings is None:
-                self._sweep(None)
-            else:
-                sweep_processes.run(self._cluster, self._record, self._settings, self._depth,
-                                    self._sweep)
+            self._sweep()
         dirty = self._first is not None
         if not dirty and self._unproven is None:
             self._first_sweeps.keep(self._record.id, self._seen)
@@ -135,9 +124,9 @@ class Sweeper:
         """
         return self._first is not None and not self._thorough
 
-    def _sweep(self, processes: sweep_processes.Processes | None) -> None:
+    def _sweep(self) -> None:
         """Sweep from the beginning."""
-        self._swept, self._processes = 0, processes
+        self._swept = 0
         self._first = self._unproven = None
         self._seen = {}
         self._earlier = self._first_sweeps.get(self._record.id)
@@ -190,11 +179,6 @@ class Sweeper:
     def _versions(self, volume: records.Volume, batches: Iterable[Sequence[int]]
                   ) -> Iterator[tuple[Sequence[int], list[bytes], list[int]]]:
         """Yield the numbers of each batch of objects, their names, and their versions."""
-        if self._processes is not None:
-            for numbers, versions in self._processes.versions(volume, batches):
-                self._swept += len(numbers)
-                yield numbers, objectmap.data_names(volume.data_prefix, numbers), versions
-            return
         io = self._cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
         for numbers in batches:
             names = objectmap.data_names(volume.data_prefix, numbers)

@@ -127,21 +127,6 @@ MUTATIONS = (
              'return self._first is not None and not self._thorough',
              'return self._first is not None',
              f'{_FUNCTIONAL}.test_fence.FenceTest.test_second_sweep_reaches_every_osd'),
-    Mutation('sweep-process-without-osdmap', f'{_SUPERPOSITION}/sweep_process.py',
-             'cluster.aio.wait_for_latest_osdmap()', 'pass',
-             f'{_UNIT}.test_sweep_process.ServeTest.'
-             'test_process_is_ready_once_it_has_the_latest_osdmap'),
-    Mutation('sweep-process-without-versions', f'{_SUPERPOSITION}/sweep_processes.py',
-             'if len(versions) != len(numbers):', 'if False:',
-             f'{_UNIT}.test_sweep_processes.ProcessesTest.'
-             'test_missing_version_fails_the_sweep'),
-    Mutation('sweep-process-answers-after-a-failure', f'{_SUPERPOSITION}/sweep_process.py',
-             'if self._failed:', 'if False:',
-             f'{_UNIT}.test_sweep_processes.ProcessesTest.'
-             'test_process_that_has_failed_answers_nothing_else'),
-    Mutation('repeated-sweep-keeps-results', f'{_SUPERPOSITION}/sweep.py',
-             'self._first = self._unproven = None', 'pass',
-             f'{_UNIT}.test_large_sweep.FailureTest.test_repeated_sweep_begins_anew'),
     Mutation('second-sweep-is-no-barrier', f'{_SUPERPOSITION}/sweep.py',
              'if self._thorough:\n            for pool_id', 'if False:\n            for pool_id',
              f'{_FUNCTIONAL}.test_fence.FenceTest.test_second_sweep_reaches_every_osd'),

@@ -85,8 +85,7 @@ def watch(site: base.Site, record: records.Record, on_dirty: Callable[[sweep.Swe
 def _sweep(site: base.Site, record: records.Record, *, thorough: bool,
            renew: Callable[[], None] = lambda: None) -> sweep.SweepReport:
     with trace.span('sweep', record.id):
-        return sweep.Sweeper(site.cluster, record, thorough=thorough,
-                             settings=site.settings, renew=renew,
+        return sweep.Sweeper(site.cluster, record, thorough=thorough, renew=renew,
                              first=site.first_sweeps).run()
 
 

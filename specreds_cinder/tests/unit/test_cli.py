@@ -228,16 +228,6 @@ class CommandTest(testtools.TestCase):
             {'result': 'clean', 'first': None, 'objects swept': 16, 'seconds': 0.25},
             self.run_super('check', 'volumes/vol-1', '-f', 'json'))
 
-    @ddt.data(([], 1), (['--sweep-processes', '0'], 0), (['--sweep-processes', '5'], 5))
-    @ddt.unpack
-    def test_option_sets_the_processes_of_a_sweep(self, words: list[str], count: int) -> None:
-        self.run_super(*words, 'check', 'volumes/vol-1')
-        self.assertEqual(count, self.made.call_args.args[1].sweep_processes)
-
-    def test_invalid_number_of_processes_is_an_error(self) -> None:
-        self.run_super('--sweep-processes', '-1', 'check', 'volumes/vol-1', status=1)
-        self.assertIn('sweep_processes must be at least 0', self.stderr.getvalue())
-
     def test_check_of_a_dirty_volume_exits_with_3(self) -> None:
         self.protocol.check.return_value = _DIRTY
         shown = self.run_super('check', 'volumes/vol-1', '-f', 'json', status=3)

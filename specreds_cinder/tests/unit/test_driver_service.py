@@ -80,7 +80,6 @@ class ServiceTest(test_driver.DriverTestCase):
     def test_worker_is_started_once_with_the_configuration(self) -> None:
         self.driver._worker = None
         self.driver.host, self.driver.cluster_name = 'node@rbd', None
-        self.conf.config(group='specreds', sweep_processes=3)
         self.driver.configuration = mock.Mock(configuration.Configuration, rbd_pool='volumes')
         self.driver._active_config = {'name': 'c1', 'conf': '/c1.conf', 'user': 'u1'}
         with mock.patch.object(client, 'Worker') as made:
@@ -88,7 +87,7 @@ class ServiceTest(test_driver.DriverTestCase):
             self.assertIs(made.return_value, self.driver.worker)
         made.assert_called_once_with(
             {'conffile': '/c1.conf', 'user': 'u1', 'name': 'c1', 'timeout': 10.0}, 'volumes',
-            {'sweep_processes': 3}, watch=True, others=[])
+            {}, watch=True, others=[])
 
     def test_pool_of_server_disks_is_used_by_the_back_end_that_is_named(self) -> None:
         self.driver.configuration = mock.Mock(configuration.Configuration, rbd_pool='volumes')

@@ -99,7 +99,7 @@ class ObjectMapTest(testtools.TestCase):
 
     def test_map_that_is_removed_between_two_chunks_means_the_same(self) -> None:
         data = encode([EXISTS] * 8)
-        for read in (objectmap.count, objectmap.digest, objectmap.pending):
+        for read in (objectmap.digest, objectmap.pending):
             io = mock.Mock(**{'read.side_effect': [
                 data[:18], data[18:19], rados.ObjectNotFound('gone', 2)]})
             with mock.patch.object(objectmap, '_CHUNK', 1):
