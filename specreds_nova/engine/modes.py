@@ -22,12 +22,12 @@ _PLACES = {model.AGGREGATE: 'aggregate', model.ZONE: 'availability zone'}
 class Modes:
     """The modes as this engine has read them. May be used by several threads.
 
-    :param places: returns the availability zone and the aggregates of a host, in words; nothing
-        if they are unknown
+    :param places: returns the availability zone and the aggregates of a host, in words; none for
+        a host that Nova does not list, and None if they are unknown
     """
 
     def __init__(self, clock: clocks.Clock, store: stores.Store,
-                 places: Callable[[str], Collection[str]] = lambda host: ()) -> None:
+                 places: Callable[[str], Collection[str] | None] = lambda host: ()) -> None:
         self._clock = clock
         self._store = store
         self._places = places
@@ -55,11 +55,17 @@ class Modes:
         return known
 
 
-def mode(known: Iterable[model.Mode], host: str, places: Collection[str], now: float) -> str:
+def mode(known: Iterable[model.Mode], host: str, places: Collection[str] | None, now: float
+         ) -> str:
     """Return the mode of a host.
 
+    Nova lists no host that is in no availability zone: a host that it lists no more may have been
+    in any of them. Of all modes that may concern such a host, the one with the least consequence
+    counts.
+
     :param known: all modes
-    :param places: availability zone and aggregates of the host, in words
+    :param places: availability zone and aggregates of the host, in words; none for a host that
+        Nova does not list, and None if they are unknown
     :param now: in seconds since the epoch
     :raises exception.Unreachable: the mode depends on the places, which are unknown
     """
@@ -69,13 +75,27 @@ def mode(known: Iterable[model.Mode], host: str, places: Collection[str], now: f
     for scope in model.SCOPES:
         here = [each for each in lasting if each.scope == scope and (
             each.until is not None or (scope, each.name) not in brief)]
-        if here and scope in _PLACES and not places:
+        if here and scope in _PLACES and places is None:
             raise exception.Unreachable(f'Nova has not said yet in which {scope} {host} is')
+        if here and scope in _PLACES and not places:
+            possible = [each.mode for each in lasting if each.scope != model.HOST]
+            return min([*possible, model.OBSERVE] if not _of_all(lasting) else possible,
+                       key=model.MODES.index)
         wanted = [each.mode for each in here
-                  if _is_of(each, host) or f'{_PLACES.get(scope)} {each.name}' in places]
+                  if _is_of(each, host) or place(scope, each.name) in (places or ())]
         if wanted:
             return min(wanted, key=model.MODES.index)
     return model.OBSERVE
+
+
+def place(scope: str, name: str) -> str | None:
+    """Return an aggregate or a zone in words, as among the places of a host; None for others."""
+    return f'{_PLACES[scope]} {name}' if scope in _PLACES else None
+
+
+def _of_all(known: Iterable[model.Mode]) -> bool:
+    """Return whether the cloud has a mode."""
+    return any(each.scope == model.CLOUD for each in known)
 
 
 def _is_of(known: model.Mode, host: str) -> bool:

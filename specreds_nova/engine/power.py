@@ -104,11 +104,22 @@ class PowerOff:
     def look(self) -> list[futures.Future[None]]:
         """Begin to power off the hosts for which that is due.
 
-        :raises exception.Unreachable: Nova or the database does not answer
+        :raises exception.Unreachable: the database does not answer
         """
         return [self._pool.submit(self._power_off, claimed)
                 for host in self._context.store.notable_hosts()
-                if self._due(host) and (claimed := self._note(host, 'begun')) is not None]
+                if (claimed := self._claimed(host)) is not None]
+
+    def _claimed(self, host: model.Host) -> model.Host | None:
+        """Record that a host is being powered off if that is due; return None if it is not.
+
+        What cannot be found out about one host holds no other one up.
+        """
+        try:
+            return self._note(host, 'begun') if self._due(host) else None
+        except exception.EngineError as exc:
+            LOG.warning('host %s is powered off later: %s', host.name, exc)
+            return None
 
     def close(self) -> None:
         """Begin nothing more."""

@@ -101,6 +101,13 @@ class Protection:
         self._hosts = hosts
         self._unfenced = unfenced
 
+    def places(self) -> set[str]:
+        """Return all availability zones and aggregates with a host, in words.
+
+        :raises exception.Unreachable: Nova does not answer
+        """
+        return self._compute.all_places()
+
     def check(self, server_id: str) -> dict[str, Any]:
         """Return the answer of :class:`specreds_nova.engine.api.protection.Protection`.
 

@@ -615,8 +615,8 @@ MUTATIONS = (
                    f'{_ENGINE_TESTS}.test_power.PowerOffTest.'
                    'test_host_that_is_not_suspected_any_more_meanwhile_is_left_alone'),
     table.Mutation('power-off-by-two-engines', f'{_ENGINE}/power.py',
-                   "if self._due(host) and (claimed := self._note(host, 'begun')) is not None]",
-                   "if self._due(host) and ((claimed := self._note(host, 'begun') or host))]",
+                   "return self._note(host, 'begun') if self._due(host) else None",
+                   "return self._note(host, 'begun') or host if self._due(host) else None",
                    f'{_ENGINE_TESTS}.test_power.PowerOffTest.'
                    'test_host_that_another_engine_has_changed_meanwhile_is_left_to_it'),
     table.Mutation('drop-of-the-superposition-of-a-new-recovery', f'{_ENGINE}/janitor.py',

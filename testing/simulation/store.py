@@ -196,6 +196,14 @@ class Store:
         self._began(recovery)
         return True
 
+    def observe(self, host: model.Host, wanted: Sequence[model.Recovery], **values: Any
+                ) -> model.Host | None:
+        """Record recoveries that are only observed, unless their host has changed."""
+        changed = self.change_host(host, **values)
+        if changed is not None:
+            self.create(wanted)
+        return changed
+
     def get(self, recovery_id: str) -> model.Recovery | None:
         """Return a recovery."""
         return self.history.get(recovery_id)

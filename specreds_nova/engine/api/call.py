@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One request, with its caller and the services that answer it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 import dataclasses
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -28,11 +28,13 @@ LIMIT = 1000
 class Services:
     """The services that handlers use.
 
+    :ivar places: returns all availability zones and aggregates, in words
     :ivar max_limit: largest number of items in one answer
     """
 
     store: stores.Store
     protection: protection.Check
+    places: Callable[[], Collection[str]]
     enforcer: policy.Enforcer
     max_limit: int
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The API with its middleware, from the outside in."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from keystonemiddleware import auth_token
@@ -24,20 +24,21 @@ _HEALTH = '/healthcheck'
 _PUBLIC = frozenset(route.path.rstrip('/') for route in routes.ROUTES if route.public)
 
 
-def load(conf: cfg.ConfigOpts, store: stores.Store, check: protection.Check) -> WSGI:
+def load(conf: cfg.ConfigOpts, store: stores.Store, check: protection.Check,
+         places: Callable[[], Collection[str]]) -> WSGI:
     """Return the application with its middleware."""
-    wsgi: WSGI = application.Application(services(conf, store, check))
+    wsgi: WSGI = application.Application(services(conf, store, check, places))
     wsgi = _Authentication(wsgi, conf)
     wsgi = request_id.RequestId(wsgi, conf)
     return http_proxy_to_wsgi.HTTPProxyToWSGI(wsgi, conf)
 
 
-def services(conf: cfg.ConfigOpts, store: stores.Store, check: protection.Check
-             ) -> call.Services:
+def services(conf: cfg.ConfigOpts, store: stores.Store, check: protection.Check,
+             places: Callable[[], Collection[str]]) -> call.Services:
     """Return the services that handlers use."""
     enforcer = policy.Enforcer(conf)
     enforcer.register_defaults(policies.list_rules())
-    return call.Services(store, check, enforcer, call.LIMIT)
+    return call.Services(store, check, places, enforcer, call.LIMIT)
 
 
 class _Authentication:

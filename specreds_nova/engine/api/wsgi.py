@@ -5,6 +5,7 @@ It reads the files in ``OS_SPECREDS_CONFIG_FILE`` (separated by ``;``), or those
 ``--config-file`` names in the arguments of the process, or ``/etc/specreds/specreds-engine.conf``.
 """
 
+from collections.abc import Collection
 import functools
 import os
 import sys
@@ -23,20 +24,30 @@ from specreds_nova.engine.db import store
 _FILES = 'OS_SPECREDS_CONFIG_FILE'
 
 
-def _check(conf: cfg.ConfigOpts, database: store.Store) -> protection.Check:
-    """Return the check of protection, made at its first use: the API starts without Nova."""
-    @functools.cache
-    def checker() -> Any:
+class _Nova:
+    """What the API asks Nova, from its first use on: the API starts without Nova."""
+
+    def __init__(self, conf: cfg.ConfigOpts, database: store.Store) -> None:
+        self._conf = conf
+        self._database = database
+
+    @functools.cached_property
+    def _protection(self) -> Any:
         try:
-            return protections.from_conf(conf, database)
+            return protections.from_conf(self._conf, self._database)
         except exception.Invalid as exc:
             # An error of the configuration, not of the request.
             raise RuntimeError(f'the configuration is incomplete: {exc}') from exc
 
-    def check(server_id: str) -> protection.Answer:
-        answer: protection.Answer = checker().check(server_id)
+    def check(self, server_id: str) -> protection.Answer:
+        """Return whether a server is protected."""
+        answer: protection.Answer = self._protection.check(server_id)
         return answer
-    return check
+
+    def places(self) -> Collection[str]:
+        """Return all availability zones and aggregates, in words."""
+        places: Collection[str] = self._protection.places()
+        return places
 
 
 def init_application() -> Any:
@@ -51,7 +62,8 @@ def init_application() -> Any:
          default_config_files=files.split(';') if files else None)
     logging.setup(conf, 'specreds-api')
     database = store.from_conf(conf)
-    return deploy.load(conf, database, _check(conf, database))
+    nova = _Nova(conf, database)
+    return deploy.load(conf, database, nova.check, nova.places)
 
 
 application = init_application()

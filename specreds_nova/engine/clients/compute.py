@@ -185,6 +185,10 @@ class Compute:
         return zones + tuple(f'aggregate {aggregate["name"]}'
                              for aggregate in self._facts.aggregates(host))
 
+    def all_places(self) -> set[str]:
+        """Return all availability zones and aggregates with a host, in words."""
+        return {place for host in self._facts.services() for place in self.places(host)}
+
     def evacuate(self, server_id: str, host: str | None, force: bool = False) -> None:
         """Have Nova evacuate a server. May be repeated.
 

@@ -230,6 +230,21 @@ class Store:
         return self._transactions.run(
             lambda connection: recoveries.create(connection, wanted, self._now()))
 
+    def observe(self, host: model.Host, wanted: Sequence[model.Recovery], **values: Any
+                ) -> model.Host | None:
+        """Record recoveries of a host that are only observed, and change the host.
+
+        :returns: None, and nothing is recorded, if the host was changed since it was read: another
+            engine may have recorded them
+        :raises exception.Invalid: a recovery was not only observed, or a host has no such value
+        """
+        def write(connection: sa.Connection) -> model.Host | None:
+            changed = hosts.change(connection, host, dict(values))
+            if changed is not None and wanted:
+                recoveries.create(connection, wanted, self._now())
+            return changed
+        return self._transactions.run(write)
+
     def get(self, recovery_id: str) -> model.Recovery | None:
         """Return a recovery with its steps."""
         def read(connection: sa.Connection) -> model.Recovery | None:

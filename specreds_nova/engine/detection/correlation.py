@@ -138,5 +138,5 @@ def overview(hosts: Iterable[watched.Watched], in_trouble: Callable[[watched.Wat
 
 def _labels(host: watched.Watched, own_broker: str) -> tuple[str, ...]:
     if host.broker and own_broker and host.broker != own_broker:
-        return (f'broker node {host.broker}', *host.places)
-    return host.places
+        return (f'broker node {host.broker}', *(host.places or ()))
+    return host.places or ()

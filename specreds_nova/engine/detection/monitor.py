@@ -160,10 +160,13 @@ class Monitor:
                     self._hosts[name].places = tuple(labels)
             self._seen = {}
 
-    def places(self, host: str) -> tuple[str, ...]:
-        """Return the availability zone and the aggregates of a host; nothing before a place."""
+    def places(self, host: str) -> tuple[str, ...] | None:
+        """Return the availability zone and the aggregates of a host, in words.
+
+        :returns: none for a host that Nova does not list; None before Nova has answered
+        """
         with self._lock:
-            return self._hosts[host].places if host in self._hosts else ()
+            return self._hosts[host].places if host in self._hosts else None
 
     def listed(self, hosts: Collection[str]) -> None:
         """Take the hosts that Nova lists: no others count, whose beats anybody may send.
@@ -173,6 +176,8 @@ class Monitor:
         if hosts:
             with self._lock:
                 self._listed = frozenset(hosts)
+                for name in self._hosts.keys() - self._listed:
+                    self._hosts[name].places = ()
                 self._seen = {}
 
     def names(self) -> list[str]:

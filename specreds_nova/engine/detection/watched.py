@@ -121,9 +121,10 @@ class Watched:
         self.kernel: str | None = None
         # Time of its boot by its own report, by the engine's clock.
         self.booted: float | None = None
-        # The broker node that it is connected to, and its availability zone and aggregates.
+        # The broker node that it is connected to, and its availability zone and aggregates: none
+        # if Nova does not list it, and None before Nova has answered.
         self.broker = ''
-        self.places: tuple[str, ...] = ()
+        self.places: tuple[str, ...] | None = None
 
     def hear(self, beat: message.Beat, at: float, now: float, learn: bool) -> str | None:
         """Take a beat, and return why it does not count; None if it does.

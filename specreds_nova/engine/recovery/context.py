@@ -75,7 +75,7 @@ def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: conn
               store: stores.Store, options: Any, *, suspects: all_suspects.Suspects,
               stopping: Callable[[], bool], observer: observers.Observer,
               settings: all_settings.Settings | None = None,
-              places: Callable[[str], Collection[str]] = lambda host: ()) -> Context:
+              places: Callable[[str], Collection[str] | None] = lambda host: ()) -> Context:
     """Return the context of recoveries that are fibers: their sleeps and calls block no other.
 
     :param places: returns the availability zone and the aggregates of a host, in words

@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 import dataclasses
+from typing import Any
 import uuid
 
 from oslo_log import log as logging
@@ -87,16 +88,22 @@ class Creation:
             self._context.observer.recovery('start', recovery)
         return len(begun)
 
-    def observe(self, wanted: Sequence[model.Recovery]) -> None:
-        """Record recoveries that do not begin, because the mode of their host is to observe."""
+    def observe(self, host: model.Host, wanted: Sequence[model.Recovery], **values: Any
+                ) -> model.Host | None:
+        """Record recoveries that do not begin, because the mode of their host is to observe.
+
+        :param host: as it was read before the former recoveries of the servers
+        :param values: what changes of the host
+        :returns: the host; None if another engine has changed it, and may have recorded them
+        """
         ended = [dataclasses.replace(recovery, state=model.ENDED, outcome=model.OBSERVED,
                                      ended=recovery.created) for recovery in wanted]
-        created = self._context.store.create(ended)
-        for recovery in ended:
-            if recovery.id in created:
-                LOG.info('recovery %s of server %s on %s is only observed', recovery.id,
-                         recovery.server, recovery.host)
-                self._context.observer.recovery('end', recovery)
+        changed = self._context.store.observe(host, ended, **values)
+        for recovery in ended if changed is not None else ():
+            LOG.info('recovery %s of server %s on %s is only observed', recovery.id,
+                     recovery.server, recovery.host)
+            self._context.observer.recovery('end', recovery)
+        return changed
 
     def _reserved(self, recovery: model.Recovery) -> model.Recovery:
         """Return a new recovery, assigned to this engine if it has a slot for it."""

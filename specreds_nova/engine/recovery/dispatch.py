@@ -192,12 +192,11 @@ class Dispatcher:
                                         why=tuple(suspicion.why))
         wanted = [recovery for recovery, _ in
                   self._wanted(suspected, self._idle(suspected, since))]
-        changed = self._context.store.change_host(host, held=(gates.observing(host.name),))
+        changed = self._creation.observe(host, wanted, held=(gates.observing(host.name),))
         if changed is None:
             return
         LOG.warning('host %s would be suspected: %s', host.name,
                     '; '.join(str(fact.get('words', fact)) for fact in suspicion.why))
-        self._creation.observe(wanted)
         if not host.held:
             self._context.observer.host('hold', changed)
 
@@ -286,8 +285,9 @@ class Dispatcher:
         if reasons := self._against(host, service, server, before, since):
             LOG.warning('server %s crashed on %s, and is not restarted: %s', server_id, name,
                         '; '.join(reasons))
-            if reasons == [gates.observing(name)]:
-                self._creation.observe([wanted])
+            if reasons == [gates.observing(name)] and (
+                    self._creation.observe(host, [wanted]) is None):
+                return 'another engine has changed its host'
             return None
         begun = self._creation.begin([wanted], {})
         return None if begun else 'another recovery of it is under way'

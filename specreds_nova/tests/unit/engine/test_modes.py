@@ -16,7 +16,7 @@ class ModesTest(base.StoreTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.places: tuple[str, ...] = _PLACES
+        self.places: tuple[str, ...] | None = _PLACES
         self.modes = modes.Modes(self.clock, self.store, lambda host: self.places)
 
     def set(self, mode: str, scope: str = model.CLOUD, name: str = '',
@@ -74,10 +74,21 @@ class ModesTest(base.StoreTest):
     def test_mode_of_a_host_in_an_unknown_zone_is_unknown(self) -> None:
         self.set(model.ACT)
         self.set(model.PAUSE, model.ZONE, 'z2')
-        self.places = ()
+        self.places = None
         self.assertRaises(exception.Unreachable, self.modes.of, 'node1')
         self.set(model.ACT, model.HOST, 'node1')
         self.assertEqual(model.ACT, self.modes.of('node1'))
+
+    @ddt.data((model.ACT, model.PAUSE, model.PAUSE), (model.PAUSE, model.ACT, model.PAUSE),
+              (model.ACT, model.ACT, model.ACT), (None, model.ACT, model.OBSERVE))
+    @ddt.unpack
+    def test_least_consequence_counts_for_a_host_that_nova_lists_no_more(
+            self, cloud: str | None, zone: str, wanted: str) -> None:
+        if cloud is not None:
+            self.set(cloud)
+        self.set(zone, model.ZONE, 'z2')
+        self.places = ()
+        self.assertEqual(wanted, self.modes.of('node1'))
 
     def test_former_reading_is_not_used_for_longer(self) -> None:
         self.set(model.ACT)

@@ -62,6 +62,21 @@ class PowerOffTest(base.RecoveryTest):
         self.clock.time += 1000.0
         self.assertEqual(0, self.look())
 
+    def test_host_whose_mode_is_unknown_holds_no_other_one_up(self) -> None:
+        modes = self.context.modes
+        real = modes.of
+
+        def of(host: str) -> str:
+            if host == 'h0':
+                raise exception.Unreachable('Nova has not said yet where it is')
+            return real(host)
+        self.patch(modes, 'of', of)
+        self.store.change_host(self.store.host('h0'), state=model.FENCED)
+        self.clock.time -= 31.0
+        self.power.look()
+        self.clock.time += 31.0
+        self.assertEqual(1, self.look())
+
     def test_sentinel_has_time_to_end_the_servers(self) -> None:
         self.clock.time -= 2.0
         self.assertEqual(0, self.look())

@@ -52,10 +52,12 @@ class APITest(db_base.StoreTest):
     def setUp(self) -> None:
         super().setUp()
         self.protection = FakeProtection()
+        self.places: Any = lambda: {'availability zone z1', 'aggregate ssd'}
         conf = cfg.ConfigOpts()
         conf([], default_config_files=[])
         self.app = application.Application(
-            deploy.services(conf, self.store, lambda server: self.protection.check(server)))
+            deploy.services(conf, self.store, lambda server: self.protection.check(server),
+                            lambda: self.places()))
 
     def request(self, method: str, path: str, body: Any = None, *, caller: dict[str, str] = ADMIN,
             status: int = 200, headers: dict[str, str] | None = None) -> Any:

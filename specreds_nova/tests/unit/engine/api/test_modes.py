@@ -8,6 +8,7 @@ from unittest import mock
 import ddt
 import fixtures
 
+from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.tests.unit.engine.api import base
 
@@ -58,6 +59,22 @@ class ModesTest(base.APITest):
     def test_mode_of_an_unknown_host_is_refused(self) -> None:
         self.assertIn('node9', self.refused(
             'PUT', '/v1/modes', 404, {**_PAUSE, 'scope': 'host', 'name': 'node9'}))
+
+    @ddt.data(('aggregate', 'sdd', 'aggregate list'), ('zone', 'ssd', 'availability zone list'),
+              ('zone', 'Z1', 'availability zone list'))
+    @ddt.unpack
+    def test_mode_of_an_unknown_aggregate_or_zone_is_refused(self, scope: str, name: str,
+                                                              command: str) -> None:
+        self.assertIn(command, self.refused(
+            'PUT', '/v1/modes', 404, {**_PAUSE, 'scope': scope, 'name': name}))
+        self.assertEqual([], self.store.modes())
+        self.put(scope='zone', name='z1')
+        self.put(scope='aggregate', name='ssd')
+
+    def test_mode_is_set_while_nova_does_not_answer(self) -> None:
+        self.places = mock.Mock(side_effect=exception.Unreachable('Nova is away'))
+        self.put(scope='aggregate', name='ssd')
+        self.assertEqual([('aggregate', 'ssd', 'pause')], self.listed())
 
     @ddt.data(('GET', None), ('PUT', _PAUSE), ('DELETE', None))
     @ddt.unpack

@@ -36,6 +36,17 @@ class RecoveriesTest(base.StoreTest):
         self.assertEqual({second.id}, self.store.create([second]))
         self.assertEqual([second.id], [recovery.id for recovery in self.store.active()])
 
+    def test_observed_recoveries_are_recorded_once_with_their_host(self) -> None:
+        self.store.record({'node1': 'k1'})
+        host = self.store.host('node1')
+        observed = base.make_recovery(state=model.ENDED, outcome=model.OBSERVED, ended=1.0)
+        changed = self.store.observe(host, [observed], held=('the mode',))
+        self.assertEqual(('the mode',), changed and changed.held)
+        self.assertIsNone(self.store.observe(
+            host, [dataclasses.replace(observed, id='another')], held=()))
+        self.assertEqual([observed.id], [recovery.id for recovery in self.store.recoveries({})])
+        self.assertEqual(changed, self.store.host('node1'))
+
     def test_recovery_is_claimed_only_as_it_was_read(self) -> None:
         recovery = base.make_recovery()
         self.store.create([recovery])

@@ -52,6 +52,18 @@ class SilenceTest(base.CloudTestCase):
         self.assertEqual(('b1', self.nodes['cn1'].number - 1), hosts['cn1'])
         self.assertEqual(('b1', last), hosts['cn2'])
 
+    def test_places_are_unknown_until_nova_has_answered(self) -> None:
+        self.run_for(1)
+        self.assertIsNone(self.monitor.places('cn1'))
+        self.assertIsNone(self.monitor.places('unheard'))
+        self.monitor.listed(['cn1', 'cn3'])
+        self.monitor.place({'cn1': ['availability zone z1']})
+        self.assertEqual(('availability zone z1',), self.monitor.places('cn1'))
+        # Nova does not list it.
+        self.assertEqual((), self.monitor.places('cn2'))
+        # The database of its cell does not answer Nova.
+        self.assertIsNone(self.monitor.places('cn3'))
+
     def test_sentinels_are_known_by_the_latest_report(self) -> None:
         self.assertEqual({}, self.monitor.sentinels())
         for name, lease, age in (('cn1', message.LEASED, 6.0), ('cn2', message.LEASED, 60.0),

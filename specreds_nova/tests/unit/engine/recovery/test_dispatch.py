@@ -221,6 +221,26 @@ class DispatcherTest(_DispatcherTest):
         self.assertEqual([('a', model.OBSERVED)], [
             (recovery.server, recovery.outcome) for recovery in self.store.history.values()])
 
+    def test_crash_that_another_engine_records_meanwhile_is_recorded_once(self) -> None:
+        self.set_mode(model.OBSERVE)
+        self.suspects.is_well.return_value = True
+        why = ({'kind': evidence.CRASH, 'words': 'gone', 'at': self.clock.wall()},)
+
+        def server(name: str) -> model.Server:
+            # Another engine is as far as this one, and then faster.
+            self.compute.server.side_effect = base.make_server
+            self.assertIsNone(self.dispatcher.crashed('h1', 'a', why))
+            return base.make_server(name)
+        self.compute.server.side_effect = server
+        real = self.store.recoveries
+        self.patch(self.store, 'recoveries', lambda *arguments: [])
+        self.assertEqual('another engine has changed its host',
+                         self.dispatcher.crashed('h1', 'a', why))
+        self.patch(self.store, 'recoveries', real)
+        self.assertIsNone(self.dispatcher.crashed('h1', 'a', why))
+        self.assertEqual([('a', model.OBSERVED)], [
+            (recovery.server, recovery.outcome) for recovery in self.store.history.values()])
+
     def test_nothing_begins_while_the_mode_cannot_be_read(self) -> None:
         self.clock.sleep(1.0)
         with mock.patch.object(self.store, 'modes', side_effect=exception.Unreachable('no')):
