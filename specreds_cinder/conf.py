@@ -6,16 +6,6 @@ from oslo_config import cfg
 GROUP = cfg.OptGroup('specreds', title='Volumes in superposition')
 
 OPTIONS: list[cfg.Opt] = [
-    cfg.IntOpt('merge_cluster_bytes_per_second', default=512 << 20, min=0,
-               help='Set this when merges take too much of what the Ceph cluster can do, for '
-                    'example because several clouds use it. Bytes per second at which all '
-                    'promoted versions in the Ceph cluster of a back end are merged together, by '
-                    'compute hosts and volume services; 0 for no limit. Their disks share this '
-                    'rate equally, and none is slower than 256 KiB per second. Back ends whose '
-                    "Ceph clusters have the same fsid count each other's disks: set the same "
-                    'rate for all of them. A compute host learns of a changed share within some '
-                    'seconds, and does not lower a rate that it has raised because its guest '
-                    'writes as fast.'),
     cfg.StrOpt('server_disks_backend', default='',
                help='Set this when Nova keeps disks in RBD (images_type = rbd). Back end, as '
                     'host@backend or cluster@backend, that also superposes these disks. Set it '
@@ -31,8 +21,8 @@ OPTIONS: list[cfg.Opt] = [
 
 # Options of earlier versions, which a service names at its start and ignores.
 REMOVED = ('cluster_timeout', 'fence_expiry', 'interval', 'merge_backend_bytes_per_second',
-           'merge_bytes_per_second', 'merge_delay', 'merges', 'rpc_timeout', 'stale_after',
-           'sweep_processes', 'watch', 'watch_objects_per_second')
+           'merge_bytes_per_second', 'merge_cluster_bytes_per_second', 'merge_delay', 'merges',
+           'rpc_timeout', 'stale_after', 'sweep_processes', 'watch', 'watch_objects_per_second')
 
 
 def register(conf: cfg.ConfigOpts) -> None:

@@ -98,15 +98,6 @@ def on(host: str) -> dict[str, str]:
     return everywhere().get(host, {})
 
 
-def backends() -> set[str]:
-    """Return the back ends, or clusters, of volumes that may be in superpositions."""
-    admin = context.get_admin_context()
-    with releases.main_context_manager.reader.using(admin) as session:
-        volume = releases.models.Volume
-        rows = _noted(session, volume.host, volume.cluster_name).distinct().all()
-    return {(cluster_name or host or '').split('#')[0] for host, cluster_name in rows} - {''}
-
-
 def everywhere() -> dict[str, dict[str, str]]:
     """Return all notes: the result of :func:`on` by back end, and by cluster."""
     admin = context.get_admin_context()

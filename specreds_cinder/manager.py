@@ -13,7 +13,6 @@ from specreds_cinder import endpoint
 from specreds_cinder import exception
 from specreds_cinder.volume import backend as backends
 from specreds_cinder.volume import housekeeping
-from specreds_cinder.volume import merging
 from specreds_cinder.volume import service
 
 LOG = logging.getLogger(__name__)
@@ -22,8 +21,6 @@ _RETRY_S = 5.0
 # Seconds between two passes, which resume interrupted steps, start merges and renew fences: soon
 # after a service has died, another one of its cluster continues its work.
 _PASS_S = 5
-# Seconds between two counts of the merges of other back ends.
-_COUNT_S = 10.0
 
 
 class SuperVolumeManager(manager.VolumeManager):
@@ -61,10 +58,8 @@ class SuperVolumeManager(manager.VolumeManager):
         # No other service works on this back end, unless a cluster of services shares it.
         self._add_to_threadpool(housekeeping.look_after, self._superpositions,
                                 cut_off=not self.cluster)
-        for step, seconds in ((housekeeping.look_after, _PASS_S),
-                              (merging.count_others, _COUNT_S)):
-            loopingcall.FixedIntervalLoopingCall(step, self._superpositions).start(
-                interval=seconds, initial_delay=seconds, stop_on_exception=False)
+        loopingcall.FixedIntervalLoopingCall(housekeeping.look_after, self._superpositions).start(
+            interval=_PASS_S, initial_delay=_PASS_S, stop_on_exception=False)
         threading.Thread(target=self._announce, daemon=True).start()
 
     def _announce(self) -> None:

@@ -11,8 +11,7 @@ from specreds_cinder.superposition import states
 View = Mapping[str, Any]
 
 _COPIED = ('id', 'state', 'lead', 'outcome', 'created_at', 'updated_at', 'age_seconds', 'reason',
-           'server_id', 'user_id', 'request_id', 'dirty', 'dirty_object',
-           'merge_bytes_per_second')
+           'server_id', 'user_id', 'request_id', 'dirty', 'dirty_object')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,8 +24,6 @@ class Superposition:
     :param members: the back ends of its volumes
     :param unreachable: the back ends that do not answer
     :param age_seconds: seconds since it was created
-    :param merge_bytes_per_second: rate that each disk may be merged at, 0 for any; None unless its
-        real version is read through overlays
     """
 
     id: str
@@ -46,7 +43,6 @@ class Superposition:
     request_id: str | None = None
     dirty: bool | None = None
     dirty_object: str | None = None
-    merge_bytes_per_second: int | None = None
 
     @property
     def volume_ids(self) -> tuple[str, ...]:

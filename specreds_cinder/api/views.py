@@ -15,7 +15,7 @@ View = dict[str, Any]
 
 _SUMMARY = ('id', 'state', 'server_id', 'project_id', 'created_at')
 _DETAILS = ('outcome', 'overlay_bytes', 'dirty', 'dirty_object', 'reason', 'user_id',
-            'request_id', 'updated_at', 'age_seconds', 'merge_bytes_per_second')
+            'request_id', 'updated_at', 'age_seconds')
 
 
 def summary(superposition: joined.Superposition) -> View:

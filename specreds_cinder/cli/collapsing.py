@@ -88,8 +88,8 @@ class Collapse(base.SuperCommand, show.ShowOne):
 
 
 def _add_rate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('--rate', type=float, metavar='MIB/S',
-                        help='limit in MiB per second, 0 for none (default: 8)')
+    parser.add_argument('--rate', type=float, metavar='MIB/S', default=0.0,
+                        help='limit in MiB per second, 0 for none (default: 0)')
 
 
 class Merge(base.SuperCommand, show.ShowOne):
@@ -105,12 +105,11 @@ class Merge(base.SuperCommand, show.ShowOne):
         protocol = self.protocol
         record = common.find(protocol, parsed_args.superposition)
         rate = parsed_args.rate
-        if rate is not None:
-            if not 0 <= rate < math.inf:
-                raise sp.InvalidInput(f'--rate must be 0 or more MiB per second, not {rate}')
-            rate = math.ceil(rate * 2**20)
+        if not 0 <= rate < math.inf:
+            raise sp.InvalidInput(f'--rate must be 0 or more MiB per second, not {rate}')
         with common.progress('merging', 'bytes') as shown:
-            protocol.merge(record, _backup(self.cluster, parsed_args, record), shown, rate)
+            protocol.merge(record, _backup(self.cluster, parsed_args, record), shown,
+                           math.ceil(rate * 2**20))
         return ('id', 'outcome'), (record.id, 'merged')
 
 

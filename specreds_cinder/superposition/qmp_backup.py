@@ -80,7 +80,7 @@ class QmpBackup:
 
         The copy need not be complete, but little must be left: :meth:`settle` copies the rest
         while the guest is stopped. If the guest writes as fast as the copy runs, the limit is
-        raised.
+        dropped.
 
         :param rate: bytes per second at most, 0 for no limit
         :param progress: called with the bytes copied and the bytes there are to copy
@@ -96,9 +96,9 @@ class QmpBackup:
                         'job-id': _job(prefix), 'device': prefix, 'top-node': prefix,
                         'base-node': f'{prefix}-base', 'speed': rate, 'auto-dismiss': False})
             merge_rate.approach(f'backup at {self._socket}', rate, _ENOUGH,
-                                lambda: self._left(run, progress),
-                                lambda raised: self._limit(run, raised),
-                                lambda _left, _rate: time.sleep(_POLL))
+                                lambda: self._look(run, progress),
+                                lambda other: self._limit(run, other),
+                                lambda: time.sleep(_POLL))
 
     def suspend(self) -> None:
         """Stop the guest, so that nothing is written until :meth:`proceed`."""
@@ -160,17 +160,17 @@ class QmpBackup:
         ours = {_job(prefix) for prefix in self._prefixes}
         return {job['id']: job for job in run('query-jobs') if job['id'] in ours}
 
-    def _left(self, run: Callable[..., Any], progress: trace.Progress | None) -> int:
-        """Return the bytes that are left to copy; 0 once every job has copied all data once."""
+    def _look(self, run: Callable[..., Any], progress: trace.Progress | None) -> merge_rate.Look:
+        """Return how far the copy is; nothing is left once every job has copied all data once."""
         jobs = self._working(run)
         total: int = sum(job['total-progress'] for job in jobs)
         done: int = sum(job['current-progress'] for job in jobs)
         if progress is not None and jobs:
             progress(done, total)
         if all(job['status'] in ('ready', 'concluded') for job in jobs):
-            return 0
+            return merge_rate.Look(0)
         # Before a job has counted its data, nothing seems to be left.
-        return total - done if total else merge_rate.UNKNOWN
+        return merge_rate.Look(total - done if total else merge_rate.UNKNOWN, done)
 
     def _limit(self, run: Callable[..., Any], rate: int) -> None:
         for job in self._working(run):

@@ -5,8 +5,6 @@ import dataclasses
 
 from specreds_cinder.superposition import errors
 
-_MAY_BE_0 = ('merge_bytes_per_second',)
-
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
@@ -19,7 +17,6 @@ class Settings:
         primary lives, since an entry cannot be prolonged, only replaced
     :param stale_after_s: seconds without a change of its record after which other controllers take
         a decision for interrupted
-    :param merge_bytes_per_second: limit of the rate of a merge; 0 for none
     :param merge_stall_s: seconds without progress after which an offline merge fails
     """
 
@@ -27,12 +24,10 @@ class Settings:
     watch_objects_per_second: float = 30_000
     fence_expiry_s: int = 5 * 365 * 24 * 3600
     stale_after_s: float = 60
-    merge_bytes_per_second: int = 8 << 20
     merge_stall_s: float = 120
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            least = 0 if field.name in _MAY_BE_0 else 1
-            if not value >= least:
-                raise errors.InvalidInput(f'{field.name} must be at least {least}, not {value}')
+            if not value >= 1:
+                raise errors.InvalidInput(f'{field.name} must be at least 1, not {value}')

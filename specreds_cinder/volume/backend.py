@@ -18,8 +18,6 @@ from specreds_cinder import hints
 from specreds_cinder import notifications
 from specreds_cinder import rpcapi
 from specreds_cinder import server_disks
-from specreds_cinder.superposition import states
-from specreds_cinder.volume import bandwidth
 from specreds_cinder.volume import threads
 
 CONF = cfg.CONF
@@ -61,7 +59,6 @@ class Backend:
         self.merges = threads.Threads(MERGES)
         self.cleanings = threads.Threads(LOOKS)
         self.notices = threads.Threads(1)
-        self.bandwidth = bandwidth.MergeBandwidth(CONF.specreds.merge_cluster_bytes_per_second)
 
     def call(self, ctxt: Any, method: str, **arguments: Any) -> Any:
         """Call a method of the back end's worker."""
@@ -73,8 +70,6 @@ class Backend:
         :param brief: leave out the sizes of its overlays, each of which takes a sweep
         """
         shown: View = self.call(ctxt, 'show', superposition=superposition_id, brief=brief)
-        if self.leads(shown):
-            self.bandwidth.note(shown)
         return shown
 
     def leads(self, shown: Mapping[str, Any]) -> bool:
@@ -96,8 +91,6 @@ class Backend:
             'members': members, 'lead': members[0], 'host': self.host,
             'volumes': volumes,
             'overlay_bytes': total(volume['overlay_bytes'] for volume in volumes),
-            'merge_bytes_per_second': (self.bandwidth.share(shown)
-                                       if shown['state'] in states.THROUGH_OVERLAY else None),
         }
 
     def disk_images(self, disks: Sequence[str]) -> list[str]:

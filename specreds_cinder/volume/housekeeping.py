@@ -41,7 +41,6 @@ def look_after(backend: backends.Backend, cut_off: bool = False) -> None:
                     'pass: %s', backend.host, exc.msg)
         return
     led = [shown for shown in superpositions if backend.leads(shown)]
-    backend.bandwidth.replace(led)
     noted = {volume_id: superposition_id for notes in hints.everywhere().values()
              for volume_id, superposition_id in notes.items()}
     # Thousands may wait for their merges: those whose servers wait for a decision go first.

@@ -7,55 +7,15 @@ import functools
 import time
 from typing import Any
 
-from cinder import context
 from cinder import coordination
 from oslo_log import log as logging
 
 from specreds_cinder import exception
-from specreds_cinder import hints
-from specreds_cinder import server_disks
-from specreds_cinder.superposition import merge_rate
-from specreds_cinder.superposition import settings
 from specreds_cinder.superposition import states
 from specreds_cinder.volume import backend as backends
 from specreds_cinder.volume import encryption
 
 LOG = logging.getLogger(__name__)
-
-
-def merging(backend: backends.Backend, ctxt: Any) -> backends.View:
-    """Return the number of disks that are merged, and where the volumes are."""
-    del ctxt
-    return {**backend.driver.location._asdict(), 'disks': backend.bandwidth.disks}
-
-
-def count_others(backend: backends.Backend) -> None:
-    """Count what other back ends merge in this Ceph cluster, while this one merges, too.
-
-    A back end that does not answer counts as before: compute hosts go on with its merges.
-    """
-    if not (backends.CONF.specreds.merge_cluster_bytes_per_second and backend.bandwidth.disks):
-        backend.bandwidth.replace_others({})
-        return
-    ctxt = context.get_admin_context()
-    here, before = backend.driver.location, backend.bandwidth.others
-    counts: dict[str, tuple[str, int]] = {}
-    # No volume has a note if only disks of servers are merged.
-    noted = hints.backends() | {server_disks.configured() or backend.host}
-    for host in noted - {backend.host}:
-        try:
-            other = backend.peers.call(ctxt, host, 'merging')
-        except exception.SuperpositionInvalid as exc:
-            LOG.debug('%s', exc.msg)
-        except exception.SuperpositionError as exc:
-            LOG.info('back end %s does not report what it merges: %s', host, exc.msg)
-            if host in before:
-                counts[host] = before[host]
-        else:
-            # A back end of the same pool merges what this one merges.
-            if other['fsid'] == here.fsid and other['pool'] != here.pool:
-                counts[host] = other['pool'], other['disks']
-    backend.bandwidth.replace_others(counts)
 
 
 def start(backend: backends.Backend, ctxt: Any, shown: backends.View) -> None:
@@ -149,22 +109,10 @@ def _merge_locked(backend: backends.Backend, ctxt: Any, shown: backends.View) ->
     backend.call(ctxt, 'unused', superposition=shown['id'])
     began = time.monotonic()
     with backend.notified(ctxt, 'merge', backend.view(shown)) as end:
-        with _sharing(backend, shown) as rate:
-            backend.call(ctxt, 'merge', superposition=shown['id'], rate=rate,
-                         keys=encryption.passphrases(shown))
+        backend.call(ctxt, 'merge', superposition=shown['id'],
+                     keys=encryption.passphrases(shown))
         end['durations'] = {'total': time.monotonic() - began}
     LOG.info('superposition %s of server %s is merged', shown['id'], shown['server_id'])
-
-
-@contextlib.contextmanager
-def _sharing(backend: backends.Backend, shown: backends.View) -> Iterator[int]:
-    """Count a merge of this service, and yield its rate, which it has until its end."""
-    share = backend.bandwidth.share(shown)
-    backend.bandwidth.note(shown, states.MERGING)
-    try:
-        yield merge_rate.lowest(settings.Settings.merge_bytes_per_second, share)
-    finally:
-        backend.bandwidth.note(shown, states.MERGED)
 
 
 @contextlib.contextmanager

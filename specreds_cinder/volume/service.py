@@ -162,6 +162,13 @@ def create(backend: backends.Backend, ctxt: Any, superposition_id: str,
     return view
 
 
+def location(backend: backends.Backend, ctxt: Any) -> dict[str, str]:
+    """Return where the volumes of the back end are."""
+    del ctxt
+    where: dict[str, str] = backend.driver.location._asdict()
+    return where
+
+
 def _superpose(backend: backends.Backend, ctxt: Any, superposition_id: str,
                pools: Mapping[str, str], disks: Sequence[str], *, server_id: str | None,
                reason: str, members: Sequence[str]) -> tuple[backends.View, float]:
@@ -203,7 +210,7 @@ def _pools(backend: backends.Backend, ctxt: Any, hosts: Sequence[str]) -> dict[s
     """
     here, pools = backend.driver.location, {}
     for host in hosts:
-        other = backend.peers.call(ctxt, host, 'merging')
+        other = backend.peers.call(ctxt, host, 'location')
         if (other['fsid'], other['user']) != (here.fsid, here.user):
             reason = (f'back end {host} is in another Ceph cluster than {backend.host}, or has '
                       f'another rbd_user: a superposition is made by one user of one cluster')
@@ -231,15 +238,13 @@ def merge(backend: backends.Backend, ctxt: Any, superposition_id: str, step: str
         merging.start(backend, ctxt, shown)
     else:
         backend.call(ctxt, f'{step}_merge', superposition=superposition_id)
-        ended = step == 'end' or shown['state'] == states.MERGED
-        backend.bandwidth.note(shown, states.MERGED if ended else states.MERGING)
 
 
 # What a volume service answers, to the API and to other back ends: functions that take the back
 # end, the context of the request, and the arguments of the call.
 METHODS: Mapping[str, Callable[..., Any]] = {
     'get': get, 'list': list_all, 'create': create, 'check': check, 'merge': merge,
-    'merging': merging.merging,
+    'location': location,
     'promote': decisions.promote, 'abort': decisions.abort, 'eligibility': examine,
     'connection': connection, 'current_connection': current_connection,
     'fence_observe': host_fence.fence_observe, 'fence_host': host_fence.fence_host,

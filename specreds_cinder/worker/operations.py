@@ -213,11 +213,11 @@ class Operations:
     # Afterwards
 
     def merge(self, superposition: str, keys: Mapping[str, str] | None = None,
-              rate: int | None = None) -> None:
+              rate: int = 0) -> None:
         """Merge overlays that no client has open, and end the superposition.
 
         :param keys: passphrases of the encrypted images
-        :param rate: bytes per second at most, 0 for no limit; by default that of the settings
+        :param rate: bytes per second at most, 0 for no limit
         """
         self._protocol.merge(self._get(superposition), rate=rate, keys={
             self._ref(image): passphrase for image, passphrase in (keys or {}).items()})

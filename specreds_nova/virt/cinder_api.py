@@ -45,24 +45,15 @@ class CinderAPI:
 
     def state(self, superposition_id: str) -> str | None:
         """Return the state of a superposition; None if it does not exist."""
-        return self.merging(superposition_id)[0]
-
-    def merging(self, superposition_id: str) -> tuple[str | None, int]:
-        """Return the state of a superposition, and the rate at which it may be merged.
-
-        :returns: the state, None if it does not exist; and bytes per second for each disk, which
-            all merges of its back end share, 0 for any
-        """
         answer = self._call('GET', f'{_COLLECTION}/{superposition_id}?sizes=0', missing_ok=True)
         if answer is None:
-            return None, 0
-        shown = answer.json()['superposition']
-        state = str(shown['state'])
+            return None
+        state = str(answer.json()['superposition']['state'])
         if state == 'unknown':
             raise exception.SuperpositionUnknown(
                 f'the volume service of superposition {superposition_id} does not answer: try '
                 f'again when it is up')
-        return state, shown['merge_bytes_per_second'] or 0
+        return state
 
     def warm_up(self) -> None:
         """Get a token and find Cinder, before the first backup needs them."""

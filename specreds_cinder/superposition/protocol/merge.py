@@ -26,14 +26,14 @@ _LOOK_S = 60.0
 
 
 def merge(site: base.Site, record: records.Record, backup: 'qmp_backup.QmpBackup | None' = None,
-          progress: trace.Progress | None = None, rate: int | None = None,
+          progress: trace.Progress | None = None, rate: int = 0,
           keys: Mapping[records.VolumeRef, str] | None = None) -> None:
     """Write the overlays to the volumes and end the superposition.
 
     :param backup: the backup that runs, for a merge under its guest; None for an offline
         merge of overlays that no client has open
     :param progress: called with the bytes merged so far, and all bytes
-    :param rate: bytes per second at most, 0 for no limit; by default that of the settings
+    :param rate: bytes per second at most, 0 for no limit
     :param keys: passphrases of the encrypted volumes, for an offline merge
 
     After any error nothing is lost, and the merge may be repeated.
@@ -51,12 +51,11 @@ def merge(site: base.Site, record: records.Record, backup: 'qmp_backup.QmpBackup
     if record.state == states.MERGING:
         record = _admit(site, record) if backup is not None else _shut_out(site, record)
     if record.state == states.MERGING:
-        limit = site.settings.merge_bytes_per_second if rate is None else rate
         with _kept_fenced(site, record), trace.span('merge', record.id):
             if backup is None:
-                record = _merge_offline(site, record, limit, progress, keys)
+                record = _merge_offline(site, record, rate, progress, keys)
             else:
-                record = _merge_online(site, record, backup, limit, progress)
+                record = _merge_online(site, record, backup, rate, progress)
     elif backup is not None:
         _switch(site, record, backup)
     # A client that still has an overlay open is the server, which is about to close it.

@@ -94,5 +94,5 @@ def _live(conf: str, refs: list[sp.VolumeRef], story: Story, number: int | None,
 
     with sp.Cluster(conf, 'cinder', base.TIMEOUT) as cluster, sp.trace.observe(write), \
             sp.trace.observe(death):
-        story(sp.Protocol(cluster, sp.Settings(merge_bytes_per_second=0)), refs)
+        story(sp.Protocol(cluster, sp.Settings()), refs)
     answer.put(death.changes)

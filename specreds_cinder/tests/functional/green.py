@@ -30,7 +30,7 @@ def main(conffile: str, pool: str, *images: str) -> dict[str, Any]:
     log.register_options(cfg.CONF)
     cfg.CONF([])
     worker = client.Worker({'conffile': conffile, 'user': 'cinder', 'timeout': 30}, pool,
-                           {'merge_bytes_per_second': 0}, watch=True)
+                           {}, watch=True)
     worker.call(None, 'ping')
     ticks: list[int] = []
 

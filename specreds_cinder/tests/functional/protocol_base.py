@@ -39,7 +39,7 @@ def cut() -> None:
 class ProtocolTestCase(base.FunctionalTestCase):
     """A test of the protocol. Its superpositions are ended after it."""
 
-    settings = sp.Settings(merge_bytes_per_second=0)
+    settings = sp.Settings()
 
     def setUp(self) -> None:
         super().setUp()

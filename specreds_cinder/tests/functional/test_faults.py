@@ -93,7 +93,7 @@ class FaultsTestCase(protocol_base.ProtocolTestCase):
         """Return a controller with short timeouts."""
         cluster = sp.Cluster(str(self.ceph.conf), 'cinder', timeout=_SECONDS)
         self.addCleanup(cluster.close)
-        return sp.Protocol(cluster, sp.Settings(merge_bytes_per_second=0, merge_stall_s=10))
+        return sp.Protocol(cluster, sp.Settings(merge_stall_s=10))
 
     def strike_at(self, fault: Fault, trigger: str,
                   work: Callable[[], object]) -> Exception | None:

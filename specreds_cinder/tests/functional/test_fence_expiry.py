@@ -16,8 +16,7 @@ class ExpiryTest(protocol_base.ProtocolTestCase):
         volume = self.make_volume()
         primary = self.make_primary(volume)
         record = self.superpose(volume)
-        protocol = sp.Protocol(self.cluster, sp.Settings(fence_expiry_s=expiry_s,
-                                                         merge_bytes_per_second=0))
+        protocol = sp.Protocol(self.cluster, sp.Settings(fence_expiry_s=expiry_s))
         self.assertEqual('promoted', protocol.collapse(record).outcome)
         return protocol, protocol.reload(record), set(primary.clients)
 
@@ -28,8 +27,7 @@ class ExpiryTest(protocol_base.ProtocolTestCase):
 
     def longer(self, expiry_s: int) -> sp.Protocol:
         """Return another controller with longer fences."""
-        return sp.Protocol(self.cluster, sp.Settings(fence_expiry_s=expiry_s,
-                                                     merge_bytes_per_second=0))
+        return sp.Protocol(self.cluster, sp.Settings(fence_expiry_s=expiry_s))
 
     def test_fence_with_less_than_half_its_time_is_renewed(self) -> None:
         protocol, record, clients = self.make_promoted(1000)

@@ -183,8 +183,8 @@ class MergeTest(protocol_base.ProtocolTestCase):
             'import sys\n'
             'from specreds_cinder import superposition as sp\n'
             'with sp.Cluster(sys.argv[1], "cinder") as cluster:\n'
-            '    protocol = sp.Protocol(cluster, sp.Settings(merge_bytes_per_second=4096))\n'
-            '    protocol.merge(protocol.find(sp.VolumeRef.parse(sys.argv[2])))\n')
+            '    protocol = sp.Protocol(cluster, sp.Settings())\n'
+            '    protocol.merge(protocol.find(sp.VolumeRef.parse(sys.argv[2])), rate=4096)\n')
         controlling = subprocess.Popen(
             [sys.executable, '-c', program, str(self.ceph.conf), str(self.ref)],
             stdin=subprocess.DEVNULL)

@@ -22,7 +22,7 @@ class PoolsTest(worker_base.WorkerTestCase):
         super().setUp()
         self.other = client.Worker(
             {'conffile': str(self.ceph.conf), 'user': 'cinder', 'timeout': 30}, self.second,
-            {'merge_bytes_per_second': 0}, watch=False)
+            {}, watch=False)
         self.addCleanup(self.other.stop)
         self.refs = [self.make_volume(), self.make_volume(pool=self.second)]
         self.primary = self.make_primary(*self.refs)

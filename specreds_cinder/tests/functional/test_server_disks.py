@@ -35,7 +35,7 @@ class ServerDisksTest(worker_base.WorkerTestCase):
         self.vms = self.make_pool('vms', pg_num=1)
         made = client.Worker(
             {'conffile': str(self.ceph.conf), 'user': 'cinder', 'timeout': 30, **cluster},
-            self.pool, {'merge_bytes_per_second': 0}, watch=False, others=[self.vms])
+            self.pool, {}, watch=False, others=[self.vms])
         self.addCleanup(made.stop)
         return made
 

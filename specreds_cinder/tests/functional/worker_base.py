@@ -38,7 +38,7 @@ class WorkerTestCase(protocol_base.ProtocolTestCase):
         """Return a worker that ends with the test."""
         made = client.Worker(
             {'conffile': str(self.ceph.conf), 'user': 'cinder', 'timeout': 30, **cluster},
-            self.pool, {'merge_bytes_per_second': 0}, watch=self.watching)
+            self.pool, {}, watch=self.watching)
         self.addCleanup(made.stop)
         return made
 

@@ -22,7 +22,6 @@ from specreds_cinder import notifications
 from specreds_cinder import rpcapi
 from specreds_cinder.volume import backend as volume_backend
 from specreds_cinder.volume import housekeeping
-from specreds_cinder.volume import merging
 from specreds_cinder.volume import service
 
 CLEAN = {'dirty': False, 'unproven': False, 'first': None, 'objects': 5, 'seconds': 0.5}
@@ -174,8 +173,8 @@ class Worker:
 
     _unused = _begin_merge = _end_merge = _look_after
 
-    def _merge(self, record: dict[str, Any], keys: Mapping[str, str], rate: int) -> None:
-        del keys, rate
+    def _merge(self, record: dict[str, Any], keys: Mapping[str, str]) -> None:
+        del keys
         del self.records[record['id']]
         self._tell('merge')
 
@@ -196,8 +195,7 @@ class Service:
     """A volume service with the requests and the periodic tasks of a back end as its methods."""
 
     _TASKS = {'look_after': housekeeping.look_after,
-              'announce_dirty': housekeeping.announce_dirty,
-              'count_others': merging.count_others}
+              'announce_dirty': housekeeping.announce_dirty}
 
     def __init__(self, driver: Any, host: str) -> None:
         self.backend = volume_backend.Backend(driver, host, lambda _ctxt, _volume, info: info)
@@ -236,7 +234,6 @@ class Backends(fixtures.Fixture):
                 (hints, 'lock', self._lock), (hints, 'of', self.notes.get),
                 (hints, 'put', self._put), (hints, 'remove', self._remove),
                 (hints, 'on', self._on), (hints, 'volumes', self._volumes),
-                (hints, 'backends', self._backends),
                 (hints, 'everywhere', lambda: {host: self._on(host) for host in self.hosts}),
                 (volume_backend, 'read_volume', lambda volume_id: self.volumes[volume_id]),
                 (coordination.COORDINATOR, 'get_lock', self.locks.__getitem__),
@@ -300,9 +297,6 @@ class Backends(fixtures.Fixture):
     def _on(self, host: str) -> dict[str, str]:
         return {volume_id: noted for volume_id, noted in self.notes.items()
                 if rpcapi.backend(self.volumes[volume_id]) == host}
-
-    def _backends(self) -> set[str]:
-        return {rpcapi.backend(self.volumes[volume_id]) for volume_id in self.notes}
 
     def _volumes(self, superposition: str) -> list[Any]:
         return [self.volumes[volume_id] for volume_id, noted in self.notes.items()

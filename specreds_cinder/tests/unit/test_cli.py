@@ -264,10 +264,10 @@ class CommandTest(testtools.TestCase):
         self.protocol.collapse.assert_not_called()
         self.protocol.abort.assert_not_called()
 
-    @ddt.data(((), None), (('--rate', '0'), 0), (('--rate', '1.5'), 3 << 19))
+    @ddt.data(((), 0), (('--rate', '0'), 0), (('--rate', '1.5'), 3 << 19))
     @ddt.unpack
     def test_merge_rate_is_in_mib_per_second(self, options: tuple[str, ...],
-                                             expected: int | None) -> None:
+                                             expected: int) -> None:
         self.run_super('merge', *options, 'volumes/vol-1')
         self.assertEqual(expected, self.protocol.merge.call_args.args[3])
 

@@ -54,7 +54,6 @@ class HintsTest(DatabaseTestCase):
         self.assertIsNone(hints.of(fake.WILL_NOT_BE_FOUND_ID))
         self.assertEqual([], hints.volumes('s1'))
         self.assertEqual({}, hints.on(HOST))
-        self.assertEqual(set(), hints.backends())
 
     def test_notes_are_put_and_removed(self) -> None:
         first, second, other = self.make(), self.make(), self.make()
@@ -123,7 +122,6 @@ class HintsTest(DatabaseTestCase):
         self.assertEqual({other: note}, hints.on('node@rbd2'))
         self.assertEqual({clustered: note}, hints.on('cluster@rbd'))
         self.assertEqual({}, hints.on('node'))
-        self.assertEqual({HOST, 'node@rbd2', 'cluster@rbd'}, hints.backends())
 
     def test_note_on_a_deleted_volume_does_not_count(self) -> None:
         volume_id = self.make()

@@ -1,105 +1,128 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rate of a live merge."""
 
-import sys
+from unittest import mock
 
 import testtools
 
 from specreds_cinder.superposition import merge_rate
 
+MIB = 1 << 20
+
+
+class Copy:
+    """A copy beside a guest.
+
+    :ivar written: bytes that the guest writes per second
+    :ivar fastest: bytes that are copied per second at most
+    :ivar disturbed: rate of the copy from which on the guest's requests take a tenth of a second
+    """
+
+    def __init__(self, size: int, written: int = 0, fastest: int = 200 * MIB,
+                 disturbed: int = 0) -> None:
+        self.size, self.done = size, 0
+        self.written, self.fastest, self.disturbed = written, fastest, disturbed
+        self.clock = self.waited = 0.0
+        self.requests = 0
+        self.limits: list[int] = []
+        self.brakes: list[int] = []
+
+    def approach(self, *, brake: bool = True, most: int = 0) -> int:
+        """Let the copy run until it ends, and return the bytes that are left."""
+        self.limits = [most]
+        with mock.patch.object(merge_rate, 'time', mock.Mock(monotonic=lambda: self.clock)):
+            merge_rate.approach('vm', most, MIB, self._look, self.limits.append, self._wait,
+                                self.brakes.append if brake else None)
+        return self.size - self.done
+
+    def _look(self) -> merge_rate.Look:
+        left = self.size - self.done if self.clock else merge_rate.UNKNOWN
+        return merge_rate.Look(left, self.done, self.waited, self.requests)
+
+    def _wait(self) -> None:
+        rate = min(self.fastest, self.limits[-1] or self.fastest)
+        written = min(self.written, self.brakes[-1] if self.brakes else self.written)
+        self.clock += 0.1
+        self.size += written // 10
+        self.done = min(self.size, self.done + rate // 10)
+        self.requests += 10
+        disturbed = self.disturbed and self.clock > 0.2 and rate > self.disturbed
+        self.waited += 10 * (0.1 if disturbed else 0.001)
+        assert self.clock < 3600
+
 
 class ApproachTest(testtools.TestCase):
-    """A merge's limit is raised only where the guest keeps up with it."""
 
-    MIB = 1 << 20
+    def test_little_is_copied_without_a_limit(self) -> None:
+        copy = Copy(256 * MIB, disturbed=MIB)
+        self.assertLessEqual(copy.approach(), MIB)
+        self.assertEqual(([0], []), (copy.limits, copy.brakes))
 
-    def stuck(self, rate: int, lefts: list[int]) -> list[bool]:
-        """Return whether the merge is stuck, second by second."""
-        approach = merge_rate.Approach(rate)
-        return [approach.stuck(left, float(second)) for second, left in enumerate(lefts)]
+    def test_much_is_copied_as_fast_as_the_guest_allows(self) -> None:
+        calm, disturbed = Copy(8 << 30), Copy(8 << 30, disturbed=40 * MIB)
+        for copy in (calm, disturbed):
+            copy.approach()
+            self.assertEqual(0, copy.limits[-1])
+        # Of 200 MiB/s.
+        self.assertLess(calm.clock, 60)
+        self.assertTrue(160 < disturbed.clock < 400, disturbed.clock)
+        self.assertGreaterEqual(min(limit for limit in disturbed.limits if limit), 8 * MIB)
 
-    def test_long_merge_at_its_limit_is_not_stuck(self) -> None:
-        # 100 GiB at 16 MiB/s: two hours, of which none is a standstill.
-        lefts = [(100 << 30) - 16 * self.MIB * second for second in range(60)]
-        self.assertNotIn(True, self.stuck(16 * self.MIB, lefts))
+    def test_guest_without_requests_does_not_slow_the_copy_down(self) -> None:
+        copy = Copy(8 << 30)
+        with mock.patch.object(copy, '_look', lambda: merge_rate.Look(
+                copy.size - copy.done, copy.done)):
+            copy.approach()
+        self.assertLess(copy.clock, 60)
 
-    def test_unknown_rest_is_not_stuck(self) -> None:
-        lefts = [sys.maxsize] * 4 + [(1 << 30) - 16 * self.MIB * second for second in range(20)]
-        self.assertNotIn(True, self.stuck(16 * self.MIB, lefts))
+    def test_limit_is_dropped_if_the_guest_writes_as_fast(self) -> None:
+        copy = Copy(1 << 30, written=100 * MIB, disturbed=MIB)
+        copy.approach()
+        self.assertIn(0, copy.limits[1:])
+        self.assertEqual([], copy.brakes)
+        self.assertLess(copy.clock, 30)
 
-    def test_merge_is_stuck_when_the_guest_writes_as_fast(self) -> None:
-        self.assertEqual([False] * 11 + [True], self.stuck(16 * self.MIB, [200 * self.MIB] * 12))
+    def test_guest_that_writes_faster_than_any_copy_is_slowed_down(self) -> None:
+        copy = Copy(100 * MIB, written=210 * MIB)
+        self.assertLessEqual(copy.approach(), MIB)
+        self.assertEqual(1, len(copy.brakes))
+        self.assertTrue(80 * MIB < copy.brakes[0] < 120 * MIB)
+        self.assertLess(copy.clock, 10)
 
-    def test_merge_is_stuck_when_the_guest_writes_faster(self) -> None:
-        lefts = [(200 + second) * self.MIB for second in range(12)]
-        self.assertTrue(self.stuck(16 * self.MIB, lefts)[-1])
+    def test_guest_that_is_still_too_fast_is_slowed_down_more(self) -> None:
+        # Each of its writes has more copied than it writes.
+        copy = Copy(100 * MIB, written=210 * MIB)
+        with mock.patch.object(copy, '_wait', self._amplified(copy)):
+            copy.approach()
+        self.assertGreater(len(copy.brakes), 1)
+        self.assertEqual(sorted(copy.brakes, reverse=True), copy.brakes)
 
-    def test_bursts_of_the_guest_are_not_stuck(self) -> None:
-        # 24 MiB every 5 s, and 2 MiB/s besides, of which 8 MiB/s leave 1.2.
-        lefts = [(100 - 6 * second + 24 * (second // 5)) * self.MIB for second in range(60)]
-        self.assertNotIn(True, self.stuck(8 * self.MIB, lefts))
+    def _amplified(self, copy: Copy) -> mock.Mock:
+        wait = copy._wait
 
-    def test_unlimited_merge_is_stuck_when_it_hardly_moves(self) -> None:
-        lefts = [1000 * self.MIB - second * self.MIB for second in range(12)]
-        self.assertTrue(self.stuck(0, lefts)[-1])
-        lefts = [1000 * self.MIB // 2 ** second for second in range(12)]
-        self.assertNotIn(True, self.stuck(0, lefts))
+        def amplified() -> None:
+            wait()
+            copy.size += 15 * min(
+                copy.written, copy.brakes[-1] if copy.brakes else copy.written) // 10
+        return mock.Mock(side_effect=amplified)
 
-    def rates(self, rate: int, written: int) -> list[int]:
-        """Return the limits in MiB/s until the merge ends or has no limit.
+    def test_guest_that_cannot_be_slowed_down_leaves_a_rest(self) -> None:
+        copy = Copy(100 * MIB, written=210 * MIB)
+        self.assertGreater(copy.approach(brake=False), 50 * MIB)
+        self.assertLess(copy.clock, 10)
 
-        :param written: MiB that the guest writes per second
-        """
-        approach = merge_rate.Approach(rate * self.MIB)
-        left, rates = 500 * self.MIB, [rate]
-        for second in range(1000):
-            if approach.stuck(left, float(second)):
-                approach.hurry(left, float(second))
-                rates.append(approach.rate // self.MIB)
-            if left <= 0 or not approach.rate:
-                return rates
-            left += written * self.MIB - approach.rate
-        raise AssertionError(f'stuck at {rates[-1]} MiB/s')
+    def test_storage_that_is_stuck_slows_no_guest_down(self) -> None:
+        copy = Copy(100 * MIB, written=MIB, fastest=0)
+        wait = copy._wait
 
-    def test_rate_is_raised_no_more_than_needed(self) -> None:
-        self.assertEqual([8], self.rates(8, 4))
-        self.assertEqual([8, 12], self.rates(8, 8))
-        self.assertEqual([8, 12, 18], self.rates(8, 12))
+        def mended() -> None:
+            copy.fastest = 200 * MIB if copy.clock > 60 else 0
+            wait()
+        with mock.patch.object(copy, '_wait', mended):
+            copy.approach()
+        self.assertEqual([], copy.brakes)
 
-    def test_rate_is_raised_at_once_to_the_guests(self) -> None:
-        self.assertEqual([8, 100, 150], self.rates(8, 100))
-
-    def test_rate_is_printed_in_mib(self) -> None:
-        texts = [str(merge_rate.Approach(rate)) for rate in (12 * self.MIB, self.MIB // 2, 0)]
-        self.assertEqual(['12.0 MiB/s', '0.5 MiB/s', 'none'], texts)
-
-    def test_limit_is_dropped_at_last(self) -> None:
-        self.assertEqual([8, 2000, 0], self.rates(8, 2000))
-
-    def test_limit_follows_the_share_until_it_is_raised(self) -> None:
-        approach = merge_rate.Approach(8 * self.MIB)
-        self.assertFalse(approach.follow(8 * self.MIB))
-        self.assertTrue(approach.follow(2 * self.MIB))
-        self.assertEqual([False] * 11 + [True],
-                         [approach.stuck(200 * self.MIB, float(second)) for second in range(12)])
-        approach.hurry(200 * self.MIB, 12.0)
-        self.assertEqual(3 * self.MIB, approach.rate)
-        self.assertFalse(approach.follow(2 * self.MIB))
-        self.assertTrue(approach.follow(8 * self.MIB))
-        self.assertTrue(approach.follow(0))
-        self.assertFalse(approach.follow(8 * self.MIB))
-
-    def test_guest_as_fast_as_the_copy_is_noticed_although_merges_begin_all_the_time(self) -> None:
-        approach = merge_rate.Approach(8 * self.MIB)
-        stuck = []
-        for second in range(12):
-            stuck.append(approach.stuck(200 * self.MIB, float(second)))
-            approach.follow((64 << 20) // (9 + second))
-        self.assertEqual([False] * 11 + [True], stuck)
-
-    def test_progress_counts_anew_at_a_higher_limit(self) -> None:
-        approach = merge_rate.Approach(self.MIB)
-        for second in range(10):
-            self.assertFalse(approach.stuck(200 * self.MIB, float(second)))
-        approach.follow(8 * self.MIB)
-        self.assertFalse(approach.stuck(200 * self.MIB, 15.0))
+    def test_highest_limit_is_kept_while_it_suffices(self) -> None:
+        copy = Copy(100 * MIB)
+        copy.approach(most=4 * MIB)
+        self.assertEqual([4 * MIB], copy.limits)

@@ -19,12 +19,9 @@ class SettingsTest(testtools.TestCase):
         self.assertGreater(tunables.fence_expiry_s, 365 * 24 * 3600)
 
     @ddt.data(('workers', 0), ('watch_objects_per_second', 0), ('watch_objects_per_second', -1),
-              ('fence_expiry_s', 0), ('stale_after_s', 0), ('merge_bytes_per_second', -1),
-              ('merge_stall_s', 0))
+              ('fence_expiry_s', 0), ('stale_after_s', 0), ('merge_stall_s', 0))
     @ddt.unpack
     def test_invalid_value_is_refused_by_name(self, name: str, value: int) -> None:
         error = self.assertRaises(errors.InvalidInput, settings.Settings, **{name: value})
         self.assertIn(name, str(error))
 
-    def test_rate_0_is_valid(self) -> None:
-        self.assertEqual(0, settings.Settings(merge_bytes_per_second=0).merge_bytes_per_second)

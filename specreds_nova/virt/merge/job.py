@@ -20,16 +20,16 @@ from specreds_cinder.superposition import states
 from specreds_nova.virt.disks import durable
 from specreds_nova.virt.disks import nodes as disk_nodes
 from specreds_nova.virt.disks import qmp
-from specreds_nova.virt.merge import bandwidth
+from specreds_nova.virt.merge import brake
 from specreds_nova.virt.merge import errors
 from specreds_nova.virt.merge import pivot
+from specreds_nova.virt.merge import turns
 
 LOG = logging.getLogger(__name__)
 
-# How often the progress is read: after half of the time that the merge still takes at its limit,
-# within these bounds. Each look takes time from libvirt and QEMU.
+# How often the progress is read: each look takes time from libvirt and QEMU, so the time between
+# two looks grows with the number of disks that the host merges.
 _POLL_S = (0.1, 1.0)
-# The shortest time between two looks grows with the number of disks that the host merges.
 _POLL_PER_DISK_S = 0.02
 _RETRY_S = 1.0
 _ATTEMPTS = 10
@@ -39,7 +39,10 @@ _ATTEMPTS = 10
 _CHECK_S = 5.0
 _CHECKS = 2.0
 # So few bytes are copied in a fraction of a second, for which the guest is suspended.
-_ENOUGH = 8 << 20
+_ENOUGH = 1 << 20
+_NS = 1e-9
+# libvirt's names of the kinds of a guest's requests.
+_KINDS = ('rd', 'wr', 'flush')
 
 
 @dataclasses.dataclass
@@ -66,7 +69,7 @@ class MergeJob:
         :class:`errors.Gone` or :class:`errors.Unavailable`
     :param owned: returns whether the server is this host's, or is to be; called every few seconds
     :param adopted: returns whether Nova has adopted the server here: the merge does not end before
-    :param shared: limits the rate of each disk
+    :param shared: the merges of the host
     :param tell: called with the progress whenever it has changed
     :param stop: set when this process is about to end
     :param leaving: returns whether Nova evacuates the server, or has; raises
@@ -75,7 +78,7 @@ class MergeJob:
 
     def __init__(self, find: Callable[[], qmp.Domain], superposition_id: str,
                  record: pivot.Record, owned: Callable[[], bool], adopted: Callable[[], bool],
-                 shared: bandwidth.Bandwidth, tell: Callable[[Progress], None],
+                 shared: turns.Turns, tell: Callable[[Progress], None],
                  stop: threading.Event, leaving: Callable[[], bool]) -> None:
         self._find = find
         self._superposition_id = superposition_id
@@ -83,7 +86,8 @@ class MergeJob:
         self._owned = owned
         self._adopted = adopted
         self._checked = 0.0
-        self._bandwidth = shared
+        self._turns = shared
+        self._braked = False
         self._tell = tell
         self._stop = stop
         self._leaving = leaving
@@ -150,13 +154,17 @@ class MergeJob:
             pivot.forget(domain)
             noted = None
         durable.harden(domain)
+        brake.release(domain)
         if noted is None:
             if not chained:
                 return
             self._begin()
-            self._converge(domain)
-            with self._bandwidth.turn(self._wait):
-                self._switch(domain, None)
+            try:
+                self._converge(domain)
+                with self._turns.turn(self._wait):
+                    self._switch(domain, None)
+            finally:
+                self._release(domain)
         else:
             # The guest is suspended already.
             self._switch(domain, noted)
@@ -182,30 +190,38 @@ class MergeJob:
         The jobs then go on with what the guest writes until Nova has adopted the server.
         """
         began = time.monotonic()
-        with self._bandwidth.copying(len(disk_nodes.chained(domain))):
-            rate = self._share()
-            pivot.commit(domain, rate)
-            self._approach(domain, rate)
+        with self._turns.copying(len(disk_nodes.chained(domain))):
+            pivot.commit(domain, 0)
+            self._approach(domain, None)
             self._took('copy', began)
             if not self._adopted():
                 self._report(state='copied')
                 while not self._adopted():
-                    self._next(0, 0)
-                self._approach(domain, rate)
+                    self._next()
+            # Nothing waits for Nova any more: the guest may be slowed down.
+            self._approach(domain, lambda rate: self._brake(domain, rate))
 
-    def _approach(self, domain: qmp.Domain, rate: int) -> None:
+    def _approach(self, domain: qmp.Domain, slow: Callable[[int], None] | None) -> None:
         merge_rate.approach(
-            f'domain {domain.name()}', rate, _ENOUGH, lambda: self._left(domain),
-            lambda other: pivot.commit(domain, other), self._next, self._share)
+            f'domain {domain.name()}', 0, _ENOUGH, lambda: self._look(domain),
+            lambda rate: pivot.commit(domain, rate), self._next, slow)
 
-    def _share(self) -> int:
-        """Return the rate that the host and the back end leave to each disk, 0 for any."""
-        return merge_rate.lowest(self._bandwidth.share(), self._record.share())
+    def _brake(self, domain: qmp.Domain, rate: int) -> None:
+        self._braked = True
+        brake.press(domain, rate)
 
-    def _next(self, left: int, rate: int) -> None:
+    def _release(self, domain: qmp.Domain) -> None:
+        if self._braked:
+            with contextlib.suppress(libvirt.libvirtError):
+                brake.release(domain)
+                self._braked = False
+
+    def _next(self) -> None:
         """Wait until the progress is to be read again."""
-        self._wait(_pause(left, rate, self._bandwidth.disks))
-        if time.monotonic() >= self._checked + max(_CHECK_S, self._bandwidth.disks / _CHECKS):
+        disks = self._turns.disks
+        shortest, longest = _POLL_S
+        self._wait(min(longest, max(shortest, disks * _POLL_PER_DISK_S)))
+        if time.monotonic() >= self._checked + max(_CHECK_S, disks / _CHECKS):
             self._check()
 
     def _check(self) -> None:
@@ -244,10 +260,11 @@ class MergeJob:
                 if disk.job is not None:
                     domain.blockJobAbort(disk.target, 0)
 
-    def _left(self, domain: qmp.Domain) -> int:
-        """Return the bytes that are still to be copied; :data:`merge_rate.UNKNOWN` at first."""
+    def _look(self, domain: qmp.Domain) -> merge_rate.Look:
+        """Return how far the copy is."""
         disks = disk_nodes.chained(domain)
         volumes, done, total, counted = {}, 0, 0, True
+        waited = requests = 0
         for disk in disks:
             if disk.job is None:
                 raise errors.Interrupted(
@@ -260,13 +277,16 @@ class MergeJob:
                                     'ready': disk.ready}
             done += job['cur']
             total += job['end']
+            guest = domain.blockStatsFlags(disk.target, 0)
+            waited += sum(guest.get(f'{kind}_total_times', 0) for kind in _KINDS)
+            requests += sum(guest.get(f'{kind}_operations', 0) for kind in _KINDS)
         self._report(done=done, total=total, volumes=volumes)
-        return total - done if counted else merge_rate.UNKNOWN
+        return merge_rate.Look(total - done if counted else merge_rate.UNKNOWN, done,
+                               waited * _NS, requests)
 
     def _switch(self, domain: qmp.Domain, noted: pivot.Note | None) -> None:
         switch = pivot.Pivot(domain, self._superposition_id, self._record,
-                             self._share(), lambda error: self._report(error=error),
-                             self._wait, self._stays)
+                             lambda error: self._report(error=error), self._wait, self._stays)
         if disk_nodes.chained(domain):
             self._check()
         if noted is None:
@@ -275,6 +295,7 @@ class MergeJob:
         began = time.monotonic()
         if noted is None:
             noted = switch.suspend()
+            self._release(domain)
         self._report(state='switching')
         switch.finish(state, noted)
         self._took('suspended', began)
@@ -290,14 +311,6 @@ class MergeJob:
         for name, value in changes.items():
             setattr(self.progress, name, value)
         self._tell(self.progress)
-
-
-def _pause(left: int, rate: int, disks: int) -> float:
-    shortest, longest = _POLL_S
-    shortest = min(longest, max(shortest, disks * _POLL_PER_DISK_S))
-    if not rate or left == merge_rate.UNKNOWN:
-        return shortest
-    return min(longest, max(shortest, (left - _ENOUGH) / rate / 2))
 
 
 def _no_domain(exc: Exception) -> bool:

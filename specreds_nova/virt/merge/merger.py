@@ -28,10 +28,10 @@ from specreds_nova.virt import cinder_api
 from specreds_nova.virt.backup import marks
 from specreds_nova.virt.disks import connections
 from specreds_nova.virt.disks import nodes as disk_nodes
-from specreds_nova.virt.merge import bandwidth
 from specreds_nova.virt.merge import errors as merge_errors
 from specreds_nova.virt.merge import job as merge_job
 from specreds_nova.virt.merge import pivot
+from specreds_nova.virt.merge import turns
 
 CONF = nova.conf.CONF
 conf.register(CONF)
@@ -43,13 +43,10 @@ Report = Callable[[str, str, dict[str, Any]], None]
 # returns the host that Nova has the server on, '' if that is unknown; None otherwise.
 Expected = Callable[[str], str | None]
 
-# Merges at a time, each of which has a thread. They share the bandwidth of the host.
+# Merges at a time, each of which has a thread.
 _AT_A_TIME = 64
 # Reports of progress per second, of all merges together. Each of them is made durable.
 _REPORTS = 8.0
-# Rates at which a disk, and all disks of the host together, are merged while their guests run: a
-# merge takes its throughput from the guest. The rate is raised where the guest writes as fast.
-_DISK_BYTES_PER_S, _HOST_BYTES_PER_S = 8 << 20, 64 << 20
 _NOT_NOW = (nova_exception.InternalError, nova_exception.HypervisorUnavailable)
 
 
@@ -72,8 +69,7 @@ class Merger:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._running: dict[str, merge_job.MergeJob] = {}
-        self._bandwidth = bandwidth.Bandwidth(
-            _DISK_BYTES_PER_S, _HOST_BYTES_PER_S)
+        self._turns = turns.Turns()
         self._executor = futures.ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix='merge')
 
     def ensure(self, instance_uuid: str, superposition_id: str) -> None:
@@ -84,7 +80,7 @@ class Merger:
             functools.partial(self._find, instance_uuid), superposition_id,
             pivot.Record(self._cinder, superposition_id),
             functools.partial(self._owned, instance_uuid),
-            lambda: self._expected(instance_uuid) is None, self._bandwidth, tell, self._stop,
+            lambda: self._expected(instance_uuid) is None, self._turns, tell, self._stop,
             functools.partial(self._leaving, instance_uuid))
         with self._lock:
             if self._stop.is_set() or instance_uuid in self._running:

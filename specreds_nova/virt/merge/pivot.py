@@ -66,7 +66,6 @@ class Record:
     def __init__(self, cinder: cinder_api.CinderAPI, superposition_id: str) -> None:
         self._cinder = cinder
         self._id = superposition_id
-        self._share = 0
 
     def state(self) -> str | None:
         """Return the state; None if there is no record.
@@ -74,15 +73,7 @@ class Record:
         The overlays are removed before the record: a domain that has one open is stale then.
         """
         with _translated():
-            state, self._share = self._cinder.merging(self._id)
-        return state
-
-    def share(self) -> int:
-        """Return the rate that all merges of the back end leave to each disk.
-
-        :returns: bytes per second, 0 for any, as the last answer to :meth:`state` has it
-        """
-        return self._share
+            return self._cinder.state(self._id)
 
     def step(self, step: str) -> None:
         """Note the begin or the end of the merge. May be repeated."""
@@ -149,19 +140,17 @@ def commit(domain: qmp.Domain, rate: int) -> None:
 class Pivot:
     """Ends the merge of a domain.
 
-    :param rate: limit of the jobs in bytes per second after the guest was resumed unmerged
     :param tell: called with each error while the guest is suspended
     :param wait: called with seconds; raises :class:`errors.Stopped`
     :param stays: raises :class:`errors.Interrupted` unless Nova leaves the server on this host
     """
 
-    def __init__(self, domain: qmp.Domain, superposition_id: str, record: Record, rate: int,
+    def __init__(self, domain: qmp.Domain, superposition_id: str, record: Record,
                  tell: Callable[[str], None], wait: Callable[[float], None],
                  stays: Callable[[], None]) -> None:
         self._domain = domain
         self._superposition_id = superposition_id
         self._record = record
-        self._rate = rate
         self._tell = tell
         self._wait = wait
         self._stays = stays
@@ -246,7 +235,6 @@ class Pivot:
         while not _drained(self._domain, disks):
             if time.monotonic() > deadline:
                 self._tell(f'the guest was suspended for {_DRAIN_S:g} s, and more is to be copied')
-                commit(self._domain, self._rate)
                 return False
             time.sleep(_DRAIN_POLL_S)
         durable.flush(self._domain, disks)

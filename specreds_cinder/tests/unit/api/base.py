@@ -82,7 +82,6 @@ def view(superposition_id: str = ID, volume_ids: tuple[str, ...] = (VOLUME,), *,
         'volumes': [{'id': volume_id, 'size_bytes': GIB, 'overlay_bytes': 1 << 20}
                     for volume_id in volume_ids],
         'overlay_bytes': len(volume_ids) << 20, 'dirty': None, 'dirty_object': None, 'fenced': 0,
-        'merge_bytes_per_second': None,
     }
     return {**superposition, **changes}
 

@@ -145,12 +145,3 @@ class LedSetTest(SetTestCase):
                 sorted(each['id'] for each in view['volumes']), view['lead']))
             self.assertEqual([volume_id], [each['volume_id'] for each in service.connection(
                 self.context, 's1', {})])
-
-    def test_merge_counts_only_on_the_back_end_that_leads(self) -> None:
-        self.worker.records['s1']['state'] = 'merging'
-        for host in self.hosts:
-            service = self.back.services[host]
-            service.look_after()
-            service.get(self.context, 's1')
-        self.assertEqual([3, 0, 0], [self.back.services[host].backend.bandwidth.disks
-                                     for host in self.hosts])

@@ -50,12 +50,6 @@ class StorageTest(base.TestCase):
         self.assertEqual('superposed', self.api.state('s1'))
         self.assertEqual(('GET', '/os-superpositions/s1?sizes=0', None), self.asked())
 
-    def test_rate_of_a_merge_is_read_with_the_state(self) -> None:
-        for shown, rate in ((4096, 4096), (None, 0)):
-            self.answers(mock.Mock(json=lambda shown=shown: {
-                'superposition': {'state': 'merging', 'merge_bytes_per_second': shown}}))
-            self.assertEqual(('merging', rate), self.api.merging('s1'))
-
     def test_warming_up_lists_no_superpositions(self) -> None:
         self.answers(failure(exceptions.NotFound, {'itemNotFound': {'message': 'none'}}))
         self.api.warm_up()

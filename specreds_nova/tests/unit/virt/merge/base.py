@@ -9,9 +9,9 @@ import testtools
 from specreds_cinder.superposition import merge_rate
 from specreds_nova.tests.unit.virt.merge import fakes
 from specreds_nova.virt.disks import qmp
-from specreds_nova.virt.merge import bandwidth
 from specreds_nova.virt.merge import job as merge_job
 from specreds_nova.virt.merge import pivot
+from specreds_nova.virt.merge import turns
 
 MIB = 1 << 20
 ALL = ['reopen', 'reopen', 'record begin', 'commit vda', 'commit vdb', 'note', 'suspend', 'reopen',
@@ -30,7 +30,7 @@ class MergingTestCase(testtools.TestCase):
         self.domain = fakes.Domain()
         self.record: Any = fakes.Record(self.domain)
         self.stop = fakes.Stop(self.domain)
-        self.bandwidth = bandwidth.Bandwidth(8 * MIB, 64 * MIB)
+        self.shared = turns.Turns()
         self.owned = self.adopted = True
         self.leaving: bool | Exception = False
         self.told: list[tuple[str, str | None]] = []
@@ -44,7 +44,7 @@ class MergingTestCase(testtools.TestCase):
     def merge(self) -> merge_job.MergeJob:
         """Run the merge as one process does."""
         work = merge_job.MergeJob(lambda: self.domain, 'super-1', self.record,
-                               lambda: self.owned, lambda: self.adopted, self.bandwidth,
+                               lambda: self.owned, lambda: self.adopted, self.shared,
                                lambda progress: self.told.append(
                                    (progress.state, progress.error)),
                                self.stop, self._leaving)  # type: ignore[arg-type]

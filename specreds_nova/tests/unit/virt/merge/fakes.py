@@ -30,6 +30,8 @@ class Disk:
     :ivar read_only: the guest cannot write to it
     :ivar job: the copy, as QEMU's bytes done and to do
     :ivar unseen: bytes that the guest has written, and the job has not come to yet
+    :ivar own: the disk's limits in the stored definition
+    :ivar tune: the limits in the running domain
     """
 
     def __init__(self, target: str, volume: str, indexes: tuple[int, int]) -> None:
@@ -43,6 +45,9 @@ class Disk:
         self.job: dict[str, Any] | None = None
         self.speed = -1
         self.unseen = 0
+        self.own = {'total_bytes_sec': 0, 'read_bytes_sec': 0, 'write_bytes_sec': 0,
+                    'total_iops_sec': 0, 'read_iops_sec': 0, 'write_iops_sec': 0}
+        self.tune = dict(self.own)
 
     def xml(self) -> str:
         """Return the disk as in the domain's definition."""
@@ -88,6 +93,8 @@ class Domain:
     :ivar log: what was done to it, and with the record, in order
     :ivar after: called with the name of each of these once it is done
     :ivar writes: bytes that the guest writes to each disk in every 0.1 s
+    :ivar fastest: bytes that QEMU copies from each disk in every 0.1 s at most
+    :ivar latency: seconds that each request of the guest takes
     """
 
     def __init__(self) -> None:
@@ -99,6 +106,9 @@ class Domain:
         self.log: list[str] = []
         self.after: Callable[[str], None] = lambda _what: None
         self.writes = 0
+        self.fastest = 4 << 20
+        self.latency = 0.001
+        self.waited_ns = self.served = 0
         self.stored = ''
         self.refused: dict[str, str] = {}
         self.requests: list[tuple[str, dict[str, Any]]] = []
@@ -117,11 +127,13 @@ class Domain:
         """Let 0.1 s pass."""
         for disk in self.disks:
             if self.running:
-                disk.unseen += self.writes
+                disk.unseen += min(self.writes, disk.tune['write_bytes_sec'] // 10 or sys_maxsize)
+                self.served += 100
+                self.waited_ns += round(100 * self.latency * 1e9)
             if disk.job is not None:
                 disk.job['total'] += disk.unseen
                 disk.unseen = 0
-                limit = disk.speed // 10 or sys_maxsize
+                limit = min(self.fastest, disk.speed // 10 or sys_maxsize)
                 disk.job['done'] = min(disk.job['total'], disk.job['done'] + limit)
                 if disk.job['done'] == disk.job['total']:
                     disk.job['ready'] = True
@@ -183,6 +195,27 @@ class Domain:
         assert disk.job is not None and disk.job['ready']
         disk.overlay = disk.job = None
         self.did(f'pivot {target}')
+
+    def blockStatsFlags(self, target: str, _flags: int) -> dict[str, int]:  # noqa: N802
+        self._must_run()
+        # Those of all disks are asked for, one after the other.
+        first = target == self.disks[0].target
+        return {'wr_operations': self.served, 'wr_total_times': self.waited_ns} if first else {}
+
+    def blockIoTune(self, target: str, flags: int) -> dict[str, Any]:  # noqa: N802
+        self._must_run()
+        disk = self._disk(target)
+        live = flags == libvirt.VIR_DOMAIN_AFFECT_LIVE
+        return {**(disk.tune if live else disk.own), 'group_name': 'drive' if live else None}
+
+    def setBlockIoTune(self, target: str, tune: dict[str, int],  # noqa: N802
+                       flags: int) -> None:
+        self._must_run()
+        assert flags == libvirt.VIR_DOMAIN_AFFECT_LIVE
+        disk = self._disk(target)
+        # Limits of a kind that are not named are removed.
+        disk.tune = {name: tune.get(name, 0) for name in disk.own}
+        self.did(f'tune {target}')
 
     def suspend(self) -> None:
         self._must_run()
@@ -268,23 +301,16 @@ class Record:
     """Cinder's record.
 
     :ivar answers: what the next requests end with, other than success; the last one stays
-    :ivar rate: what the merges of other hosts leave to each disk, which the next answer names
     """
 
     def __init__(self, domain: Domain, state: str | None = 'promoted') -> None:
         self._domain = domain
         self.now = state
         self.answers: dict[str, list[Exception | None]] = {}
-        self.rate = 0
-        self._share = 0
 
     def state(self) -> str | None:
         self._answer('state')
-        self._share = self.rate
         return self.now
-
-    def share(self) -> int:
-        return self._share
 
     def step(self, step: str) -> None:
         self._answer(step)

@@ -4,14 +4,12 @@
 from collections.abc import Callable
 import itertools
 
-import fixtures
 import libvirt
 
 from specreds_cinder.superposition import states
 from specreds_nova.tests.unit.virt.merge import base
 from specreds_nova.tests.unit.virt.merge import fakes
 from specreds_nova.virt.merge import errors
-from specreds_nova.virt.merge import pivot
 
 
 class WholeTest(base.MergingTestCase):
@@ -51,36 +49,6 @@ class WholeTest(base.MergingTestCase):
         self.merge()
         self.assert_merged()
 
-    def test_rate_is_limited(self) -> None:
-        work = self.merge()
-        # 32 MiB for each disk, at 8 MiB/s.
-        self.assertGreaterEqual(work.progress.timings_ms['copy'], 2000.0)
-
-    def test_rate_follows_what_other_merges_leave(self) -> None:
-        others = self.useFixture(fixtures.MockPatchObject(
-            self.bandwidth, 'share', side_effect=self._share)).mock
-        speeds = self._speeds()
-        self.merge()
-        self.assert_merged()
-        self.assertTrue(others.called)
-        self.assertEqual([4 * base.MIB, 2 * base.MIB, 8 * base.MIB],
-                         [speed for speed in dict.fromkeys(speeds) if speed > 0])
-
-    def test_rate_follows_what_other_hosts_leave(self) -> None:
-        self.domain.disks[0].size = 128 * base.MIB
-        self.record.rate = 4 * base.MIB
-        speeds = self._speeds()
-        tick = self.domain.tick
-
-        def change() -> None:
-            self.record.rate = base.MIB * (4 if self.stop.clock < 8.0 else 2)
-            tick()
-        self.domain.tick = change  # type: ignore[method-assign]
-        self.merge()
-        self.assert_merged()
-        self.assertEqual([4 * base.MIB, 2 * base.MIB],
-                         [speed for speed in dict.fromkeys(speeds) if speed > 0])
-
     def _speeds(self) -> list[int]:
         """Return the limits of the first disk, filled in later."""
         speeds: list[int] = []
@@ -92,30 +60,86 @@ class WholeTest(base.MergingTestCase):
         self.domain.tick = watch  # type: ignore[method-assign]
         return speeds
 
-    def _share(self) -> int:
-        """Return a rate that falls at first, and rises later."""
-        clock = self.stop.clock
-        return base.MIB * (4 if clock < 5.0 else 2 if clock < 8.0 else 8)
-
     def test_merge_begins_at_once(self) -> None:
         began = self.moments()
         work = self.merge()
         self.assertEqual((0.0, 0.0), (began['reopen'], began['commit vda']))
         self.assertEqual(round(1e3 * self.stop.clock, 1), work.progress.timings_ms['total'])
 
-    def test_running_job_is_continued_at_once(self) -> None:
-        pivot.commit(self.domain, 8 * base.MIB)
-        began = self.moments()
+    def test_small_overlay_is_merged_without_a_limit(self) -> None:
+        self.domain.latency = 1.0
+        speeds = self._speeds()
         self.merge()
-        self.assertEqual(0.0, began['record begin'])
+        self.assertEqual({0}, set(speeds))
 
-    def test_rate_rises_if_the_guest_writes_faster(self) -> None:
-        self.domain.writes = 2 * base.MIB
+    def test_large_overlay_is_merged_as_fast_as_its_guest_allows(self) -> None:
+        self.domain.disks[0].size = 2048 * base.MIB
+        tick = self.domain.tick
+
+        def respond() -> None:
+            # The guest is disturbed by more than 40 MiB/s.
+            self.domain.latency = 0.05 if self.domain.disks[0].speed > 40 * base.MIB else 0.001
+            tick()
+        self.domain.tick = respond  # type: ignore[method-assign]
+        self.domain.fastest = 100 * base.MIB
         speeds = self._speeds()
         self.merge()
         self.assert_merged()
-        # Of each disk 20 MiB/s.
-        self.assertGreater(max(speeds), 20 * base.MIB)
+        limited = [speed for speed in speeds[30:] if speed > 0]
+        self.assertLess(sum(limited) / len(limited), 60 * base.MIB)
+        self.assertGreater(min(limited), 8 * base.MIB)
+        self.assertEqual(0, speeds[-1])
+
+    def test_guest_that_writes_as_fast_as_the_copy_is_slowed_down_for_a_moment(self) -> None:
+        for disk in self.domain.disks:
+            disk.own['write_iops_sec'] = disk.tune['write_iops_sec'] = 500
+        self.domain.writes = 5 * base.MIB
+        self.merge()
+        self.assert_merged()
+        log = self.domain.log
+        self.assertLess(log.index('tune vda'), log.index('suspend'))
+        # The guest has its own limits again before its disks are switched over.
+        self.assertLess(len(log) - log[::-1].index('tune vdb'), log.index('record end') + 1)
+        self.assertEqual([disk.own for disk in self.domain.disks],
+                         [disk.tune for disk in self.domain.disks])
+        self.assertLess(self.stop.clock, 10.0)
+
+    def test_guest_is_not_slowed_down_before_the_adoption(self) -> None:
+        self.adopted, self.domain.writes = False, 5 * base.MIB
+        tick = self.domain.tick
+
+        def adopt() -> None:
+            self.adopted = self.stop.clock > 60.0
+            self.assertTrue(self.adopted or 'tune vda' not in self.domain.log)
+            tick()
+        self.domain.tick = adopt  # type: ignore[method-assign]
+        self.merge()
+        self.assert_merged()
+        self.assertIn('tune vda', self.domain.log)
+
+    def test_guest_that_stays_slow_at_the_death_of_nova_compute_is_freed(self) -> None:
+        self.domain.writes = 5 * base.MIB
+        self.domain.after = lambda what: self.die() if what == 'note' else None
+        self.assertRaises(base.Died, self.merge)
+        self.domain.after = lambda _what: None
+        for disk in self.domain.disks:
+            disk.tune['write_bytes_sec'] = 1
+        self.domain.writes = 0
+        self.merge()
+        self.assert_merged()
+        self.assertEqual([disk.own for disk in self.domain.disks],
+                         [disk.tune for disk in self.domain.disks])
+
+    def test_guest_is_freed_if_the_merge_does_not_end(self) -> None:
+        self.domain.writes, self.leaving = 5 * base.MIB, True
+        self.assertRaises(errors.Interrupted, self.merge)
+        self.assertIn('tune vda', self.domain.log)
+        self.assertEqual([disk.own for disk in self.domain.disks],
+                         [disk.tune for disk in self.domain.disks])
+
+    def die(self) -> None:
+        """End this nova-compute."""
+        raise base.Died
 
     def test_server_paused_by_its_user_stays_paused(self) -> None:
         self.domain.power = (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_USER)
@@ -210,8 +234,7 @@ class OvertakenTest(base.MergingTestCase):
         self.assertNotIn('commit vda', self.domain.log)
 
     def test_record_removed_during_the_copy_ends_the_merge(self) -> None:
-        # 32 MiB take 40 s.
-        self.domain.disks[0].size = 320 * base.MIB
+        self.domain.disks[0].size = 1600 * base.MIB
         self.vanish('commit vda')
         self.overtaken()
         self.assertLess(self.stop.clock, 20.0)
@@ -230,7 +253,7 @@ class OvertakenTest(base.MergingTestCase):
         self.assertFalse(self.domain.running)
 
     def test_many_merges_of_a_host_check_less_often(self) -> None:
-        self.domain.disks[0].size = 320 * base.MIB
+        self.domain.disks[0].size, self.domain.fastest = 1600 * base.MIB, base.MIB // 2
         moments: list[float] = []
         state: Callable[[], str | None] = self.record.state
 
@@ -238,7 +261,7 @@ class OvertakenTest(base.MergingTestCase):
             moments.append(self.stop.clock)
             return state()
         self.patch(self.record, 'state', look)
-        with self.bandwidth.copying(58):
+        with self.shared.copying(58):
             self.merge()
         self.assert_merged()
         # Without the first one, which precedes the copy, and those of the end.
@@ -247,14 +270,14 @@ class OvertakenTest(base.MergingTestCase):
         self.assertGreaterEqual(min(gaps), 30.0)
 
     def test_server_that_moves_during_the_copy_ends_the_merge(self) -> None:
-        self.domain.disks[0].size = 320 * base.MIB
+        self.domain.disks[0].size = 1600 * base.MIB
         self.domain.after = lambda what: (
             setattr(self, 'owned', False) if what == 'commit vda' else None)
         self.overtaken()
         self.assertLess(self.stop.clock, 20.0)
 
     def test_unanswered_requests_do_not_end_the_merge(self) -> None:
-        self.domain.disks[0].size = 320 * base.MIB
+        self.domain.disks[0].size = 1600 * base.MIB
         answers: list[Exception | None] = [None, errors.Unknown('Cinder is down'),
                                            errors.Refused('no'), None]
         self.record.answers['state'] = answers

@@ -48,7 +48,6 @@ class EndTest(base.MergingTestCase):
         self.assertTrue(self.domain.running)
         self.assertIsNone(self.domain.note)
         self.assertEqual('merging', self.record.now)
-        self.assertEqual({8 * base.MIB}, {disk.speed for disk in self.domain.disks})
 
     def test_refused_end_resumes_the_guest(self) -> None:
         self.record.answers['end'] = [errors.Refused('no')]
@@ -195,7 +194,7 @@ class CutOffTest(base.MergingTestCase):
             raise TimeoutError
         with contextlib.ExitStack() as taken:
             for _ in range(count):
-                taken.enter_context(self.bandwidth.turn(wait))
+                taken.enter_context(self.shared.turn(wait))
             yield
 
     def test_merge_continues_after_repeated_deaths(self) -> None:
@@ -239,7 +238,7 @@ class CutOffTest(base.MergingTestCase):
     def test_merge_fails_without_libvirt(self) -> None:
         work = merge_job.MergeJob(
             mock.Mock(side_effect=errors.Unavailable('libvirt is down')), 'super-1', self.record,
-            lambda: True, lambda: True, self.bandwidth, lambda _progress: None,
+            lambda: True, lambda: True, self.shared, lambda _progress: None,
             self.stop, lambda: False)  # type: ignore[arg-type]
         self.assertRaises(errors.Interrupted, work.run)
 

@@ -141,14 +141,6 @@ class EnsureTest(MergerTestCase):
         self.merger._running[SERVER] = self.work.return_value
         return self.work.return_value
 
-    def test_bandwidth_is_limited(self) -> None:
-        self.merger.ensure(SERVER, SUPER)
-        shared = self.work.call_args.args[5]
-        with shared.copying(1):
-            self.assertEqual(8 << 20, shared.share())
-        with shared.copying(16):
-            self.assertEqual(4 << 20, shared.share())
-
     def test_server_that_is_not_this_hosts_is_not_owned(self) -> None:
         self.merger.ensure(SERVER, SUPER)
         owned = self.work.call_args.args[3]
@@ -227,9 +219,9 @@ class EnsureTest(MergerTestCase):
         self.cinder.merge.assert_called_with(SUPER, 'begin')
         self.cinder.merge.side_effect = exception.SuperpositionRefused('no')
         self.assertRaises(errors.Refused, record.step, 'end')
-        self.cinder.merging.return_value = 'merging', 4096
-        self.assertEqual((0, 'merging', 4096), (record.share(), record.state(), record.share()))
-        self.cinder.merging.side_effect = exception.SuperpositionUnknown('?')
+        self.cinder.state.return_value = 'merging'
+        self.assertEqual('merging', record.state())
+        self.cinder.state.side_effect = exception.SuperpositionUnknown('?')
         self.assertRaises(errors.Unknown, record.state)
 
 
