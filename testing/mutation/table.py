@@ -421,7 +421,7 @@ MUTATIONS = (
              'specreds_nova.tests.unit.engine.detection.test_sentinels.ShowingTest.'
              'test_host_that_is_told_once_more_begins_anew'),
     Mutation('mode-of-an-unknown-zone', 'specreds_nova/engine/modes.py',
-             'if here and scope in _PLACES and not places:', 'if False:',
+             'if here and scope in _PLACES and places is None:', 'if False:',
              'specreds_nova.tests.unit.engine.test_modes.ModesTest.'
              'test_mode_of_a_host_in_an_unknown_zone_is_unknown'),
     Mutation('restart-on-a-suspected-host', 'specreds_nova/engine/recovery/steps/restart.py',

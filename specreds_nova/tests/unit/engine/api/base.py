@@ -52,7 +52,8 @@ class APITest(db_base.StoreTest):
     def setUp(self) -> None:
         super().setUp()
         self.protection = FakeProtection()
-        self.places: Any = lambda: {'availability zone z1', 'aggregate ssd'}
+        self.places: Any = lambda: {
+            'availability zone z1', 'aggregate db', 'aggregate ssd'}
         conf = cfg.ConfigOpts()
         conf([], default_config_files=[])
         self.app = application.Application(
