@@ -13,6 +13,11 @@ from specreds_nova.virt.disks import qmp
 
 # For a write of any size, QEMU copies so many bytes again.
 _COPIED_PER_WRITE = 64 << 10
+# Bytes per second that each disk may write at least: a guest that waits for half a minute takes the
+# disk for broken.
+_LEAST = 1 << 20
+_KINDS = ('total', 'read', 'write')
+_LENGTH = '_max_length'
 
 
 def press(domain: qmp.Domain, rate: int) -> None:
@@ -21,16 +26,18 @@ def press(domain: qmp.Domain, rate: int) -> None:
     :param rate: bytes per second
     """
     disks = disk_nodes.chained(domain)
-    each = rate // max(1, len(disks))
+    each = max(_LEAST, rate // max(1, len(disks)))
     for disk in disks:
         own = _own(domain, disk)
-        limits = {}
+        limits: dict[str, int] = {}
         for unit, limit in (('bytes', each), ('iops', each // _COPIED_PER_WRITE)):
-            total, read, write = (own.get(f'{kind}_{unit}_sec', 0)
-                                  for kind in ('total', 'read', 'write'))
-            limits[f'read_{unit}_sec'] = read or total
-            limits[f'write_{unit}_sec'] = min(
-                limit for limit in (total, write, max(1, limit)) if limit)
+            total, read, write = (own[f'{kind}_{unit}_sec'] for kind in _KINDS)
+            limits |= {
+                f'read_{unit}_sec': read or total,
+                f'write_{unit}_sec': min(
+                    lowest for lowest in (total, write, limit) if lowest),
+                # libvirt keeps no limit of a burst without the limit itself.
+                **{f'{kind}_{unit}_sec_max': 0 for kind in _KINDS}}
         domain.setBlockIoTune(disk.target, limits, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
 
@@ -38,14 +45,16 @@ def release(domain: qmp.Domain) -> None:
     """Restore the own limits of the disks. May be repeated."""
     for disk in disk_nodes.chained(domain):
         own = _own(domain, disk)
-        if _numbers(domain.blockIoTune(disk.target, libvirt.VIR_DOMAIN_AFFECT_LIVE)) != own:
+        live = domain.blockIoTune(disk.target, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        if any(live[name] != value for name, value in own.items() if not name.endswith(_LENGTH)):
             domain.setBlockIoTune(disk.target, own, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
 
 def _own(domain: qmp.Domain, disk: disk_nodes.Disk) -> dict[str, int]:
-    return _numbers(domain.blockIoTune(disk.target, libvirt.VIR_DOMAIN_AFFECT_CONFIG))
+    """Return the own limits of a disk, without the name of their group.
 
-
-def _numbers(tune: dict[str, object]) -> dict[str, int]:
-    """Return limits without the name of their group."""
-    return {name: value for name, value in tune.items() if isinstance(value, int)}
+    A length of 0 stands for a default, which libvirt accepts in no request.
+    """
+    tune = domain.blockIoTune(disk.target, libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+    return {name: value for name, value in tune.items()
+            if isinstance(value, int) and (value or not name.endswith(_LENGTH))}

@@ -11,6 +11,7 @@ from lxml import etree
 
 from specreds_nova.virt.merge import errors
 
+GROUPS = ('bytes_sec', 'iops_sec', 'bytes_sec_max', 'iops_sec_max', 'iops_sec_max_length')
 _SECRETS = [f'libvirt-{index}-storage-auth-secret0' for index in range(1, 5)]
 
 
@@ -45,8 +46,8 @@ class Disk:
         self.job: dict[str, Any] | None = None
         self.speed = -1
         self.unseen = 0
-        self.own = {'total_bytes_sec': 0, 'read_bytes_sec': 0, 'write_bytes_sec': 0,
-                    'total_iops_sec': 0, 'read_iops_sec': 0, 'write_iops_sec': 0}
+        self.own = {f'{kind}_{group}': 0 for group in GROUPS
+                    for kind in ('total', 'read', 'write')}
         self.tune = dict(self.own)
 
     def xml(self) -> str:
@@ -213,8 +214,14 @@ class Domain:
         self._must_run()
         assert flags == libvirt.VIR_DOMAIN_AFFECT_LIVE
         disk = self._disk(target)
-        # Limits of a kind that are not named are removed.
-        disk.tune = {name: tune.get(name, 0) for name in disk.own}
+        # As libvirt 9.0: a request that names one limit of a group replaces the group.
+        named = {group for group in GROUPS if any(name.endswith(group) for name in tune)}
+        after = {name: tune.get(name, 0) if name.partition('_')[2] in named else value
+                 for name, value in disk.tune.items()}
+        for name, value in after.items():
+            if value and name.endswith('_max') and not after[name.removesuffix('_max')]:
+                raise Failure(libvirt.VIR_ERR_CONFIG_UNSUPPORTED, f'cannot reset for {name}')
+        disk.tune = after
         self.did(f'tune {target}')
 
     def suspend(self) -> None:

@@ -92,7 +92,10 @@ class WholeTest(base.MergingTestCase):
 
     def test_guest_that_writes_as_fast_as_the_copy_is_slowed_down_for_a_moment(self) -> None:
         for disk in self.domain.disks:
-            disk.own['write_iops_sec'] = disk.tune['write_iops_sec'] = 500
+            limits = {'total_iops_sec': 5000, 'total_iops_sec_max': 9000}
+            disk.own |= limits
+            # libvirt has chosen a length.
+            disk.tune |= {**limits, 'total_iops_sec_max_length': 1}
         self.domain.writes = 5 * base.MIB
         self.merge()
         self.assert_merged()
@@ -100,7 +103,8 @@ class WholeTest(base.MergingTestCase):
         self.assertLess(log.index('tune vda'), log.index('suspend'))
         # The guest has its own limits again before its disks are switched over.
         self.assertLess(len(log) - log[::-1].index('tune vdb'), log.index('record end') + 1)
-        self.assertEqual([disk.own for disk in self.domain.disks],
+        self.assertEqual([{**disk.own, 'total_iops_sec_max_length': 1}
+                          for disk in self.domain.disks],
                          [disk.tune for disk in self.domain.disks])
         self.assertLess(self.stop.clock, 10.0)
 
