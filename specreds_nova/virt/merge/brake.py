@@ -13,8 +13,8 @@ from specreds_nova.virt.disks import qmp
 
 # For a write of any size, QEMU copies so many bytes again.
 _COPIED_PER_WRITE = 64 << 10
-# Bytes per second that each disk may write at least: a guest that waits for half a minute takes the
-# disk for broken.
+# Bytes per second that each disk may write at least: a guest that waits for half a minute takes
+# the disk for broken.
 _LEAST = 1 << 20
 _KINDS = ('total', 'read', 'write')
 _LENGTH = '_max_length'
@@ -28,7 +28,8 @@ def press(domain: qmp.Domain, rate: int) -> None:
     disks = disk_nodes.chained(domain)
     each = max(_LEAST, rate // max(1, len(disks)))
     for disk in disks:
-        own = _own(domain, disk)
+        if (own := _own(domain, disk)) is None:
+            continue
         limits: dict[str, int] = {}
         for unit, limit in (('bytes', each), ('iops', each // _COPIED_PER_WRITE)):
             total, read, write = (own[f'{kind}_{unit}_sec'] for kind in _KINDS)
@@ -44,17 +45,21 @@ def press(domain: qmp.Domain, rate: int) -> None:
 def release(domain: qmp.Domain) -> None:
     """Restore the own limits of the disks. May be repeated."""
     for disk in disk_nodes.chained(domain):
-        own = _own(domain, disk)
+        if (own := _own(domain, disk)) is None:
+            continue
         live = domain.blockIoTune(disk.target, libvirt.VIR_DOMAIN_AFFECT_LIVE)
         if any(live[name] != value for name, value in own.items() if not name.endswith(_LENGTH)):
             domain.setBlockIoTune(disk.target, own, libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
 
-def _own(domain: qmp.Domain, disk: disk_nodes.Disk) -> dict[str, int]:
-    """Return the own limits of a disk, without the name of their group.
+def _own(domain: qmp.Domain, disk: disk_nodes.Disk) -> dict[str, int] | None:
+    """Return the own limits of a disk, without the name of their group; None if none are stored.
 
     A length of 0 stands for a default, which libvirt accepts in no request.
     """
-    tune = domain.blockIoTune(disk.target, libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+    try:
+        tune = domain.blockIoTune(disk.target, libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+    except libvirt.libvirtError:
+        return None
     return {name: value for name, value in tune.items()
             if isinstance(value, int) and (value or not name.endswith(_LENGTH))}

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A guest that is slowed down for the end of its merge."""
 
+from unittest import mock
+
 import testtools
 
 from specreds_nova.tests.unit.virt.merge import fakes
@@ -42,6 +44,12 @@ class BrakeTest(testtools.TestCase):
         self.assertEqual(self.disk.own, self.disk.tune)
 
     def test_release_of_a_guest_that_is_not_slowed_down_changes_nothing(self) -> None:
+        brake.release(self.domain)
+        self.assertEqual([], self.domain.log)
+
+    def test_disk_without_a_stored_definition_is_left_alone(self) -> None:
+        self.patch(self.domain, 'blockIoTune', mock.Mock(side_effect=fakes.Failure()))
+        brake.press(self.domain, 20 * MIB)
         brake.release(self.domain)
         self.assertEqual([], self.domain.log)
 
