@@ -30,6 +30,10 @@ _PRUNING = 3600.0
 # Seconds between two lists of the servers of a suspected host: they cost Nova more than all other
 # requests while backups boot.
 _LEFT = 10.0
+# Observed recoveries of a host that are read, and those of which one look asks whether a host has
+# room.
+_OBSERVED, _ROOMS = 1000, 5
+_NO_ROOM = 'no host has room for its backup'
 # Errors that concern only one host or superposition.
 _PASSING = (exception.EngineError, backup_errors.BackupError)
 
@@ -161,10 +165,27 @@ class Janitor:
             outdated['held'] = ()
         if host.flaps and self._age(host.since) >= monitoring.Settings.flap_period:
             outdated['flaps'] = 0
-        changed = self._context.store.change_host(host, **outdated) if outdated else None
+        if 'held' in outdated:
+            changed = self._context.store.returned(host, **outdated)
+        else:
+            changed = self._context.store.change_host(host, **outdated) if outdated else None
+            if host.held:
+                self._look_for_room(host)
         if changed is not None and 'held' in outdated:
             LOG.info('host %s is well: its hold has ended', host.name)
             self._context.observer.host('release', changed)
+
+    def _look_for_room(self, host: model.Host) -> None:
+        """Record where the backups of recoveries would be that are only observed."""
+        observed = [recovery for recovery in self._context.store.recoveries(
+            {'host': host.name, 'outcome': model.OBSERVED}, _OBSERVED)
+            if recovery.ended is None and not (recovery.destination or recovery.error)]
+        for recovery in observed[-_ROOMS:]:
+            server = self._context.compute.server(recovery.server)
+            hosts = [] if server is None else self._context.compute.candidates(server)
+            self._context.store.note_room(
+                recovery.id, hosts[0] if hosts else None,
+                None if hosts else 'the server is deleted' if server is None else _NO_ROOM)
 
     def _suspected(self, host: model.Host, recoveries: Sequence[model.Recovery]) -> None:
         unfinished = [recovery for recovery in recoveries if recovery.state != model.MERGING]
@@ -185,7 +206,7 @@ class Janitor:
             return
         # An operator's word begins one suspicion, and not another one after it.
         word = {} if host.word is None else {'word': None, 'word_reason': None}
-        changed = self._context.store.change_host(
+        changed = self._context.store.returned(
             host, state=model.TRUSTED, why=(), flaps=self._context.suspects.flaps(host.name),
             **word)
         if changed is not None:

@@ -321,6 +321,7 @@ class Recovery:
     :ivar expected_marker: what the server's console showed at the end of its last boot
     :ivar abort: an operator has aborted the recovery
     :ivar bytes: bytes of the backup that were merged
+    :ivar ended: when it has ended; for one that was only observed, when its host was back
     """
 
     id: str

@@ -2,7 +2,6 @@
 """``openstack speculative mode …``."""
 
 import argparse
-import re
 from typing import Any
 
 from osc_lib.command import command
@@ -10,8 +9,6 @@ from osc_lib.command import command
 from specreds_nova.engine import model
 from specreds_nova.osc import base
 from specreds_nova.osc import shown
-
-_SECONDS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}
 
 
 class List(base.SpeculativeCommand, command.Lister):
@@ -63,7 +60,7 @@ class Set(_OneScope, command.ShowOne):
         parser = super().get_parser(prog_name)
         parser.add_argument('mode', choices=model.MODES, metavar='<mode>',
                             help='act, observe or pause')
-        parser.add_argument('--for', metavar='<time>', dest='seconds', type=_seconds,
+        parser.add_argument('--for', metavar='<time>', dest='seconds', type=shown.seconds,
                             help='time after which the mode before counts again, such as 90s, '
                                  '30m, 2h or 1d (default: for ever)')
         parser.add_argument('--reason', metavar='<reason>', required=True,
@@ -85,10 +82,3 @@ class Unset(_OneScope):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Remove the mode."""
         self.client.unset_mode(**self._scope(parsed_args))
-
-
-def _seconds(text: str) -> int:
-    match = re.fullmatch(r'([1-9][0-9]*)([smhd])', text)
-    if match is None:
-        raise argparse.ArgumentTypeError(f'"{text}" is no time such as 90s, 30m, 2h or 1d')
-    return int(match[1]) * _SECONDS[match[2]]

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Output of recoveries and hosts: plain values for programs, lines and bars for people."""
 
+import argparse
 from collections.abc import Mapping
+import re
 from typing import Any
 
 from cliff import columns
@@ -18,6 +20,8 @@ _HOST = ('name', 'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'goodb
 _MODE = ('scope', 'name', 'mode', 'reason', 'user_id', 'since', 'until')
 _PROTECTION = ('server_id', 'project_id', 'protected', 'recovery', 'reasons', 'volumes',
                'host', 'destinations')
+
+_SECONDS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}
 
 RECOVERIES = {
     'id': 'ID',
@@ -125,6 +129,14 @@ def protection(body: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...
 def row(body: Mapping[str, Any], fields: Mapping[str, str]) -> tuple[Any, ...]:
     """Return the values of a row."""
     return tuple(_value(body, field) for field in fields)
+
+
+def seconds(text: str) -> int:
+    """Return the seconds of a time such as 90s, 30m, 2h or 1d."""
+    match = re.fullmatch(r'([1-9][0-9]*)([smhd])', text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f'"{text}" is no time such as 90s, 30m, 2h or 1d')
+    return int(match[1]) * _SECONDS[match[2]]
 
 
 def _one(body: Mapping[str, Any], fields: tuple[str, ...]

@@ -204,6 +204,21 @@ class Store:
             self.create(wanted)
         return changed
 
+    def returned(self, host: model.Host, **values: Any) -> model.Host | None:
+        """Change a host that is back, and end its recoveries that were only observed."""
+        changed = self.change_host(host, **values)
+        for recovery in list(self.history.values()) if changed is not None else ():
+            if (recovery.host, recovery.outcome, recovery.ended) == (
+                    host.name, model.OBSERVED, None):
+                self._put(recovery, ended=self._now())
+        return changed
+
+    def note_room(self, recovery_id: str, destination: str | None, error: str | None) -> None:
+        """Record where the backup of an observed recovery would have been, or why nowhere."""
+        recovery = self.history[recovery_id]
+        if recovery.outcome == model.OBSERVED:
+            self._put(recovery, destination=destination, error=error)
+
     def get(self, recovery_id: str) -> model.Recovery | None:
         """Return a recovery."""
         return self.history.get(recovery_id)

@@ -291,11 +291,28 @@ def request_abort(connection: sa.Connection, recovery_id: str, now: float) -> bo
     return bool(changed.rowcount == 1)
 
 
+def end_observed(connection: sa.Connection, host: str, now: float) -> None:
+    """Record that a host is back whose recoveries were only observed."""
+    connection.execute(
+        sa.update(_T).where(_T.c.host == host, _T.c.outcome == model.OBSERVED,
+                            _T.c.ended.is_(None))
+        .values(ended=now, updated=now))
+
+
+def note_room(connection: sa.Connection, recovery_id: str, destination: str | None,
+              error: str | None) -> None:
+    """Record where the backup of an observed recovery would have been, or why nowhere."""
+    connection.execute(
+        sa.update(_T).where(_T.c.id == recovery_id, _T.c.outcome == model.OBSERVED)
+        .values(destination=destination, error=error))
+
+
 def prune(connection: sa.Connection, before: float, limit: int) -> int:
     """Remove some recoveries that ended before a time; return how many."""
+    # The hosts of some that were observed never returned.
+    old = (_T.c.ended < before) | ((_T.c.outcome == model.OBSERVED) & (_T.c.created < before))
     ids = list(connection.execute(
-        sa.select(_T.c.id).where(_T.c.ended < before).order_by(_T.c.ended).limit(limit))
-        .scalars())
+        sa.select(_T.c.id).where(old).order_by(_T.c.created).limit(limit)).scalars())
     if not ids:
         return 0
     connection.execute(sa.delete(tables.STEPS).where(tables.STEPS.c.recovery.in_(ids)))

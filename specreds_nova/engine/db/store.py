@@ -245,6 +245,26 @@ class Store:
             return changed
         return self._transactions.run(write)
 
+    def returned(self, host: model.Host, **values: Any) -> model.Host | None:
+        """Change a host that is back; its recoveries that were only observed have ended.
+
+        :returns: None, and nothing is recorded, if the host was changed since it was read
+        """
+        if values.get('state', host.state) != host.state:
+            values.setdefault('since', self._now())
+
+        def write(connection: sa.Connection) -> model.Host | None:
+            changed = hosts.change(connection, host, dict(values))
+            if changed is not None:
+                recoveries.end_observed(connection, host.name, self._now())
+            return changed
+        return self._transactions.run(write)
+
+    def note_room(self, recovery_id: str, destination: str | None, error: str | None) -> None:
+        """Record where the backup of an observed recovery would have been, or why nowhere."""
+        self._transactions.run(lambda connection: recoveries.note_room(
+            connection, recovery_id, destination, error))
+
     def get(self, recovery_id: str) -> model.Recovery | None:
         """Return a recovery with its steps."""
         def read(connection: sa.Connection) -> model.Recovery | None:

@@ -88,16 +88,18 @@ class Creation:
             self._context.observer.recovery('start', recovery)
         return len(begun)
 
-    def observe(self, host: model.Host, wanted: Sequence[model.Recovery], **values: Any
-                ) -> model.Host | None:
+    def observe(self, host: model.Host, wanted: Sequence[model.Recovery], *, crashed: bool = False,
+                **values: Any) -> model.Host | None:
         """Record recoveries that do not begin, because the mode of their host is to observe.
 
         :param host: as it was read before the former recoveries of the servers
+        :param crashed: the servers have crashed; otherwise the host is silent, and may return
         :param values: what changes of the host
         :returns: the host; None if another engine has changed it, and may have recorded them
         """
         ended = [dataclasses.replace(recovery, state=model.ENDED, outcome=model.OBSERVED,
-                                     ended=recovery.created) for recovery in wanted]
+                                     ended=recovery.created if crashed else None)
+                 for recovery in wanted]
         changed = self._context.store.observe(host, ended, **values)
         for recovery in ended if changed is not None else ():
             LOG.info('recovery %s of server %s on %s is only observed', recovery.id,

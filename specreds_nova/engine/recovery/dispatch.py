@@ -286,7 +286,7 @@ class Dispatcher:
             LOG.warning('server %s crashed on %s, and is not restarted: %s', server_id, name,
                         '; '.join(reasons))
             if reasons == [gates.observing(name)] and (
-                    self._creation.observe(host, [wanted]) is None):
+                    self._creation.observe(host, [wanted], crashed=True) is None):
                 return 'another engine has changed its host'
             return None
         begun = self._creation.begin([wanted], {})

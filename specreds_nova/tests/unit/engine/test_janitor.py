@@ -56,6 +56,44 @@ class JanitorTest(base.RecoveryTest):
         self.janitor.look()
         self.assertEqual(model.TRUSTED, self.store.host('h1').shown)
 
+    def _observed(self, server: str) -> model.Recovery:
+        recovery = self.make_recovery_of(server)
+        self.store.observe(self.store.host('h1'), [recovery], held=('the mode of h1 is observe',))
+        return recovery
+
+    def make_recovery_of(self, server: str) -> model.Recovery:
+        """Return a recovery that is only observed, of a host that is not back."""
+        return model.Recovery(
+            id=f'of {server}', server=server, server_name=server, project='p', host='h1',
+            suspected=self.clock.wall(), created=self.clock.wall(), state=model.ENDED,
+            outcome=model.OBSERVED)
+
+    def test_observed_recovery_says_when_its_host_was_back(self) -> None:
+        self._observed('a')
+        self.janitor.look()
+        self.assertIsNone(self.store.history['of a'].ended)
+        self.clock.sleep(40.0)
+        self._return_host()
+        self.janitor.look()
+        self.assertEqual(self.clock.wall(), self.store.history['of a'].ended)
+        self.clock.sleep(40.0)
+        self.janitor.look()
+        self.assertEqual(self.clock.wall() - 40.0, self.store.history['of a'].ended)
+
+    def test_observed_recovery_says_whether_a_host_had_room(self) -> None:
+        for server in ('a', 'b', 'gone'):
+            self._observed(server)
+        self.compute.server.side_effect = lambda server: (
+            None if server == 'gone' else base.make_server(server))
+        self.compute.candidates.side_effect = lambda server: ['h7'] if server.id == 'a' else []
+        for _ in range(2):
+            self.janitor.look()
+        self.assertEqual(2, self.compute.candidates.call_count)
+        self.assertEqual(
+            [('h7', None), (None, 'no host has room for its backup'),
+             (None, 'the server is deleted')],
+            [(recovery.destination, recovery.error) for recovery in self.store.history.values()])
+
     def test_flaps_are_recorded_and_forgotten(self) -> None:
         self.suspect()
         self._return_host()

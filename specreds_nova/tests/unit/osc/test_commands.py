@@ -2,6 +2,7 @@
 """``openstack speculative …`` against the real API."""
 
 import re
+import time
 
 import ddt
 import requests
@@ -9,6 +10,7 @@ import requests
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.tests.unit.engine.api import base
+from specreds_nova.tests.unit.engine.db import base as db_base
 from specreds_nova.tests.unit.osc import cloud
 
 
@@ -154,6 +156,60 @@ class HostTest(cloud.CommandTest):
         self.assertIn('your roles do not allow host:suspect',
                       self.fails('host', 'suspect', 'node1'))
         self.assertIsNone(self.store.host('node1').word)
+
+
+class ObserveReportTest(cloud.CommandTest):
+    """Hosts that were silent while engines observed, as the report counts them."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.clock.time = time.time()
+
+    def observe(self, host: str, ago: float, away: float | None, servers: int = 1, *,
+                kinds: tuple[str, ...] = ('silence',), error: str | None = None) -> None:
+        """Record that a host was silent some time ago, until it was back.
+
+        :param away: seconds until it was back; None if it is not back
+        """
+        at = time.time() - ago
+        self.store.see(host)
+        self.store.observe(self.store.host(host), [db_base.make_recovery(
+            host=host, suspected=at, created=at, state=model.ENDED, outcome=model.OBSERVED,
+            ended=None if away is None else at + away, error=error,
+            why=tuple({'kind': kind, 'words': 'x', 'at': at} for kind in kinds))
+            for _ in range(servers)])
+
+    def report(self, *words: str) -> dict[str, tuple[int, ...]]:
+        """Return the counts of each row."""
+        return {row.pop('Policy'): tuple(row.values())
+                for row in self.run_json('observe', 'report', *words)}
+
+    def test_silences_are_judged_by_the_length_of_each(self) -> None:
+        self.observe('node1', 9000.0, 3.0, 5)
+        self.observe('node1', 8000.0, 45.0, 2)
+        self.observe('node2', 7000.0, 100.0, 1)
+        self.observe('node2', 6000.0, 1000.0, 10)
+        self.observe('node3', 5000.0, None, 4, error='no host has room for its backup')
+        self.assertEqual({
+            'speculative': (5, 1, 4, 3, 1, 17, 4, None),
+            'timeout 60 s': (5, 2, 3, 2, 1, 15, 4, 15 * 50),
+            'timeout 180 s': (5, 3, 2, 1, 1, 14, 4, 14 * 170),
+            'restart': (None, None, None, None, None, 0, None, None)}, self.report())
+
+    def test_host_that_is_back_without_its_servers_was_replaced_rightly(self) -> None:
+        self.observe('node1', 5000.0, 90.0, 3)
+        self.observe('node1', 4905.0, 0.0, 3, kinds=('crash', 'boot'))
+        report = self.report()
+        self.assertEqual((1, 0, 1, 0, 0, 3, 0, None), report['speculative'])
+        self.assertEqual((1, 0, 1, 0, 0, 3, 0, 510), report['timeout 180 s'])
+        self.assertEqual(3, report['restart'][5])
+
+    def test_report_begins_when_it_is_told_to(self) -> None:
+        self.observe('node1', 40 * 86400.0, 1.0)
+        self.observe('node2', 7200.0, 1.0)
+        self.assertEqual(1, self.report()['speculative'][0])
+        self.assertEqual(0, self.report('--since', '1h')['speculative'][0])
+        self.assertEqual(2, self.report('--since', '60d')['speculative'][0])
 
 
 class ModeTest(cloud.CommandTest):

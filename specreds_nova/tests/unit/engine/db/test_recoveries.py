@@ -36,6 +36,30 @@ class RecoveriesTest(base.StoreTest):
         self.assertEqual({second.id}, self.store.create([second]))
         self.assertEqual([second.id], [recovery.id for recovery in self.store.active()])
 
+    def test_observed_recoveries_end_when_their_host_is_back(self) -> None:
+        self.store.record({'node1': 'k1'})
+        observed = [base.make_recovery(host=host, state=model.ENDED, outcome=model.OBSERVED)
+                    for host in ('node1', 'node1', 'node2')]
+        host = self.store.observe(self.store.host('node1'), observed)
+        self.store.note_room(observed[0].id, 'node3', None)
+        self.store.note_room(observed[1].id, None, 'no room')
+        self.clock.time += 5.0
+        self.assertIsNone(self.store.returned(dataclasses.replace(host, generation=1), held=()))
+        self.assertIsNotNone(self.store.returned(host, held=()))
+        self.clock.time += 5.0
+        self.store.returned(self.store.host('node1'), held=())
+        stored = [self.store.get(recovery.id) for recovery in observed]
+        back = self.clock.time - 5.0
+        self.assertEqual([('node3', None, back), (None, 'no room', back), (None, None, None)],
+                         [(each.destination, each.error, each.ended) for each in stored])
+
+    def test_observed_recovery_whose_host_never_returns_is_pruned(self) -> None:
+        self.store.record({'node1': 'k1'})
+        self.store.observe(self.store.host('node1'), [
+            base.make_recovery(state=model.ENDED, outcome=model.OBSERVED)])
+        self.assertEqual(0, self.store.prune(self.clock.time - 1.0))
+        self.assertEqual(1, self.store.prune(self.clock.time + 1.0))
+
     def test_observed_recoveries_are_recorded_once_with_their_host(self) -> None:
         self.store.record({'node1': 'k1'})
         host = self.store.host('node1')

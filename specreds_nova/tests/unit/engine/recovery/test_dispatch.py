@@ -196,6 +196,8 @@ class DispatcherTest(_DispatcherTest):
             [(server, model.ENDED, model.OBSERVED, _WHY) for server in ('a', 'b')],
             [(recovery.server, recovery.state, recovery.outcome, recovery.why)
              for recovery in self.store.history.values()])
+        # Until the host is back.
+        self.assertEqual({None}, {recovery.ended for recovery in self.store.history.values()})
         self.assertEqual([], self.store.active())
         self.work.begin.assert_not_called()
         self.assertEqual(model.HELD, self.store.host('h1').shown)
