@@ -113,7 +113,7 @@ class LifeTest(worker_base.WorkerTestCase):
 @ddt.ddt
 class ErrorTest(worker_base.WorkerTestCase):
 
-    @ddt.data(('show', {}), ('check', {}), ('collapse', {'durable': False}), ('commit', {}),
+    @ddt.data(('show', {}), ('check', {}), ('collapse', {'durable': False}),
               ('merge', {}), ('hand_out', {}), ('resume', {}), ('look_after', {}))
     @ddt.unpack
     def test_unknown_superposition_is_not_found(self, method: str, more: dict[str, Any]) -> None:
