@@ -16,7 +16,6 @@ import pathlib
 import random
 import statistics
 
-from bench import contention
 from bench import options
 from bench import orders
 from bench import plots
@@ -86,7 +85,7 @@ def run(quick: bool, figures: pathlib.Path) -> dict[str, float]:
                 outcome.wait for outcome in served if outcome.recovery.kind == kind])
         results[f'{NAME}.rack.{policy}.makespan_s'] = max(
             outcome.recovery.at + outcome.wait + outcome.recovery.seconds for outcome in served)
-    results |= _compared(results) | contention.run()
+    results |= _compared(results)
     figures.mkdir(parents=True, exist_ok=True)
     _draw(figures / f'{NAME}.png', results)
     return results

@@ -6,7 +6,6 @@ import contextlib
 import os
 import pathlib
 import secrets
-import socket
 import subprocess
 import tempfile
 import time
@@ -93,12 +92,3 @@ def _waited(ask: Any, failures: type[Exception]) -> Any:
             if time.monotonic() > until:
                 raise commands.CloudError(f'the service does not answer: {exc}') from exc
         time.sleep(_PAUSE)
-
-
-def free_ports(count: int) -> list[int]:
-    """Return unused ports of this machine."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for sock in sockets:
-            sock.bind(('127.0.0.1', 0))
-        return [int(sock.getsockname()[1]) for sock in sockets]

@@ -3,7 +3,6 @@
 
 import testtools
 
-from bench import contention
 from bench import dispatch
 from bench import report
 
@@ -50,56 +49,3 @@ class DispatchTest(testtools.TestCase):
                     for policy in ('fifo', 'cfcfs', 'own')
                     for what in ('short.wait_s_p99', 'makespan_s')}
         self.assertEqual(names, dispatch._compared(figures).keys())
-
-
-class ContentionTest(testtools.TestCase):
-    """Members of a few groups that choose hosts at the same time."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.log = contention.log_of(60, 3)
-
-    def test_only_members_that_do_not_wait_for_each_other_begin_anew(self) -> None:
-        optimistic, locked, declared = (contention.place(self.log, way) for way in (
-            contention.OPTIMISTIC, contention.LOCKED, contention.DECLARED))
-        self.assertEqual((0, 0), (locked.aborted, declared.aborted))
-        self.assertGreater(optimistic.aborted, 60)
-
-    def test_no_host_has_two_members_of_a_group(self) -> None:
-        for way in (contention.OPTIMISTIC, contention.LOCKED, contention.DECLARED):
-            hosts = contention.place(self.log, way).hosts
-            self.assertEqual(60, len({(server.partition('.')[0], host)
-                                      for server, host in hosts.items()}))
-
-    def test_engines_that_read_one_log_decide_the_same(self) -> None:
-        first, second = (contention.place(self.log, contention.DECLARED, threads, threads)
-                      for threads in (32, 2))
-        self.assertNotEqual(first.seconds, second.seconds)
-        self.assertEqual(0, first.differs(second))
-
-    def test_engines_without_a_log_decide_differently(self) -> None:
-        first, second = (contention.place(self.log, contention.OPTIMISTIC, 32, seed)
-                      for seed in (1, 2))
-        self.assertGreater(first.differs(second), 0)
-
-    def test_decisions_are_the_same_only_by_what_is_declared(self) -> None:
-        for shared, same in (((), False), (('hosts',), True)):
-            log = contention.log_of(60, 0, shared)
-            first, second = (contention.place(log, contention.DECLARED, 32, seed)
-                          for seed in (1, 2))
-            self.assertEqual(same, first.differs(second) == 0)
-
-    def test_replay_names_each_recovery_that_was_waited_for(self) -> None:
-        outcome = contention.place(self.log, contention.DECLARED)
-        last = self.log[-1].server.id
-        group = last.partition('.')[0]
-        before = [entry.server.id for entry in self.log
-                  if entry.server.id.partition('.')[0] == group][:-1]
-        chain = outcome.why(last)
-        self.assertEqual([*reversed(before), None], [wait.behind for wait in chain])
-        self.assertEqual({f'group {group}', None}, {wait.resource for wait in chain})
-        self.assertEqual(0.0, chain[-1].began)
-
-    def test_replay_names_a_thread_where_none_was_free(self) -> None:
-        outcome = contention.place(contention.log_of(3, 3), contention.DECLARED, 1)
-        self.assertEqual({None, 'thread'}, {wait.resource for wait in outcome.waits.values()})
