@@ -14,6 +14,7 @@ from oslo_log import log as logging
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import dispatch
@@ -169,7 +170,7 @@ class Janitor:
             changed = self._context.store.returned(host, **outdated)
         else:
             changed = self._context.store.change_host(host, **outdated) if outdated else None
-            if host.held:
+            if host.held == (gates.observing(host.name),):
                 self._look_for_room(host)
         if changed is not None and 'held' in outdated:
             LOG.info('host %s is well: its hold has ended', host.name)
