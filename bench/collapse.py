@@ -29,17 +29,21 @@ Reports = dict[int, list[sp.CollapseReport]]
 def run(env: environment.Environment) -> dict[str, float]:
     """Measure, and return the figures by their keys."""
     counts = _QUICK if env.quick else _FULL
-    env.progress.section('collapse', 3 + env.rounds * len(counts))
+    env.progress.section('collapse', 3 + 2 * env.rounds * len(counts))
     env.progress.step(f'making volumes of up to {_LARGEST:,} objects')
     refs = {count: images.populated(env.cluster, count) for count in counts}
     reports: Reports = {count: [] for count in counts}
+    answered: Reports = {count: [] for count in counts}
     for number in range(env.rounds):
         for count in counts:
-            env.progress.step(f'{count:,} objects, round {number + 1} of {env.rounds}')
-            reports[count].append(_collapse(env, refs[count]))
+            for hangs, ours in ((True, reports), (False, answered)):
+                env.progress.step(f'{count:,} objects, primary {"hangs" if hangs else "answers"}, '
+                                  f'round {number + 1} of {env.rounds}')
+                ours[count].append(_collapse(env, refs[count], hangs=hangs))
     if env.figures is not None:
         _draw(env, reports)
-    figures = _figures(reports) | _client(env, refs[_LARGEST]).entries('collapse.sweep_client_us')
+    figures = _figures(reports) | _answered(answered)
+    figures |= _client(env, refs[_LARGEST]).entries('collapse.sweep_client_us')
     env.progress.step(f'sweeping {_SERVERS} servers at once')
     passes = _passes(env, refs[_LARGEST], 1 if env.quick else _FULL_PASSES)
     figures |= passes.entries('collapse.sixty_servers_pass_s')
@@ -86,12 +90,14 @@ def _client(env: environment.Environment, ref: sp.VolumeRef) -> stats.Summary:
     return stats.summary(times)
 
 
-def _collapse(env: environment.Environment, ref: sp.VolumeRef) -> sp.CollapseReport:
+def _collapse(env: environment.Environment, ref: sp.VolumeRef, *, hangs: bool
+              ) -> sp.CollapseReport:
     """Promote a backup that has just written, against a primary that is idle; then merge it.
 
+    :param hangs: the primary hangs, and does not hand over its lock
     :raises RuntimeError: it was not promoted
     """
-    with primary.attached(env.cluster, [ref]):
+    with primary.attached(env.cluster, [ref], hangs=hangs):
         record = env.protocol.super([ref], reason='benchmark')
         with variants.overlay_export(env, record) as export:
             fio.run([fio.Job('written', export.uri, {
@@ -129,11 +135,23 @@ def _figures(reports: Reports) -> dict[str, float]:
     return figures
 
 
+def _answered(reports: Reports) -> dict[str, float]:
+    """Return the figures of the collapses whose primary has handed over its lock."""
+    figures = stats.summary([report.total_s - report.durable_s for ours in reports.values()
+                             for report in ours]).entries('collapse.answered_s')
+    for count, ours in reports.items():
+        key = f'collapse.answered.by_objects.{count}'
+        figures[f'{key}.total_s'] = stats.summary([report.total_s for report in ours]).median
+        for part, seconds in zip(PARTS, zip(*map(_parts, ours), strict=True), strict=True):
+            figures[f'{key}.{part.replace(" ", "_")}_s'] = stats.summary(seconds).median
+    return figures
+
+
 def _draw(env: environment.Environment, reports: Reports) -> None:
     assert env.figures is not None
     with plots.drawing(
             env.figures / 'collapse.png', 'Duration of collapse, by part',
-            f'idle primary, backup with {_WRITTEN >> 20} MiB just written; of {env.rounds} '
+            f'primary that hangs, backup with {_WRITTEN >> 20} MiB just written; of {env.rounds} '
             'collapses each, the one with the median duration') as (plot,):
         columns = [_parts(sorted(ours, key=lambda report: report.total_s)[len(ours) // 2])
                    for ours in reports.values()]

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import contextlib
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -23,9 +24,11 @@ _STOP_TIMEOUT = 60.0
 
 
 @contextlib.contextmanager
-def attached(cluster: sp.Cluster, refs: Sequence[sp.VolumeRef]) -> Iterator[None]:
+def attached(cluster: sp.Cluster, refs: Sequence[sp.VolumeRef], *, hangs: bool = False
+             ) -> Iterator[None]:
     """Run a primary with a client of its own on some images while the context lasts.
 
+    :param hangs: it hangs after it has written
     :raises RuntimeError: it did not come up
     """
     root = pathlib.Path(__file__).parents[1]
@@ -37,8 +40,11 @@ def attached(cluster: sp.Cluster, refs: Sequence[sp.VolumeRef]) -> Iterator[None
     try:
         if process.stdout.readline().strip() != _READY:
             raise RuntimeError(f'the primary of {refs[0]} did not come up')
+        if hangs:
+            process.send_signal(signal.SIGSTOP)
         yield
     finally:
+        process.send_signal(signal.SIGCONT)
         process.stdin.close()
         try:
             process.wait(_STOP_TIMEOUT)

@@ -1,7 +1,8 @@
 ------------------------------ MODULE Collapse ------------------------------
 (***************************************************************************)
-(* The collapse protocol of one superposition: cut, sweep, fence, commit,  *)
-(* abort, and controllers that crash at any step and are resumed by others.*)
+(* The collapse protocol of one superposition: cut, hand-over of the lock, *)
+(* sweep, fence, commit, abort, and controllers that crash at any step and *)
+(* are resumed by others.                                                  *)
 (* doc/source/protocol.rst explains the protocol; its steps have the same  *)
 (* names here.                                                             *)
 (*                                                                         *)
@@ -12,6 +13,9 @@
 (* - An OSD refuses clients that are blocklisted in its own map.  Maps     *)
 (*   reach OSDs with operations, or by themselves at any time.             *)
 (* - The record changes by compare-and-swap only.                          *)
+(* - The primary writes only while it has the lock, and lets go of it only *)
+(*   when no write is on its way.  A closed latch keeps the lock from it.  *)
+(*   The header's version grows whenever the lock is taken or let go.      *)
 (* - A blocklist request may be committed long after its sender has given  *)
 (*   up or died (a monitor election).                                      *)
 (*                                                                         *)
@@ -27,20 +31,28 @@ EXTENDS Naturals, FiniteSets, TLC
 CONSTANTS Objects, Controllers, MaxWrites, MaxCrashes, MaxEpoch, Fault
 
 Faults == {"none", "no-second-sweep", "second-sweep-stops-early", "no-map-wait",
-           "no-compare-and-swap", "fence-is-kept"}
+           "no-compare-and-swap", "fence-is-kept", "owner-is-remembered", "stale-header",
+           "seal-without-latch"}
 ASSUME Fault \in Faults
 
 NoCut == MaxWrites + 1          \* larger than any version: nothing is dirty yet
 States == {"creating", "superposed", "collapsing", "promoted", "aborting", "gone"}
 Outcomes == {"none", "promoted", "aborted", "dirty", "late-dirty"}
 Idle == "idle"
-Steps == {Idle, "cut", "superpose", "collapse", "sweep", "reload", "fence", "wait", "sweep-again",
-          "commit", "drop", "unfence", "delete"}
+Latches == {"open", "closed", "gone"}
+MaxHeader == 2                  \* the lock is let go once at most, and taken again
+Steps == {Idle, "cut", "superpose", "collapse", "seal", "sweep", "reload", "fence", "wait",
+          "sweep-again", "commit", "drop", "unfence", "delete"}
 
 VARIABLES
     record,     \* what the record says: its state and outcome
     version,    \* of each object: how many writes of the primary were applied
     cut,        \* of each object: its version at the cut
+    start,      \* of each object: its version when the backup could begin to read
+    lock,       \* the primary has the lock
+    header,     \* the version of the header
+    handed,     \* the version that super has remembered after a hand-over; 0 without one
+    latch,      \* open, closed, or gone: then nobody closes it any more
     sent,       \* objects for which a write of the primary is on its way
     epoch,      \* of the monitors' newest map
     blocked,    \* epochs whose map has the primary blocklisted
@@ -55,10 +67,12 @@ VARIABLES
     crashes,    \* how many controllers have died so far
     late        \* a fenced primary's write was applied after its version was restarted
 
-vars == <<record, version, cut, sent, epoch, blocked, map, asked, step, fresh, seen, dirty,
+locking == <<start, lock, header, handed, latch>>
+vars == <<record, version, cut, locking, sent, epoch, blocked, map, asked, step, fresh, seen, dirty,
           carried, verdict, crashes, late>>
 controllers == <<step, fresh, seen, dirty, carried, verdict>>
-storage == <<version, cut, sent, epoch, blocked, map, asked, late>>
+objects == <<version, cut, sent, epoch, blocked, map, asked, late>>
+storage == <<objects, locking>>
 
 Undecided == record.state \in {"superposed", "collapsing"}
 Restarted == record.outcome = "late-dirty"
@@ -68,6 +82,11 @@ TypeOK ==
     /\ record \in [state: States, outcome: Outcomes]
     /\ version \in [Objects -> 0..MaxWrites]
     /\ cut \in [Objects -> 0..NoCut]
+    /\ start \in [Objects -> 0..MaxWrites]
+    /\ lock \in BOOLEAN
+    /\ header \in 0..MaxHeader
+    /\ handed \in 0..MaxHeader
+    /\ latch \in Latches
     /\ sent \subseteq Objects
     /\ epoch \in 0..MaxEpoch
     /\ blocked \subseteq 0..MaxEpoch
@@ -86,6 +105,11 @@ Init ==
     /\ record = [state |-> "creating", outcome |-> "none"]
     /\ version = [o \in Objects |-> 0]
     /\ cut = [o \in Objects |-> NoCut]
+    /\ start = [o \in Objects |-> 0]
+    /\ lock = TRUE
+    /\ header = 0
+    /\ handed = 0
+    /\ latch = "open"
     /\ sent = {}
     /\ epoch = 0
     /\ blocked = {}
@@ -104,10 +128,30 @@ Init ==
 (* The primary and the cluster                                             *)
 (***************************************************************************)
 Send(o) ==
+    /\ lock
     /\ o \notin sent
     /\ version[o] < MaxWrites
     /\ sent' = sent \cup {o}
-    /\ UNCHANGED <<record, version, cut, epoch, blocked, map, asked, controllers, crashes, late>>
+    /\ UNCHANGED <<record, version, cut, epoch, blocked, map, asked, controllers, crashes, late,
+                   locking>>
+
+\* A controller that creates the superposition has asked for the lock.
+Release ==
+    /\ lock
+    /\ header = 0
+    /\ sent = {}
+    /\ \E c \in Controllers: step[c] = "cut"
+    /\ lock' = FALSE
+    /\ header' = header + 1
+    /\ UNCHANGED <<record, objects, start, handed, latch, controllers, crashes>>
+
+Take ==
+    /\ ~lock
+    /\ latch # "closed"
+    /\ header < MaxHeader
+    /\ lock' = TRUE
+    /\ header' = header + 1
+    /\ UNCHANGED <<record, objects, start, handed, latch, controllers, crashes>>
 
 \* The OSD applies the write, or refuses it by the map that it has.
 Serve(o) ==
@@ -117,12 +161,13 @@ Serve(o) ==
        THEN UNCHANGED <<version, late>>
        ELSE /\ version' = [version EXCEPT ![o] = @ + 1]
             /\ late' = (late \/ Restarted)
-    /\ UNCHANGED <<record, cut, epoch, blocked, map, asked, controllers, crashes>>
+    /\ UNCHANGED <<record, cut, epoch, blocked, map, asked, controllers, crashes, locking>>
 
 Learn(o) ==
     /\ map[o] < epoch
     /\ map' = [map EXCEPT ![o] = epoch]
-    /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, asked, controllers, crashes, late>>
+    /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, asked, controllers, crashes, late,
+                   locking>>
 
 Block ==
     /\ asked
@@ -130,9 +175,9 @@ Block ==
     /\ asked' = FALSE
     /\ epoch' = epoch + 1
     /\ blocked' = blocked \cup {epoch + 1}
-    /\ UNCHANGED <<record, version, cut, sent, map, controllers, crashes, late>>
+    /\ UNCHANGED <<record, version, cut, sent, map, controllers, crashes, late, locking>>
 
-Cluster == Block \/ \E o \in Objects: Send(o) \/ Serve(o) \/ Learn(o)
+Cluster == Block \/ Release \/ Take \/ \E o \in Objects: Send(o) \/ Serve(o) \/ Learn(o)
 
 (***************************************************************************)
 (* Controllers                                                             *)
@@ -173,14 +218,27 @@ Cut(c, o) ==
     /\ fresh[c]
     /\ cut[o] = NoCut
     /\ cut' = [cut EXCEPT ![o] = version[o]]
-    /\ UNCHANGED <<record, version, sent, epoch, blocked, map, asked, late, controllers, crashes>>
+    /\ UNCHANGED <<record, version, sent, epoch, blocked, map, asked, late, controllers, crashes,
+                   locking>>
 
+\* Remember the header's version after a hand-over: lock and version are read at once.
+Remember(c) ==
+    /\ step[c] = "cut"
+    /\ fresh[c]
+    /\ handed = 0
+    /\ header > 0
+    /\ ~lock \/ Fault = "owner-is-remembered"
+    /\ handed' = header
+    /\ UNCHANGED <<record, objects, start, lock, header, latch, controllers, crashes>>
+
+\* The backup may read from now on.
 Superpose(c) ==
     /\ step[c] = "cut"
     /\ ~fresh[c] \/ \A o \in Objects: cut[o] # NoCut
     /\ Swap(c, "superposed", "none", Idle)
+    /\ start' = version
     /\ Forget(c)
-    /\ UNCHANGED <<storage, crashes>>
+    /\ UNCHANGED <<objects, lock, header, handed, latch, crashes>>
 
 \* Collapse, abort, or go on with what another controller has begun.
 Choose(c) ==
@@ -196,10 +254,22 @@ Choose(c) ==
 Collapse(c) ==
     /\ step[c] = "collapse"
     /\ IF record.state = "collapsing" /\ fresh[c]
-       THEN Goto(c, "sweep") /\ UNCHANGED <<record, fresh>>
-       ELSE Swap(c, "collapsing", "none", "sweep")
+       THEN Goto(c, "seal") /\ UNCHANGED <<record, fresh>>
+       ELSE Swap(c, "collapsing", "none", "seal")
     /\ Forget(c)
     /\ UNCHANGED <<storage, crashes>>
+
+\* Close the latch if nobody has changed the header since the hand-over: one operation.  Nobody has
+\* written then, and nobody will.  Otherwise the sweeps decide.
+Seal(c) ==
+    /\ step[c] = "seal"
+    /\ IF handed # 0 /\ latch = "open" /\ (header = handed \/ Fault = "stale-header")
+       THEN /\ latch' = IF Fault = "seal-without-latch" THEN latch ELSE "closed"
+            /\ Goto(c, "reload")
+            /\ Keep(c, {}, FALSE, 0, "promoted")
+       ELSE /\ Goto(c, "sweep")
+            /\ UNCHANGED <<latch, seen, dirty, carried, verdict>>
+    /\ UNCHANGED <<record, objects, start, lock, header, handed, fresh, crashes>>
 
 \* A stat carries the epoch of its client's map, which its OSD has to have.
 Stat(c, o) ==
@@ -212,7 +282,7 @@ Sweep(c, o) ==
     /\ step[c] = "sweep"
     /\ Stat(c, o)
     /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, asked, late, step, fresh,
-                   carried, verdict, crashes>>
+                   carried, verdict, crashes, locking>>
 
 \* A dirty primary lives, unless a fence may have reached it before: then its version has to be
 \* restarted, behind a barrier.  A fence that was asked for counts, as it may come at any time.
@@ -239,14 +309,15 @@ Fence(c) ==
     /\ asked' = (asked \/ epoch \notin blocked)
     /\ Goto(c, "wait")
     /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, map, late, fresh, seen, dirty,
-                   carried, verdict, crashes>>
+                   carried, verdict, crashes, locking>>
 
 \* Wait until the map that has the fence is the one that our operations carry.
 Wait(c) ==
     /\ step[c] = "wait"
     /\ epoch \in blocked
     /\ Keep(c, {}, FALSE, IF Fault = "no-map-wait" THEN 0 ELSE epoch, "none")
-    /\ Goto(c, IF Fault = "no-second-sweep" THEN "commit" ELSE "sweep-again")
+    /\ Goto(c, IF verdict[c] = "promoted" \/ Fault = "no-second-sweep" THEN "commit"
+               ELSE "sweep-again")
     /\ UNCHANGED <<record, storage, fresh, crashes>>
 
 \* Another controller has taken the fence back, which ends this collapse.
@@ -261,7 +332,7 @@ SweepAgain(c, o) ==
     /\ step[c] = "sweep-again"
     /\ Stat(c, o)
     /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, asked, late, step, fresh,
-                   carried, verdict, crashes>>
+                   carried, verdict, crashes, locking>>
 
 \* It never stops early, not even at the first dirty object: it is also the barrier behind which
 \* no fenced write is applied any more.
@@ -288,17 +359,18 @@ Drop(c) ==
     /\ Forget(c)
     /\ UNCHANGED <<storage, crashes>>
 
-\* The primary lives: take back the fence, if there is one.  A request that is on its way may be
-\* committed later all the same.
+\* The primary lives: take back the fence, if there is one, and open the latch for good.  A request
+\* that is on its way may be committed later all the same.
 Unfence(c) ==
     /\ step[c] = "unfence"
     /\ IF record.outcome = "late-dirty" \/ Fault = "fence-is-kept" \/ epoch \notin blocked
        THEN UNCHANGED epoch
        ELSE /\ epoch < MaxEpoch
             /\ epoch' = epoch + 1
+    /\ latch' = "gone"
     /\ Goto(c, "delete")
     /\ UNCHANGED <<record, version, cut, sent, blocked, map, asked, late, fresh, seen, dirty,
-                   carried, verdict, crashes>>
+                   carried, verdict, crashes, start, lock, header, handed>>
 
 Delete(c) ==
     /\ step[c] = "delete"
@@ -328,9 +400,9 @@ Crash(c) ==
     /\ UNCHANGED <<record, storage>>
 
 Work(c) ==
-    \/ Begin(c) \/ Superpose(c) \/ Choose(c) \/ Collapse(c) \/ Swept(c) \/ Reload(c) \/ Fence(c)
-    \/ Wait(c) \/ Lost(c) \/ SweptAgain(c) \/ Commit(c) \/ Drop(c) \/ Unfence(c) \/ Delete(c)
-    \/ Resume(c)
+    \/ Begin(c) \/ Remember(c) \/ Superpose(c) \/ Choose(c) \/ Collapse(c) \/ Seal(c)
+    \/ Swept(c) \/ Reload(c) \/ Fence(c) \/ Wait(c) \/ Lost(c) \/ SweptAgain(c) \/ Commit(c)
+    \/ Drop(c) \/ Unfence(c) \/ Delete(c) \/ Resume(c)
     \/ \E o \in Objects: Cut(c, o) \/ Sweep(c, o) \/ SweepAgain(c, o)
 
 Next == Cluster \/ \E c \in Controllers: Work(c) \/ Crash(c)
@@ -342,8 +414,8 @@ FairSpec == Spec /\ WF_vars(Block) /\ \A c \in Controllers: WF_vars(Work(c))
 (* Safety                                                                  *)
 (***************************************************************************)
 \* No acknowledged write is lost: a promoted backup replaces a version that nobody has written
-\* since the cut, and nobody ever will.
-NothingLost == record.state = "promoted" => \A o \in Objects: ~Dirty(o)
+\* since the backup could read it, and nobody ever will.
+NothingLost == record.state = "promoted" => \A o \in Objects: version[o] = start[o]
 
 \* A primary whose version is restarted writes nothing beside its successor.
 NoTwoWriters == ~late
@@ -357,9 +429,9 @@ OneDecision == [][Decided(record.state) => record'.outcome = record.outcome]_rec
 (***************************************************************************)
 EveryoneDecides == <>(record.state \in {"promoted", "gone"})
 
-\* A primary that lives is not fenced for good.
+\* A primary that lives is not fenced for good, and not kept from its lock.
 Symmetry == Permutations(Objects) \cup Permutations(Controllers)
 
 LivesUnfenced ==
-    <>[](record.outcome \in {"aborted", "dirty"} => epoch \notin blocked)
+    <>[](record.outcome \in {"aborted", "dirty"} => epoch \notin blocked /\ latch # "closed")
 =============================================================================

@@ -2,6 +2,7 @@
 """A connection to a Ceph cluster, on which every call has a timeout."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent import futures
 import contextlib
 import dataclasses
 import errno
@@ -27,6 +28,8 @@ _PINNED = {'rados_replica_read_policy': 'default'}
 # CEPH_STR_HASH_RJENKINS of Ceph's include/ceph_hash.h.
 _RJENKINS = 2
 _TIMED_OUT = (errno.ETIMEDOUT, errno.EAGAIN)
+# Notifications that wait for a client that does not answer, at a time.
+_NOTIFICATIONS = 64
 _CONNECTION_LOST = (errno.ESHUTDOWN, errno.ENOTCONN)
 
 
@@ -78,6 +81,7 @@ class Cluster:
         self._lock = threading.Lock()
         self._rados: Any = None
         self._aio: librados.Client | None = None
+        self._notifier: futures.ThreadPoolExecutor | None = None
 
     def __enter__(self) -> 'Cluster':
         self.rados  # noqa: B018  connect at once, so that a bad configuration fails here
@@ -101,8 +105,11 @@ class Cluster:
         with self._lock:
             aio, self._aio = self._aio, None
             handle, self._rados = self._rados, None
+            notifier, self._notifier = self._notifier, None
             # The next connection has another address.
             self.__dict__.pop('addresses', None)
+        if notifier is not None:
+            notifier.shutdown()
         if aio is not None:
             aio.close()
         if handle is not None:
@@ -169,6 +176,26 @@ class Cluster:
         text = out.decode().strip()
         # Some commands ("osd blocklist ls") append their status text to the JSON.
         return json.JSONDecoder().raw_decode(text)[0] if text[:1] in ('[', '{') else None
+
+    def notify(self, pool_id: int, namespace: str, name: str, message: bytes,
+               patience_s: float) -> list[bytes]:
+        """Send a message to all clients that watch an object, and return their answers.
+
+        :param patience_s: seconds after which no answer is waited for; Ceph goes on for a second
+        :returns: none if a client has not answered by then
+        :raises ClusterTimeout: an OSD did not answer in time
+        :raises ClusterError: the message was not sent for another reason
+        """
+        io = self.aio.ioctx(pool_id, namespace)
+        with self._lock:
+            if self._notifier is None:
+                self._notifier = futures.ThreadPoolExecutor(_NOTIFICATIONS, 'notify')
+            # Ceph takes whole seconds here.
+            answers = self._notifier.submit(io.notify, name.encode(), message, 1.0)
+        try:
+            return answers.result(patience_s)
+        except futures.TimeoutError:
+            return []
 
     def wait_for_latest_osdmap(self) -> None:
         """Make every later operation of both clients carry at least the osdmap of this moment.

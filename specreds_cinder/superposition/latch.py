@@ -113,6 +113,19 @@ class _Header:
     armed: str | None
     version: int
 
+    def closed(self, superposition: str) -> '_Header':
+        """Return the header with the latch of a superposition closed.
+
+        :raises RecordChanged: another controller has opened it for good
+        """
+        if self.armed != superposition:
+            raise errors.RecordChanged(
+                f'superposition {superposition} was decided by another controller meanwhile; '
+                f'look at it again')
+        if self.lock.superposition == superposition:
+            return self
+        return dataclasses.replace(self, lock=self.lock.closed(superposition))
+
 
 class _Overtaken(errors.RecordChanged):
     """The header was changed by another client meanwhile."""
@@ -133,6 +146,16 @@ class Latch:
                 return _read(io, volume.image_id).lock.superposition
             except rados.ObjectNotFound:
                 return None
+
+    def unowned(self, volume: records.Volume) -> int:
+        """Return the version of a header whose lock has no owner; 0 if it has one, or is gone."""
+        with self._cluster.ioctx(volume.pool, volume.namespace) as io, \
+                ceph.answering(f'read the lock of {volume.ref}'):
+            try:
+                header = _read(io, volume.image_id)
+            except rados.ObjectNotFound:
+                return 0
+        return 0 if header.lock.owners else header.version
 
     def arm(self, volume: records.Volume, superposition: str) -> None:
         """Let the latch of a volume be closed for a superposition, which has claimed the volume.
@@ -158,15 +181,18 @@ class Latch:
         :raises RecordChanged: another controller has opened it for good
         :raises VolumeGone: the image is gone
         """
-        def closed(header: _Header) -> _Header:
-            if header.armed != superposition:
-                raise errors.RecordChanged(
-                    f'superposition {superposition} was decided by another controller meanwhile; '
-                    f'look at it again')
-            if header.lock.superposition == superposition:
-                return header
-            return dataclasses.replace(header, lock=header.lock.closed(superposition))
-        self._change(volume, 'close', closed)
+        self._change(volume, 'close', lambda header: header.closed(superposition))
+
+    def seal(self, volume: records.Volume, superposition: str) -> bool:
+        """Close the latch, unless the header has changed since the lock was handed over.
+
+        :returns: whether nobody has written since then, and nobody can
+        :raises RecordChanged: another controller has opened it for good
+        :raises VolumeGone: the image is gone
+        """
+        before = self._change(volume, 'seal', lambda header: (
+            header.closed(superposition) if header.version == volume.handed else header))
+        return before.version == volume.handed
 
     def open(self, volume: records.Volume, superposition: str) -> None:
         """Let librbd lock a volume again, for good. An image that is gone is no error."""
@@ -187,7 +213,8 @@ class Latch:
                     wait=tenacity.wait_random(0, 0.05), stop=tenacity.stop_after_attempt(40),
                     reraise=True)
     def _change(self, volume: records.Volume, verb: str,
-                change: Callable[[_Header], _Header]) -> None:
+                change: Callable[[_Header], _Header]) -> _Header:
+        """Change a header by compare-and-swap, and return it as it was before."""
         with self._cluster.ioctx(volume.pool, volume.namespace) as io, \
                 ceph.answering(f'{verb} the latch of {volume.ref}'):
             try:
@@ -196,7 +223,7 @@ class Latch:
                 raise errors.VolumeGone(f'there is no RBD image {volume.ref} (any more)') from None
             changed = change(header)
             if changed == header:
-                return
+                return header
             with trace.change(f'latch.{verb}', str(volume.ref)), rados.WriteOpCtx() as op:
                 op.assert_version(header.version)
                 if changed.armed is None:
@@ -212,6 +239,7 @@ class Latch:
                         raise
                     raise _Overtaken(
                         f'the header of {volume.ref} keeps changing; try again') from exc
+        return header
 
 
 def _read(io: 'rados.Ioctx', image_id: str) -> _Header:

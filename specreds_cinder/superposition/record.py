@@ -36,7 +36,8 @@ _SCHEMA = {
             'type': 'object',
             'required': ['pool', 'namespace', 'image', 'image_id', 'pool_id', 'data_pool_id',
                          'data_pool', 'data_prefix', 'size_bytes', 'object_size', 'features',
-                         'map_digest', 'pending', 'overlay', 'clients', 'luks_bytes'],
+                         'map_digest', 'pending', 'overlay', 'clients', 'luks_bytes',
+                         'handed'],
             'additionalProperties': False,
             'properties': {
                 'pool': _TEXT, 'namespace': _TEXT, 'image': _TEXT, 'image_id': _TEXT,
@@ -44,7 +45,7 @@ _SCHEMA = {
                 'data_prefix': _TEXT, 'size_bytes': _COUNT, 'object_size': _COUNT,
                 'features': _COUNT, 'map_digest': _TEXT,
                 'pending': {'type': 'array', 'items': _COUNT}, 'overlay': _TEXT,
-                'clients': _TEXTS, 'luks_bytes': _COUNT,
+                'clients': _TEXTS, 'luks_bytes': _COUNT, 'handed': _COUNT,
             }}},
         'cuts': {'type': 'object', 'propertyNames': {'pattern': '^[0-9]+$'},
                  'additionalProperties': {
@@ -127,6 +128,7 @@ class Volume:
     :param overlay: name of the overlay's RBD image, in the same pool and namespace
     :param clients: addresses of the primary's clients, as blocklists name them
     :param luks_bytes: length of its LUKS header; 0 if it is not encrypted
+    :param handed: version of its header when the primary had handed its lock over; 0 without that
     """
 
     pool: str
@@ -145,6 +147,7 @@ class Volume:
     map_digest: str = ''
     pending: tuple[int, ...] = ()
     luks_bytes: int = 0
+    handed: int = 0
 
     @property
     def disk_bytes(self) -> int:

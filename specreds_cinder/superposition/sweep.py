@@ -6,9 +6,12 @@ and the header of the image. Versions are compared with the cut, and with those 
 clean sweep has seen (:mod:`seen`). The map is compared by content if its version has changed: the
 backup's librbd may take the exclusive lock while the primary does not hold it, which touches the
 objects of map and header without any write of data.
+
+A volume whose primary has handed its lock over (:mod:`handover`) is not swept, unless its header
+has changed since.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 import contextlib
 import dataclasses
 import functools
@@ -74,13 +77,18 @@ class Sweeper:
         makes the sweep a barrier: no OSD accepts a fenced write once the sweep has ended.
     :param renew: called after each batch of objects; an error that it raises ends the sweep
     :param first: the first clean sweeps of superpositions; None to compare with the cut alone
+    :param sealed: the volumes that nobody has written to, and nobody can: they are not swept; by
+        default those whose header has not changed since the hand-over
     """
 
     def __init__(self, cluster: ceph.Cluster, record: records.Record, *, depth: int = DEPTH,
                  pace: float | None = None, thorough: bool = False,
                  renew: Callable[[], None] = lambda: None,
-                 first: seens.FirstSweeps | None = None) -> None:
+                 first: seens.FirstSweeps | None = None,
+                 sealed: Collection[records.Volume] | None = None) -> None:
         self._cluster = cluster
+        self._sealed = sealed
+        self._volumes = record.volumes
         self._record = record
         self._first_sweeps = first or seens.FirstSweeps()
         self._earlier: seens.Volumes = {}
@@ -107,10 +115,12 @@ class Sweeper:
         :raises ClusterError: a stat failed
         """
         began = time.monotonic()
+        self._volumes = tuple(volume for volume in self._record.volumes
+                              if not self._untouched(volume))
         with contextlib.nullcontext() if self._pace else self._budget.deciding():
             self._sweep()
         dirty = self._first is not None
-        if not dirty and self._unproven is None:
+        if not dirty and self._unproven is None and self._volumes == self._record.volumes:
             self._first_sweeps.keep(self._record.id, self._seen)
         return SweepReport(dirty, self._first if dirty else self._unproven, self._swept,
                            time.monotonic() - began,
@@ -135,8 +145,22 @@ class Sweeper:
             if self._known:
                 break
 
+    def _untouched(self, volume: records.Volume) -> bool:
+        """Return whether nobody has written to a volume, by its header alone.
+
+        Whoever writes has the lock, and whoever takes or breaks the lock changes the header. So
+        does whoever makes a snapshot, for example, which proves nothing.
+        """
+        if self._sealed is not None:
+            return volume in self._sealed
+        return volume.handed > 0 and self._cluster.aio.ioctx(
+            volume.pool_id, volume.namespace).stat_versions(
+                [f'rbd_header.{volume.image_id}'.encode()], 1) == [volume.handed]
+
     def _steps(self) -> Iterator[Callable[[], None]]:
-        for volume in self._record.volumes:
+        if not self._volumes:
+            return
+        for volume in self._volumes:
             yield functools.partial(self._volume, volume)
         # After the volumes, so that a merge of placement groups before any stat is noticed.
         yield self._groups

@@ -76,7 +76,7 @@ MUTATIONS = (
              'if version < bound:',
              f'{_UNIT}.test_sweep.SweeperTest.test_map_changed_in_merged_groups_is_dirty'),
     Mutation('unproven-sweep-taken-for-the-first', f'{_SUPERPOSITION}/sweep.py',
-             'if not dirty and self._unproven is None:', 'if not dirty:',
+             'if not dirty and self._unproven is None and', 'if not dirty and',
              f'{_UNIT}.test_sweep.SweeperTest.'
              'test_first_sweep_that_proves_nothing_is_not_kept'),
     Mutation('eviction-that-shortens-a-fence', f'{_SUPERPOSITION}/fence.py',
@@ -204,7 +204,7 @@ MUTATIONS = (
              'self._lengthen(clients, expiry_s)\n', 'pass\n',
              f'{_UNIT}.test_fence.FenceTest.test_close_prolongs_an_existing_entry'),
     Mutation('no-second-sweep', f'{_SUPERPOSITION}/protocol/collapse.py',
-             'report = _sweep_renewed(site, renewal, thorough=True)',
+             'report = _sweep_renewed(site, renewal, thorough=True, sealed=sealed)',
              'report = sweep.SweepReport(False, None, 0, 0.0)',
              f'{_FUNCTIONAL}.test_fence.FenceTest.test_write_before_the_fence_is_late_dirty'),
     Mutation('unproven-taken-for-clean-before-the-fence', f'{_SUPERPOSITION}/protocol/collapse.py',
@@ -228,7 +228,8 @@ MUTATIONS = (
              'specreds_nova.tests.unit.engine.recovery.steps.test_fence.UnprovenTest.'
              'test_primary_that_writes_is_not_evacuated'),
     Mutation('rebuild-taken-for-a-valid-map', f'{_SUPERPOSITION}/rebuild.py',
-             '    if facts.invalid_map:\n', '    if False:\n',
+             '            raise errors.Rebuilding(',
+             '            return facts\n            raise (',
              f'{_UNIT}.test_rebuild.InspectTest.test_rebuild_that_takes_long_is_no_refusal'),
     Mutation('long-sweep-taken-for-interrupted', f'{_SUPERPOSITION}/sweep.py',
              '        self._renew()\n', '',
@@ -298,6 +299,43 @@ MUTATIONS = (
              '        return',
              f'{_FUNCTIONAL}.test_ledger.HungTest.'
              'test_server_that_hangs_as_soon_as_it_is_started_again_is_fenced'),
+    Mutation('sealed-whatever-the-header', f'{_SUPERPOSITION}/latch.py',
+             'return before.version == volume.handed', 'return True',
+             f'{_FUNCTIONAL}.test_handover.AnswerTest.'
+             'test_primary_that_writes_right_before_the_decision_is_not_late_dirty'),
+    Mutation('proven-without-a-seal', f'{_SUPERPOSITION}/protocol/collapse.py',
+             'return volume.handed > 0 and site.latch.seal(volume, record.id)',
+             'return volume.handed > 0',
+             f'{_FUNCTIONAL}.test_handover.AnswerTest.'
+             'test_write_that_waits_for_the_decision_succeeds_if_the_primary_wins'),
+    Mutation('lock-taken-since-the-check-unswept', f'{_SUPERPOSITION}/protocol/collapse.py',
+             'if any(volume.handed', 'if False and any(volume.handed',
+             f'{_FUNCTIONAL}.test_handover.AnswerTest.'
+             'test_primary_that_writes_right_before_the_decision_is_not_late_dirty'),
+    Mutation('changed-header-taken-for-idle', f'{_SUPERPOSITION}/sweep.py',
+             '== [volume.handed]', '!= [0]',
+             f'{_FUNCTIONAL}.test_handover.AnswerTest.'
+             'test_primary_that_writes_wins_and_takes_its_lock_again'),
+    Mutation('handed-over-beside-an-owner', f'{_SUPERPOSITION}/latch.py',
+             'return 0 if header.lock.owners else header.version', 'return header.version',
+             f'{_UNIT}.test_latch.UnownedTest.test_owned_lock_has_no_version'),
+    Mutation('lock-of-several-clients-asked-for', f'{_SUPERPOSITION}/protocol/create.py',
+             'len(image.clients) == 1 and image.clients == image.owners', 'image.owners',
+             f'{_FUNCTIONAL}.test_handover.SilenceTest.'
+             'test_volume_with_another_client_is_not_asked_for'),
+    Mutation('lock-of-a-read-volume-asked-for', f'{_SUPERPOSITION}/protocol/create.py',
+             'for image in facts if image.ref not in read\n                      and ',
+             'for image in facts if ',
+             f'{_FUNCTIONAL}.test_handover.SilenceTest.'
+             'test_volume_that_another_host_reads_is_not_asked_for'),
+    Mutation('handed-over-beside-a-hung-client', f'{_SUPERPOSITION}/protocol/create.py',
+             '    if site.fence.outside(others):\n', '    if False:\n',
+             f'{_FUNCTIONAL}.test_handover.SilenceTest.'
+             'test_client_of_an_earlier_superposition_that_may_wake_prevents_it'),
+    Mutation('part-of-a-sweep-taken-for-the-first', f'{_SUPERPOSITION}/sweep.py',
+             'self._unproven is None and self._volumes == self._record.volumes:',
+             'self._unproven is None:',
+             f'{_UNIT}.test_sweep.SweeperTest.test_sweep_of_some_volumes_is_not_the_first'),
     Mutation('promotion-without-latch', f'{_SUPERPOSITION}/protocol/collapse.py',
              '        _latch(site, record)\n', '',
              f'{_FUNCTIONAL}.test_latch.PromotedTest.'
@@ -306,7 +344,7 @@ MUTATIONS = (
              'site.fence.close(new)', 'pass',
              f'{_FUNCTIONAL}.test_latch.PromotedTest.test_online_merge_lets_only_the_server_write'),
     Mutation('latch-closed-by-an-overtaken-controller', f'{_SUPERPOSITION}/latch.py',
-             'if header.armed != superposition:', 'if False:',
+             'if self.armed != superposition:', 'if False:',
              f'{_FUNCTIONAL}.test_latch.OpenedTest.'
              'test_overtaken_controller_cannot_close_the_latch'),
     Mutation('latch-opened-for-a-moment', f'{_SUPERPOSITION}/latch.py',

@@ -133,6 +133,12 @@ class Race(stateful.RuleBasedStateMachine):
         self._round.check()
 
     @stateful.precondition(lambda self: self._superposed and not self._decided)
+    @stateful.rule()
+    def note(self) -> None:
+        """Change the headers."""
+        self._round.note()
+
+    @stateful.precondition(lambda self: self._superposed and not self._decided)
     @stateful.rule(promote=_MOSTLY, disturbance=_DISTURBANCES, delay=_SECONDS)
     def decide(self, promote: bool, disturbance: primaries.Disturbance, delay: float) -> None:
         """Decide for the primary, or for the backup unless the primary has written."""

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Protocols that are broken on purpose, and a race that each of them loses."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 import contextlib
 import time
 from unittest import mock
 
 from specreds_cinder import superposition
 from specreds_cinder.superposition import fence
+from specreds_cinder.superposition import handover
+from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import trace
 from specreds_cinder.superposition.protocol import base
@@ -70,9 +72,10 @@ def _second_sweep(sweep_second: Callable[[base.Site, superposition.Record, Calla
     swept = collapse._sweep
 
     def sweep_once(site: base.Site, record: superposition.Record, *, thorough: bool,
-                   renew: Callable[[], None] = lambda: None) -> superposition.SweepReport:
+                   renew: Callable[[], None] = lambda: None,
+                   sealed: Collection[records.Volume] | None = None) -> superposition.SweepReport:
         return (sweep_second(site, record, renew) if thorough
-                else swept(site, record, thorough=False, renew=renew))
+                else swept(site, record, thorough=False, renew=renew, sealed=sealed))
     with mock.patch.object(collapse, '_sweep', sweep_once):
         yield
 
@@ -92,7 +95,7 @@ class NoOsdmapWait(superposition.Protocol):
 
 def ambush(site: sites.Site, seed: int, images: int, *,
            early: bool) -> tuple[outcomes.Result, list[str]]:
-    """Play a round in which the primary writes at the worst time.
+    """Play a round in which the primary writes at the worst time, and keeps its locks.
 
     The primary is idle during the first sweep, and writes to its last image as fast as it can as
     soon as the second sweep is over.
@@ -104,7 +107,8 @@ def ambush(site: sites.Site, seed: int, images: int, *,
     race = rounds.Round(site, disks.Shape((_MIB,) * images, _ORDER, True, False), seed)
     try:
         race.primary.quiet()
-        race.superpose()
+        with mock.patch.object(handover, 'request', lambda *_arguments: False):
+            race.superpose()
         sweeps = 0
 
         def observer(event: trace.Event) -> None:

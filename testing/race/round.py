@@ -38,6 +38,8 @@ _HEALED_S = 4.0
 _BUSY_S = 40.0
 # Ceph forgets a client after 30 s of silence, and later if an OSD fails meanwhile.
 _FORGOTTEN_S = 120.0
+# A map with one entry, as librbd encodes it.
+_NOTE = b'\1\0\0\0\4\0\0\0note\1\0\0\0x'
 
 
 def _sockets(directory: str, names: list[str]) -> list[str]:
@@ -142,6 +144,8 @@ class Round:
         self._cut = max(cuts)
         self._kind = primaries.kind(self.primary)
         self._note(f'superposed, cut at {self._cut:.6f}')
+        if any(volume.handed for volume in self._record.volumes):
+            self._attack('primary hands over a lock')
 
     @steps.step
     def again(self, *, backup_ends: bool) -> None:
@@ -170,6 +174,15 @@ class Round:
         if self._record is not None and self._outcome == outcomes.UNDECIDED:
             report = self._site.protocol.check(self._record)
             self._note(f'check: {report.first or "clean"}')
+
+    @steps.step
+    def note(self) -> None:
+        """Change the headers of an undecided superposition, as a new option of an image does."""
+        if self._record is not None and self._outcome == outcomes.UNDECIDED:
+            self._attack('headers change')
+            for volume in self._record.volumes:
+                with self._site.cluster.ioctx(volume.pool, volume.namespace) as io:
+                    io.execute(f'rbd_header.{volume.image_id}', 'rbd', 'metadata_set', _NOTE)
 
     @steps.step
     def collapse(self, disturbance: primaries.Disturbance = primaries.Disturbance.NONE,

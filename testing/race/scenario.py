@@ -31,6 +31,8 @@ def shape(chance: random.Random, *, hostile: bool = False) -> disks.Shape:
 
 # Share of the promoted backups that hang until they were merged: each takes half a minute.
 _HUNG = 0.05
+# Share of the rounds in which somebody changes the headers.
+_NOTED = 0.15
 # Share of the rounds with a second attempt.
 _AGAIN = 0.25
 # Share of the hung primaries that hang until Ceph does not list them, and for how long.
@@ -63,6 +65,8 @@ def play(site: sites.Site, kind: str, seed: int, story: list[str], *,
         if hostile and chance.random() < _AGAIN:
             race.again(backup_ends=chance.random() < 0.5)
             _race(race, chance)
+        if hostile and chance.random() < _NOTED:
+            race.note()
         if chance.random() < 0.3:
             race.check()
         if chance.random() < 0.05:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """check and collapse: sweep, fence, sweep again, and the commit point."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 import contextlib
 import dataclasses
 import logging
@@ -83,19 +83,20 @@ def watch(site: base.Site, record: records.Record, on_dirty: Callable[[sweep.Swe
 
 
 def _sweep(site: base.Site, record: records.Record, *, thorough: bool,
-           renew: Callable[[], None] = lambda: None) -> sweep.SweepReport:
+           renew: Callable[[], None] = lambda: None,
+           sealed: Collection[records.Volume] | None = None) -> sweep.SweepReport:
     with trace.span('sweep', record.id):
         return sweep.Sweeper(site.cluster, record, thorough=thorough, renew=renew,
-                             first=site.first_sweeps).run()
+                             first=site.first_sweeps, sealed=sealed).run()
 
 
-def _sweep_renewed(site: base.Site, renewal: renewals.Renewal, *, thorough: bool
-                   ) -> sweep.SweepReport:
+def _sweep_renewed(site: base.Site, renewal: renewals.Renewal, *, thorough: bool,
+                   sealed: Collection[records.Volume] | None = None) -> sweep.SweepReport:
     """Sweep for a decision, whose record is renewed meanwhile.
 
     :raises RecordChanged: another controller has changed the record: this one must not decide
     """
-    return _sweep(site, renewal.record, thorough=thorough, renew=renewal.renew)
+    return _sweep(site, renewal.record, thorough=thorough, renew=renewal.renew, sealed=sealed)
 
 
 def collapse(site: base.Site, record: records.Record,
@@ -159,6 +160,11 @@ def _race(site: base.Site, record: records.Record, clients: frozenset[str], *,
     """Let the primary win if it has written, and the backup behind a fence if it has not."""
     renewal = renewals.Renewal(site.store, record, site.settings.stale_after_s)
     first = _sweep_renewed(site, renewal, thorough=False)
+    sealed: Collection[records.Volume] = ()
+    if first.clean:
+        sealed = _seal(site, record)
+        if any(volume.handed and volume not in sealed for volume in record.volumes):
+            first = _sweep_renewed(site, renewal, thorough=False, sealed=sealed)
     record = renewal.record
     if not first.clean and not (resumed and _was_fenced(site, record)):
         outcome = states.DIRTY if first.dirty else states.UNPROVEN
@@ -181,7 +187,7 @@ def _race(site: base.Site, record: records.Record, clients: frozenset[str], *,
         # Before the sweep: any client that has the lock after this is among those that the
         # sweep is followed by a look at.
         _latch(site, record)
-        second = _behind_fence(site, renewal, known)
+        second = _behind_fence(site, renewal, known, sealed)
         record = renewal.record
         report = CollapseReport(
             states.PROMOTED if second.clean else states.LATE_DIRTY, first, second,
@@ -237,15 +243,15 @@ def _assert_durable(site: base.Site, record: records.Record) -> None:
             f'primary is complete')
 
 
-def _behind_fence(site: base.Site, renewal: renewals.Renewal, known: set[str]
-                  ) -> sweep.SweepReport:
+def _behind_fence(site: base.Site, renewal: renewals.Renewal, known: set[str],
+                  sealed: Collection[records.Volume]) -> sweep.SweepReport:
     """Sweep until no client of the primary was outside the fence before the sweep began.
 
     :param known: the fenced clients; clients that are fenced here are added
     """
     before = frozenset(known)
     for _ in range(_FENCE_ROUNDS):
-        report = _sweep_renewed(site, renewal, thorough=True)
+        report = _sweep_renewed(site, renewal, thorough=True, sealed=sealed)
         clients = _primary(site, renewal.record, attended=True)
         # Also if it is not clean: a newcomer would write beside the primary that is
         # started again.
@@ -257,6 +263,21 @@ def _behind_fence(site: base.Site, renewal: renewals.Renewal, known: set[str]
     raise errors.ClusterError(
         f'new clients keep opening the volumes of superposition {renewal.record.id}: '
         f'{", ".join(sorted(known - before))}')
+
+
+def _seal(site: base.Site, record: records.Record) -> tuple[records.Volume, ...]:
+    """Close the latches of the volumes whose lock was handed over, and not taken since.
+
+    Nobody has written to these, and nobody can. A primary that writes now waits for the lock:
+    until the decision has fenced it, or is for the primary, and opens the latch.
+    """
+    def seal(volume: records.Volume) -> bool:
+        with contextlib.suppress(errors.VolumeGone):
+            return volume.handed > 0 and site.latch.seal(volume, record.id)
+        return False
+    with trace.span('seal', record.id):
+        sealed = site.each(seal, record.volumes)
+    return tuple(volume for volume, each in zip(record.volumes, sealed, strict=True) if each)
 
 
 def _latch(site: base.Site, record: records.Record) -> None:

@@ -13,6 +13,7 @@ import tenacity
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import handover
 from specreds_cinder.superposition import ledger as ledgers
 from specreds_cinder.superposition import objectmap
 from specreds_cinder.superposition import overlay
@@ -21,6 +22,7 @@ from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import removal
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import sweep
+from specreds_cinder.superposition import trace
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.superposition.protocol import base
 from specreds_cinder.superposition.protocol import end
@@ -56,7 +58,8 @@ def superpose(site: base.Site, refs: Sequence[records.VolumeRef], reason: str = 
         raise errors.InvalidInput('name at least one volume, and each only once')
     began = time.monotonic()
     superposition = superposition or records.new_id()
-    eligible, ended = _eligible(site, refs, superposition, frozenset(encrypted), frozenset(read))
+    eligible, ended, owned = _eligible(site, refs, superposition, frozenset(encrypted),
+                                       frozenset(read))
     now = records.now()
     record = site.store.create(records.Record(
         id=superposition, state=states.CREATING, volumes=eligible, created_at=now,
@@ -67,7 +70,7 @@ def superpose(site: base.Site, refs: Sequence[records.VolumeRef], reason: str = 
                   record.volumes)
         site.each(lambda pair: _note_ended(site, *pair),
                   list(zip(record.volumes, ended, strict=True)))
-        record = _take(site, record)
+        record = _take(site, record, owned)
     except BaseException:
         _undo(site, record)
         raise
@@ -78,9 +81,11 @@ def superpose(site: base.Site, refs: Sequence[records.VolumeRef], reason: str = 
 
 def _eligible(site: base.Site, refs: Sequence[records.VolumeRef], superposition: str,
               encrypted: Collection[records.VolumeRef], read: Collection[records.VolumeRef]
-              ) -> tuple[tuple[records.Volume, ...], tuple[ledgers.Entries, ...]]:
+              ) -> tuple[tuple[records.Volume, ...], tuple[ledgers.Entries, ...],
+                         frozenset[str]]:
     """Return volumes as records describe them, and the watchers of each that have ended.
 
+    :returns: also the ids of the images whose only client owns the lock, and that nobody reads
     :raises NotEligible: a volume cannot be superposed
     """
     pools = site.cluster.pools()
@@ -93,7 +98,9 @@ def _eligible(site: base.Site, refs: Sequence[records.VolumeRef], superposition:
             raise errors.NotEligible(str(image.ref), reasons)
     eligible = tuple(recorded(image, pools, overlay.name(image.ref.image, superposition),
                               encrypted=image.ref in encrypted) for image in facts)
-    return eligible, tuple(ended)
+    owned = frozenset(image.image_id for image in facts if image.ref not in read
+                      and len(image.clients) == 1 and image.clients == image.owners)
+    return eligible, tuple(ended), owned
 
 
 def objections(site: base.Site, ref: records.VolumeRef, *, encrypted: bool = False,
@@ -155,18 +162,39 @@ def _note_ended(site: base.Site, volume: records.Volume, ended: ledgers.Entries)
                  'it does not count as the primary', client, volume.ref, entry.superposition)
 
 
-def _take(site: base.Site, record: records.Record) -> records.Record:
-    """Create the overlays, take the cuts and look at the index at once, then swap the record."""
+def _take(site: base.Site, record: records.Record, owned: Collection[str]) -> records.Record:
+    """Create the overlays, take the cuts and look at the index at once, then swap the record.
+
+    :param owned: ids of the images whose owners are asked to hand their locks over
+    """
+    owned_volumes = [volume for volume in record.volumes if volume.image_id in owned]
     with futures.ThreadPoolExecutor(2) as executor:
-        taking = executor.submit(_cuts, site, record)
+        taking = executor.submit(_handed_over_and_cut, site, record, owned_volumes)
         listing = executor.submit(site.store.enter_again, record)
         site.each(lambda volume: _equip(site, volume, record), record.volumes)
-        taken_cuts = taking.result()
+        handed, taken_cuts = taking.result()
         listing.result()
-    mapped = site.each(lambda volume: _mapped(site, volume, taken_cuts[volume.pool_id]),
-                       record.volumes)
+    mapped = site.each(
+        lambda volume: _mapped(site, volume, taken_cuts[volume.pool_id], volume in handed),
+        record.volumes)
     return site.store.swap(record, record.moved(
         states.SUPERPOSED, cuts=taken_cuts, volumes=tuple(mapped)))
+
+
+def _handed_over_and_cut(site: base.Site, record: records.Record,
+                         owned_volumes: Sequence[records.Volume]
+                         ) -> tuple[list[records.Volume], dict[int, records.Cut]]:
+    """Ask for the locks of volumes, and then take the cuts.
+
+    Whoever lets go of a lock writes what it has cached, and touches the object map.
+
+    :returns: the volumes whose primary has handed its lock over, and the cuts
+    """
+    with trace.span('handover', record.id):
+        let_go = site.each(
+            lambda volume: handover.request(site.cluster, site.latch, volume), owned_volumes)
+    return ([volume for volume, each in zip(owned_volumes, let_go, strict=True) if each],
+            _cuts(site, record))
 
 
 def _cuts(site: base.Site, record: records.Record) -> dict[int, records.Cut]:
@@ -206,10 +234,13 @@ def _equip(site: base.Site, volume: records.Volume, record: records.Record) -> N
     overlay.create(site.cluster, volume)
 
 
-def _mapped(site: base.Site, volume: records.Volume, cut: records.Cut) -> records.Volume:
+def _mapped(site: base.Site, volume: records.Volume, cut: records.Cut, handed: bool
+            ) -> records.Volume:
     """Return a volume with the fingerprint of its object map, and its discards, at the cut.
 
     A map that has changed since the cut gets none, so that no later sweep finds it clean.
+
+    :param handed: its primary has handed the lock over
     """
     with site.cluster.ioctx(volume.pool, volume.namespace) as io, \
             ceph.answering(f'read the object map of {volume.ref}'):
@@ -217,7 +248,22 @@ def _mapped(site: base.Site, volume: records.Volume, cut: records.Cut) -> record
         pending = _existing(site, volume, objectmap.pending(io, volume.image_id))
     if sweep.moved(site.cluster, volume, cut):
         digest = ''
-    return dataclasses.replace(volume, map_digest=digest, pending=pending)
+    return dataclasses.replace(volume, map_digest=digest, pending=pending,
+                               handed=_unowned(site, volume) if handed else 0)
+
+
+def _unowned(site: base.Site, volume: records.Volume) -> int:
+    """Return the version of a volume's header, as long as nobody may write without changing it.
+
+    A client that hung when another one broke its lock takes itself for the owner. The ledger has
+    such a client, unless the client has been fenced for good.
+
+    :returns: 0 if somebody may
+    """
+    others = site.ledger.read(volume).keys() - set(volume.clients)
+    if site.fence.outside(others):
+        return 0
+    return site.latch.unowned(volume)
 
 
 def _existing(site: base.Site, volume: records.Volume, numbers: Sequence[int]) -> tuple[int, ...]:

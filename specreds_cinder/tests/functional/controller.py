@@ -6,9 +6,11 @@ import itertools
 import multiprocessing
 import os
 import signal
+from unittest import mock
 
 from cloud import deadline
 from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import handover
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 
@@ -93,6 +95,7 @@ def _live(conf: str, refs: list[sp.VolumeRef], story: Story, number: int | None,
             actors.ask(actors.connect(primary), 'write', disk=1, **LATE)
 
     with sp.Cluster(conf, 'cinder', base.TIMEOUT) as cluster, sp.trace.observe(write), \
-            sp.trace.observe(death):
+            sp.trace.observe(death), \
+            mock.patch.object(handover, 'request', lambda *_arguments: False):
         story(sp.Protocol(cluster, sp.Settings()), refs)
     answer.put(death.changes)

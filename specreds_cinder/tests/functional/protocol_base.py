@@ -15,6 +15,7 @@ import rbd
 import tenacity
 
 from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import handover
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import states
 from specreds_cinder.superposition import volume as volumes
@@ -25,6 +26,7 @@ SIZE = 32 * base.MIB
 # The answer to a write of a client that is fenced.
 DEAD = -errno.ESHUTDOWN
 _LISTED_SECONDS = 10
+_SECONDS = 60
 
 
 class Cut(Exception):
@@ -37,13 +39,21 @@ def cut() -> None:
 
 
 class ProtocolTestCase(base.FunctionalTestCase):
-    """A test of the protocol. Its superpositions are ended after it."""
+    """A test of the protocol. Its superpositions are ended after it.
 
+    :ivar hands_over: primaries hand over their locks; otherwise each volume is swept
+    """
+
+    hands_over = False
     settings = sp.Settings()
 
     def setUp(self) -> None:
         super().setUp()
         self.useFixture(fixtures.FakeLogger(level=logging.INFO))
+        # On a busy machine, too, a primary that lives answers in time.
+        self.patch(handover, '_PATIENCE_S', _SECONDS)
+        request = handover.request
+        self.patch(handover, 'request', lambda *arguments: self.hands_over and request(*arguments))
 
     @functools.cached_property
     def protocol(self) -> sp.Protocol:

@@ -108,6 +108,11 @@ class CrashMatrixTestCase(CrashTestCase):
         self.every_change(controller.collapse, phase, 'promoted')
 
     @ddt.data('before', 'after')
+    def test_interrupted_promotion_of_sealed_volumes_has_one_ending(self, phase: str) -> None:
+        self.hands_over = True
+        self.every_change(controller.collapse, phase, 'promoted')
+
+    @ddt.data('before', 'after')
     def test_interrupted_dirty_collapse_leaves_the_primary_alive(self, phase: str) -> None:
         self.every_change(controller.collapse, phase, 'lives', dirty=True)
 

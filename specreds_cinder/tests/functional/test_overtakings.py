@@ -68,7 +68,7 @@ Request = Callable[[sp.Protocol, list[sp.VolumeRef]], str]
 # The requests that are overtaken, each with the number of its events, and with those that
 # overtake it.
 _HANGS: dict[Request, tuple[int, tuple[Request, ...]]] = {
-    superpose: (28, (resume, abort)), collapse: (22, (resume, abort, collapse)),
+    superpose: (30, (resume, abort)), collapse: (24, (resume, abort, collapse)),
     abort: (32, (resume, abort, collapse)), merge: (64, (resume, merge))}
 # A collapse of volumes that are dirty ends as an abort does.
 _DIRTY_EVENTS = 4 + 32

@@ -81,7 +81,7 @@ class EndedTestCase(testtools.TestCase):
         self.image = dataclasses.replace(
             test_volume.GOOD, clients=frozenset({_PRIMARY, _ENDED}), owners=frozenset({_PRIMARY}))
         self.patch(volumes, 'inspect', lambda _cluster, _ref: self.image)
-        self.patch(create, '_take', lambda _site, record: record)
+        self.patch(create, '_take', lambda _site, record, _owned: record)
         self.patch(self.step, 'find', mock.Mock(side_effect=errors.NotSuperposed('in none')))
 
     def read(self, home: records.Home) -> fences.Listing:
@@ -116,7 +116,7 @@ class EndedTest(EndedTestCase):
         self.assertEqual({_PRIMARY}, self.superposed().clients)
 
     def test_fenced_watcher_is_a_client_of_the_earlier_superposition(self) -> None:
-        def take(_site: object, record: records.Record) -> records.Record:
+        def take(_site: object, record: records.Record, _owned: object) -> records.Record:
             # The overlay, and with it the backup, comes after the entry.
             self.step.ledger.enter.assert_called_once()
             return record

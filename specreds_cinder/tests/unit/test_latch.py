@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stored form of a latch, and the clients that are taken for owners of a lock."""
 
+from typing import Any
+from unittest import mock
+
 import testtools
 
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import latch
+from specreds_cinder.tests.unit import fakes
 
 # As cls_lock of Ceph 16 wrote them: one owner, and none.
 OWNED = bytes.fromhex(
@@ -42,3 +46,25 @@ class LockTest(testtools.TestCase):
         for raw in (b'', OWNED[:-1], OWNED + b'x', b'\x02' + OWNED[1:],
                     FREE.replace(b'\x11\0\0\0\0', b'\x11\0\0\0\x01')):
             self.assertRaises(errors.ClusterError, latch.Lock.load, raw)
+
+
+class UnownedTest(testtools.TestCase):
+    """The version of a header whose lock has no owner."""
+
+    def version(self, lock: bytes | None) -> int:
+        """Return it.
+
+        :param lock: as it is stored; None if it was never taken
+        """
+        io = mock.Mock(**{
+            'get_xattrs.return_value': [] if lock is None else [('lock.rbd_lock', lock)],
+            'get_last_version.return_value': 7})
+        cluster: Any = fakes.Cluster(io)
+        return latch.Latch(cluster, mock.Mock()).unowned(fakes.volume())
+
+    def test_free_lock_has_a_version(self) -> None:
+        self.assertEqual([7, 7], [self.version(FREE), self.version(None)])
+
+    def test_owned_lock_has_no_version(self) -> None:
+        self.assertEqual(0, self.version(OWNED))
+        self.assertEqual(0, self.version(latch.Lock.load(FREE).closed(ID).dump()))

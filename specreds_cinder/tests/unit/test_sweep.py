@@ -299,6 +299,43 @@ class SweeperTest(SweepTestCase):
         # It is the first sweep that counts.
         self.assertTrue(self.sweep(first=first).unproven)
 
+    def hand_over(self, version: int) -> record.Volume:
+        """Add a volume whose lock was handed over to the superposition.
+
+        :param version: of its header now
+        """
+        other = fakes.volume(image='vol-2', image_id='id-2', data_prefix='rbd_data.2', handed=7)
+        self.aio.versions[b'rbd_header.id-2'] = version
+        self.record = dataclasses.replace(self.record, volumes=(other, self.volume))
+        return other
+
+    def test_volume_whose_header_has_not_changed_is_not_swept(self) -> None:
+        other = self.hand_over(7)
+        report = self.sweep()
+        self.assertEqual((True, _OBJECTS), (report.clean, report.objects))
+        self.record = dataclasses.replace(self.record, volumes=(other,))
+        # Groups that were merged mean nothing to it.
+        self.pools = [{fakes.POOL_ID: fakes.pool(merges='other')}]
+        report = self.sweep()
+        self.assertEqual((True, 0), (report.clean, report.objects))
+
+    def test_sealed_volume_is_not_swept_whatever_its_header(self) -> None:
+        other = self.hand_over(8)
+        self.assertEqual(_OBJECTS, self.sweep(sealed=[other], thorough=True).objects)
+
+    def test_volume_that_is_not_sealed_is_swept_whatever_its_header(self) -> None:
+        self.volume = dataclasses.replace(self.volume, handed=7)
+        self.record = dataclasses.replace(self.record, volumes=(self.volume,))
+        self.aio.versions[f'rbd_header.{self.volume.image_id}'.encode()] = 7
+        self.assertEqual(0, self.sweep().objects)
+        self.assertEqual(_OBJECTS, self.sweep(sealed=[]).objects)
+
+    def test_sweep_of_some_volumes_is_not_the_first(self) -> None:
+        self.hand_over(7)
+        first = seen.FirstSweeps()
+        self.assertTrue(self.sweep(first=first).clean)
+        self.assertEqual({}, first.get(self.record.id))
+
     def test_first_sweeps_of_many_superpositions_are_kept(self) -> None:
         first = seen.FirstSweeps()
         for number in range(5000):

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A primary that lives hands over its lock: one look at the header proves that it is idle."""
+
+import signal
+import threading
+
+import rbd
+
+from specreds_cinder import superposition as sp
+from specreds_cinder.superposition import ledger as ledgers
+from specreds_cinder.superposition import states
+from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.tests.functional import actors
+from specreds_cinder.tests.functional import protocol_base
+
+_SECONDS = 60
+
+
+class HandoverTestCase(protocol_base.ProtocolTestCase):
+
+    hands_over = True
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.volume = self.make_volume()
+        self.primary = self.make_primary(self.volume)
+
+    def handed(self, record: sp.Record) -> bool:
+        """Return whether the lock of a record's only volume was handed over."""
+        return record.volumes[0].handed > 0
+
+    def owners(self) -> frozenset[str]:
+        """Return the owners of the volume's lock."""
+        return volumes.owners(self.cluster, self.volume)
+
+    def write(self, offset: int) -> None:
+        """Let the primary write; it may."""
+        self.assertEqual(0, self.primary.write(offset))
+
+    def superposed(self) -> sp.Record:
+        """Put the volume into a superposition, for which the primary hands its lock over."""
+        record = self.superpose(self.volume)
+        self.assertTrue(self.handed(record))
+        self.assertEqual(frozenset(), self.owners())
+        return record
+
+
+class AnswerTest(HandoverTestCase):
+    """A primary that lives."""
+
+    def test_idle_primary_loses_without_any_sweep(self) -> None:
+        record = self.superposed()
+        report = self.protocol.check(record)
+        self.assertEqual((True, 0), (report.clean, report.objects))
+        self.child_io(record, 'write -P 7 1M 64k')
+        decided = self.protocol.collapse(record)
+        self.assertEqual(states.PROMOTED, decided.outcome)
+        assert decided.sweep2 is not None
+        self.assertEqual((0, 0), (decided.sweep1.objects, decided.sweep2.objects))
+        self.assertTrue(self.primary.clients <= self.fenced())
+        self.assertEqual(protocol_base.DEAD, self.primary.write(0))
+        self.protocol.merge(record)
+        self.assertEqual(b'\x07' * 65536, self.contents(self.volume)[2**20:2**20 + 65536])
+
+    def test_primary_that_writes_wins_and_takes_its_lock_again(self) -> None:
+        record = self.superposed()
+        self.write(2**22)
+        self.assertTrue(self.protocol.check(record).dirty)
+        self.assertEqual(states.DIRTY, self.protocol.collapse(record).outcome)
+        self.assertEqual(self.primary.clients, self.owners())
+        self.assertEqual(set(), self.primary.clients & self.fenced())
+        self.write(0)
+
+    def test_primary_that_writes_right_before_the_decision_is_not_late_dirty(self) -> None:
+        record = self.superposed()
+        with sp.trace.observe(self.at('seal', 'before', lambda: self.write(2**22))):
+            self.assertEqual(states.DIRTY, self.protocol.collapse(record).outcome)
+        self.assertEqual(set(), self.primary.clients & self.fenced())
+        self.write(0)
+
+    def test_discard_is_a_write(self) -> None:
+        record = self.superposed()
+        self.assertEqual(0, self.primary.ask('discard', offset=0, length=2**22))
+        self.assertEqual(states.DIRTY, self.protocol.collapse(record).outcome)
+
+    def test_write_that_waits_for_the_decision_succeeds_if_the_primary_wins(self) -> None:
+        record = self.superposed()
+        codes: list[int] = []
+        writing = threading.Thread(target=lambda: codes.append(self.primary.write(2**22)))
+
+        def end() -> None:
+            writing.start()
+            writing.join(0.5)
+            protocol_base.cut()
+        with sp.trace.observe(self.at('fence', 'before', end)):
+            self.assertRaises(protocol_base.Cut, self.protocol.collapse, record)
+        self.assertEqual([], codes)
+        self.protocol.abort(record)
+        writing.join(_SECONDS)
+        self.assertEqual([0], codes)
+        self.assert_nothing_left(record)
+
+    def test_interrupted_decision_sweeps(self) -> None:
+        record = self.superposed()
+        with sp.trace.observe(self.at('fence', 'before', protocol_base.cut)):
+            self.assertRaises(protocol_base.Cut, self.protocol.collapse, record)
+        self.assertEqual(states.PROMOTED, self.protocol.resume(record))
+
+    def test_header_that_others_have_changed_proves_nothing(self) -> None:
+        record = self.superposed()
+        with self.open_pool() as io, rbd.Image(io, self.volume.image, read_only=True) as image:
+            io.execute(f'rbd_header.{image.id()}', 'rbd', 'metadata_set',
+                       b'\1\0\0\0\4\0\0\0note\1\0\0\0x')
+        decided = self.protocol.collapse(record)
+        self.assertEqual(states.PROMOTED, decided.outcome)
+        assert decided.sweep2 is not None
+        self.assertLess(0, min(decided.sweep1.objects, decided.sweep2.objects))
+
+    def test_volume_with_an_idle_disk_beside_it(self) -> None:
+        other = self.make_volume()
+        idle = actors.Primary(self.cluster, other)
+        self.addCleanup(idle.end)
+        record = self.superpose(self.volume, other)
+        self.assertEqual([True, False], [volume.handed > 0 for volume in record.volumes])
+        self.assertEqual(0, idle.write(0))
+        decided = self.protocol.collapse(record)
+        self.assertEqual(states.DIRTY, decided.outcome)
+        self.write(0)
+
+
+class SilenceTest(HandoverTestCase):
+    """A primary that hangs, or that is not asked."""
+
+    def assert_owned(self, record: sp.Record) -> None:
+        """Assert that the primary has the lock still."""
+        self.assertFalse(self.handed(record))
+        self.assertEqual(self.primary.clients, self.owners())
+
+    def test_lock_of_a_primary_that_hangs_is_left(self) -> None:
+        self.primary.signal(signal.SIGSTOP)
+        record = self.superpose(self.volume)
+        self.assert_owned(record)
+        self.assertEqual(states.PROMOTED, self.protocol.collapse(record).outcome)
+        self.primary.signal(signal.SIGCONT)
+        self.assertEqual(protocol_base.DEAD, self.primary.write(0))
+
+    def test_primary_that_wakes_after_the_request_is_swept(self) -> None:
+        self.primary.signal(signal.SIGSTOP)
+        record = self.superpose(self.volume)
+        self.primary.signal(signal.SIGCONT)
+        self.write(2**22)
+        self.assertFalse(self.handed(record))
+        self.assertEqual(states.DIRTY, self.protocol.collapse(record).outcome)
+
+    def test_volume_that_another_host_reads_is_not_asked_for(self) -> None:
+        record = self.protocol.super([self.volume], read=[self.volume])
+        self.addCleanup(self.drop, record)
+        self.assert_owned(record)
+
+    def test_volume_with_another_client_is_not_asked_for(self) -> None:
+        other = actors.Primary(self.cluster, self.volume)
+        self.addCleanup(other.end)
+        self.assert_owned(self.superpose(self.volume))
+
+    def test_client_of_an_earlier_superposition_that_may_wake_prevents_it(self) -> None:
+        earlier = self.superpose(self.volume)
+        self.protocol.abort(earlier)
+        self.write(0)
+        self.protocol.ledger.enter(earlier.volumes[0], ['127.0.0.9:0/9'], ledgers.Entry(
+            ledgers.PRIMARY, earlier.id))
+        self.assertFalse(self.handed(self.superpose(self.volume)))
