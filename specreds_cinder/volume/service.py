@@ -231,13 +231,14 @@ def merge(backend: backends.Backend, ctxt: Any, superposition_id: str, step: str
 
     :param step: begin, end or offline
     """
+    if step != 'offline':
+        # The guest is suspended for the end: the worker alone looks at the state.
+        backend.call(ctxt, f'{step}_merge', superposition=superposition_id)
+        return
     shown = backend.show(ctxt, superposition_id)
     if shown['state'] not in states.DECIDED:
         raise backends.conflict(shown, 'only a promoted version can be merged')
-    if step == 'offline':
-        merging.start(backend, ctxt, shown)
-    else:
-        backend.call(ctxt, f'{step}_merge', superposition=superposition_id)
+    merging.start(backend, ctxt, shown)
 
 
 # What a volume service answers, to the API and to other back ends: functions that take the back

@@ -171,7 +171,13 @@ class Worker:
     def _look_after(self, record: dict[str, Any]) -> None:
         """Change nothing."""
 
-    _unused = _begin_merge = _end_merge = _look_after
+    _unused = _look_after
+
+    def _begin_merge(self, record: dict[str, Any]) -> None:
+        if record['state'] not in ('promoted', 'merging', 'merged'):
+            raise exception.SuperpositionConflict('it is not promoted', state=record['state'])
+
+    _end_merge = _begin_merge
 
     def _merge(self, record: dict[str, Any], keys: Mapping[str, str]) -> None:
         del keys

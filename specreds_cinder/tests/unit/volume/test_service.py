@@ -119,7 +119,7 @@ class DecideTest(base.ServiceTestCase):
     def test_decision_measures_no_overlay(self) -> None:
         self.worker.calls.clear()
         self.service.promote(self.context, 's1', True)
-        self.service.merge(self.context, 's1', 'begin')
+        self.service.merge(self.context, 's1', 'offline')
         briefs = [arguments['brief'] for method, arguments in self.worker.calls
                   if method == 'show']
         self.assertEqual([True, True], briefs)
