@@ -205,12 +205,24 @@ class Evacuation:
     updated: float = 0.0
 
 
+class Move(NamedTuple):
+    """A migration or a resize of a server that has not ended.
+
+    :ivar host: the other host, beside the one on which Nova shows the server
+    :ivar begun: the host that it leaves has taken the request from its queue
+    """
+
+    host: str
+    begun: bool
+
+
 @dataclasses.dataclass(frozen=True)
 class Server:
     """A server, as Nova describes it.
 
     :ivar status: status in Nova, such as ACTIVE
     :ivar task: task state in Nova; None if Nova does nothing with the server
+    :ivar off: it was stopped when Nova began to move it
     :ivar volumes: ids of the volumes, that of the boot volume first
     :ivar group: id, policy and members of the server group; None without a group
     :ivar image: id of the image from which it boots; None if it boots from a volume
@@ -235,6 +247,7 @@ class Server:
     disks: tuple[str, ...] = ()
     macs: tuple[str, ...] = ()
     superposes_disks: bool = False
+    off: bool = False
 
     @property
     def deleting(self) -> bool:

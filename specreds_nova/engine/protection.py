@@ -18,6 +18,7 @@ from specreds_nova.engine.clients import volumes as volume_clients
 from specreds_nova.engine.db import store as stores
 from specreds_nova.engine.detection import gates as host_gates
 from specreds_nova.engine.detection import servers
+from specreds_nova.engine.recovery import left
 
 # What a server would get if its host failed.
 SPECULATIVE, EVACUATED, FAILED, NONE = 'speculative', 'evacuated', 'failed', 'none'
@@ -120,8 +121,11 @@ class Protection:
         held, under_way = self._hosts.look(server.host) if server.host else ([], [])
         # A reboot that its host never does keeps no server from being recovered.
         reasons = self._gates.reasons(
-            server if server.deleting else servers.without_request(server)) + held
-        gated = bool(reasons)
+            server if server.deleting else servers.without_request(server))
+        evacuated = left.can_be_evacuated(server) and not self._gates.reasons(
+            left.as_if_active(server))
+        gated = bool(held or (reasons and not evacuated))
+        reasons += held
         eligible = self._eligible(server)
         volumes = {volume: list(eligible[volume].reasons) for volume in server.volumes
                    if volume in eligible}

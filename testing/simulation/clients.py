@@ -192,6 +192,9 @@ class Compute:
                 raise exception.Refused(f'{server_id} is on {host} already')
             if not self._cloud.hosts[server.host].forced_down:
                 raise exception.Refused(f'{server.host} is up')
+            if server.status not in ('ACTIVE', 'SHUTOFF', 'ERROR'):
+                raise exception.Refused(f"Cannot 'evacuate' instance {server_id} while it is in "
+                                        f'vm_state {server.status.lower()}')
             if server.immovable:
                 raise exception.Refused(server.immovable)
             self._cloud.evacuate(server, host)
@@ -205,6 +208,13 @@ class Compute:
             if server is None or server.target is None:
                 return None
             return model.Evacuation(server.target, server.claimed, server.noted)
+        return self._line.call('nova', 'migrations', act)
+
+    def move(self, server: model.Server) -> model.Move | None:
+        """Return the migration or resize of a server that is under way."""
+        def act() -> model.Move | None:
+            moving = self._server(server.id).moving
+            return None if moving is None else model.Move(*moving)
         return self._line.call('nova', 'migrations', act)
 
     def evacuation_request(self, server_id: str) -> str | None:

@@ -108,6 +108,7 @@ class Server:
     :ivar refused: why its volumes cannot be superposed
     :ivar unfenceable: why its volumes cannot be fenced without a superposition
     :ivar immovable: why Nova refuses to evacuate it, which its hosts report
+    :ivar moving: the other host of a move of it, and whether its host has begun with the move
     :ivar finishing: seconds for which an evacuation of it has ended the task, but not noted the
         new host yet
     :ivar late: how many times its guest will write at the moment when it is being fenced
@@ -124,6 +125,7 @@ class Server:
     refused: str = ''
     unfenceable: str = ''
     immovable: str = ''
+    moving: tuple[str, bool] | None = None
     finishing: float = 0.0
     late: int = 0
     changed: int = 0

@@ -30,6 +30,14 @@ _CLAIMED = 'pre-migrating'
 _CONDUCTED = 'rebuild_server'
 # States of evacuations that have neither ended nor failed.
 _UNDER_WAY = ('accepted', 'pre-migrating', 'queued', 'preparing', 'running')
+_EVACUATION = 'evacuation'
+# States of moves that have not ended, that of one whose request may be in the queue of its source
+# first: Nova's conductor has made the record.
+_REQUESTED = 'accepted'
+_MOVING = (_REQUESTED, 'queued', 'preparing', 'running', 'pre-migrating', 'migrating',
+           'post-migrating', 'finished')
+# What Nova shows of moves, of a stopped server, and of a guest that is off.
+_MOVED, _STOPPED, _OFF = ('MIGRATING', 'RESIZE'), 'stopped', 4
 # Actions that change whether a server is to run, and how many actions are read to find one.
 _POWER = ('stop', 'start', 'reboot', 'rebuild', 'evacuate', 'create', 'restore', 'unshelve',
           'resume', 'unpause', 'resetState')
@@ -210,7 +218,7 @@ class Compute:
         (``Migration.get_by_instance_and_status`` in its conductor).
         """
         migrations = self._nova.get('/os-migrations', instance_uuid=server_id,
-                                    migration_type='evacuation')['migrations']
+                                    migration_type=_EVACUATION)['migrations']
         latest = max((str(migration['created_at']) for migration in migrations), default='')
         under_way = [migration for migration in migrations
                      if migration['status'] in _UNDER_WAY and _noted(migration) >= latest]
@@ -219,6 +227,19 @@ class Compute:
             return None
         return model.Evacuation(newest['dest_compute'] or '', newest['status'] == _CLAIMED,
                                 _time(_noted(newest)))
+
+    def move(self, server: model.Server) -> model.Move | None:
+        """Return the migration or resize of a server that is under way; None if there is none."""
+        migrations = self._nova.get('/os-migrations', instance_uuid=server.id)['migrations']
+        moves = [migration for migration in migrations
+                 if migration['migration_type'] != _EVACUATION
+                 and migration['status'] in _MOVING]
+        newest = max(moves, key=lambda migration: str(migration['created_at']), default=None)
+        if newest is None or not newest['dest_compute']:
+            return None
+        other = (newest['source_compute'] if newest['dest_compute'] == server.host
+                 else newest['dest_compute'])
+        return model.Move(other, newest['status'] != _REQUESTED)
 
     def evacuation_request(self, server_id: str) -> str | None:
         """Return what Nova's conductor has done about the latest request for a server.
@@ -382,7 +403,15 @@ def _server(shown: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -
         zone=shown.get('OS-EXT-AZ:availability_zone') or None, flavor=shown['flavor'],
         volumes=tuple(volume['id'] for volume in shown['os-extended-volumes:volumes_attached']),
         metadata=shown.get('metadata') or {}, group=groups.get(shown['id']),
-        image=shown['image']['id'] if shown['image'] else None, macs=_macs(shown))
+        image=shown['image']['id'] if shown['image'] else None, macs=_macs(shown),
+        off=_is_off(shown))
+
+
+def _is_off(shown: Mapping[str, Any]) -> bool:
+    """Return whether a server was stopped when Nova began to move it."""
+    if shown['status'] == 'VERIFY_RESIZE':
+        return bool(shown.get('OS-EXT-STS:power_state') == _OFF)
+    return shown['status'] in _MOVED and shown.get('OS-EXT-STS:vm_state') == _STOPPED
 
 
 def _macs(shown: Mapping[str, Any]) -> tuple[str, ...]:

@@ -18,7 +18,9 @@ from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import creation
 from specreds_nova.engine.recovery import kinds
+from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import nova_prefetch
+from specreds_nova.engine.recovery import order
 from specreds_nova.engine.recovery import stamps
 from specreds_nova.engine.recovery.steps import refused
 from specreds_nova.engine.recovery.steps import restart
@@ -353,7 +355,9 @@ class Dispatcher:
                 for server in due]
 
     def _left(self, host: model.Host, idle: Sequence[model.Server]) -> list[creation.Wanted]:
-        """Return a recovery that fails for each server that a dead host leaves in its state.
+        """Return a recovery for each server that a dead host leaves in its state.
+
+        It is an evacuation, or fails with the reason.
 
         :param idle: the servers of the host that are not being recovered
         """
@@ -361,12 +365,18 @@ class Dispatcher:
         suspected, now = stamps.age(context.clock, host.since), context.clock.wall()
         if suspected < options.evacuate_after:
             return []
+        gates = self._server_gates
         known = self._shown.get(host.name)
         if known is None or known[0] != host.since:
             known = self._shown[host.name] = host.since, set()
-        left: list[creation.Wanted] = []
+        wanted: list[creation.Wanted] = []
         for server in idle:
-            reasons = self._server_gates.obstacles(servers.without_request(server))
+            reasons = gates.obstacles(servers.without_request(server))
+            if reasons and left.can_be_evacuated(server) and not gates.obstacles(
+                    left.as_if_active(server)):
+                if self._due(host, server):
+                    wanted.append(self._with(host, server, left.fact(server, reasons, now), now))
+                continue
             if not reasons or server.id in known[1] or (
                     # Another service may evacuate it.
                     tasks.is_rebuild(server.task)
@@ -376,10 +386,15 @@ class Dispatcher:
             if self._before(host, server):
                 # It has an outcome since the host was suspected.
                 continue
-            fact = refused.fact(server, reasons, now)
-            left.append((self._creation.new(
-                dataclasses.replace(host, why=(*host.why, fact)), server, None, now), server))
-        return left
+            wanted.append(self._with(host, server, refused.fact(server, reasons, now), now))
+        return wanted
+
+    def _with(self, host: model.Host, server: model.Server, fact: Mapping[str, Any], now: float
+              ) -> creation.Wanted:
+        """Return a recovery that comes after all others, with one more fact."""
+        recovery = self._creation.new(dataclasses.replace(host, why=(*host.why, fact)), server,
+                                      None, now)
+        return dataclasses.replace(recovery, priority=order.LAST), server
 
     def _reasons(self, host: model.Host, since: float, ours: bool = False) -> list[str]:
         """Return the reasons that hold back the recoveries of a host.

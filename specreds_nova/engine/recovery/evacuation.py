@@ -10,14 +10,15 @@ from oslo_log import log as logging
 
 from specreds_cinder.superposition import states
 from specreds_nova import exception as backup_errors
+from specreds_nova import tasks
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import crowds
 from specreds_nova.engine.recovery import evacuation_worker
 from specreds_nova.engine.recovery import force_down
+from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import pending
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import unclaimed
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import destination
@@ -216,7 +217,7 @@ class _Evacuation:
         the engine's look and Nova's evacuation, which then stops it again.
         """
         compute = self._run.context.compute
-        return server.status == 'SHUTOFF' and bool(
+        return server.status == 'SHUTOFF' and not self._run.left and bool(
             self._run.insist(compute.stopped_by_itself, server.id))
 
     def _start(self, server: model.Server) -> None:
@@ -268,7 +269,9 @@ class _Evacuation:
         moving = self._moving(server)
         if moving is None:
             return (run.now >= self._uncertain and server.host == self._source
-                    and (tenant.left_to_host(server) or self._unclaimed.is_lost(server, None))
+                    and (tasks.is_of_its_host(server.task)
+                         or left.is_as_left(run.recovery, server)
+                         or self._unclaimed.is_lost(server, None))
                     and self._lost(self._source))
         host = moving.host
         if host and self._lost(host):
@@ -489,13 +492,13 @@ class _Evacuation:
     def _as_it_is(self, server: model.Server) -> bool:
         """Return whether Nova can evacuate a server in its state.
 
-        Nova stops a stopped server again after its evacuation: then a user must have stopped it.
+        Nova stops a stopped server again after its evacuation: then a user must have stopped it,
+        or it was stopped when its host died.
         """
         if server.task is not None:
             return False
-        return server.status == 'ACTIVE' or (
-            server.status == 'SHUTOFF'
-            and not self._run.context.compute.stopped_by_itself(server.id))
+        return server.status == 'ACTIVE' or (server.status == 'SHUTOFF' and (
+            self._run.left or not self._run.context.compute.stopped_by_itself(server.id)))
 
     def _other(self, server: model.Server) -> str | None:
         """Return a host that may run the server and is heard; None to let Nova choose."""

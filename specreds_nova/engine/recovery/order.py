@@ -18,6 +18,8 @@ PATIENCE = 60.0
 # Expected seconds of a recovery whose time is unknown, for its age.
 _UNKNOWN = 300.0
 _LARGEST = 1000
+# Priority of servers that did not run.
+LAST = -_LARGEST
 
 
 def priority(server: model.Server, tenant_max: int) -> int:

@@ -9,8 +9,10 @@ recovery has what is due afterwards before that: another engine may have to cont
 
 from typing import Any
 
+from specreds_nova import tasks
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
@@ -20,16 +22,19 @@ _STOP, _PAUSE = 'stop', 'pause'
 # By what is due, what is recorded when the engine has asked for it.
 _DONE = {_STOP: 'stopped', _PAUSE: 'paused'}
 # By the status that a user has seen, what is due. A saved memory is lost with its host, so that a
-# suspended server cannot be resumed, and is stopped; a shelved one is stopped already.
-_KEPT = {'PAUSED': _PAUSE, 'SUSPENDED': _STOP, 'SHELVED': _STOP}
+# suspended server cannot be resumed, and is stopped. A shelved one is stopped already. The disk of
+# a rescued one must not boot by itself.
+_KEPT = {'PAUSED': _PAUSE, 'SUSPENDED': _STOP, 'SHELVED': _STOP, 'RESCUE': _STOP}
 
 
 def note(run: runs.Run, server: model.Server) -> None:
     """Record what is due after an evacuation, before a reset makes the server active."""
     due = _due(run)
-    wanted = _KEPT.get(server.status)
+    wanted = _STOP if server.off else _KEPT.get(server.status)
     if wanted is None and due != _STOP and _is_stopping(server):
-        by_itself = run.insist(run.context.compute.stopped_by_itself, server.id)
+        # What was at rest when its host died is at rest again, whoever has stopped it.
+        by_itself = not left.is_as_left(run.recovery, server) and run.insist(
+            run.context.compute.stopped_by_itself, server.id)
         wanted = None if by_itself else _STOP
     if wanted not in (None, due):
         _record(run, wanted)
@@ -54,7 +59,7 @@ def fulfill(run: runs.Run, server: model.Server, detail: dict[str, Any]) -> None
 
 def _is_stopping(server: model.Server) -> bool:
     """Return whether the request that Nova is to drop stops a server, or is of a stopped one."""
-    return server.task == tenant.STOPPING or (
+    return server.task == tasks.STOPPING or (
         server.task is not None and server.status == tenant.STOPPED)
 
 

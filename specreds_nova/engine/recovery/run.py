@@ -8,6 +8,7 @@ import uuid
 from specreds_cinder.superposition import states
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
+from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import recorded
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
@@ -211,7 +212,7 @@ class Run(recorded.RecordedRun):
         """
         host, suspects = self._recovery.host, self.context.suspects
         if (not self.insisting() and suspects.is_well(host)
-                and suspects.running(host, self._recovery.server)):
+                and (self.left or suspects.running(host, self._recovery.server))):
             return verdicts.StepVerdict(verdicts.PRIMARY, f'{host} is well')
         return self.over()
 
@@ -219,17 +220,23 @@ class Run(recorded.RecordedRun):
         """Record that the primary has written since the cut, which is final."""
         self._written = True
 
+    @property
+    def left(self) -> bool:
+        """Whether the server did not run, or was busy, when its host died."""
+        return left.of(self._recovery) is not None
+
     def spared(self) -> verdicts.StepVerdict | None:
         """Return a verdict right before the decision if the host beats and is well.
 
         An operator's word begins a race, but does not decide it. A host that is well without the
-        server spares the server only if a user has stopped it or Nova is working on it.
+        server spares the server only if a user has stopped it or Nova is working on it. A server
+        that was left in its state stays with a host that is back.
         """
         host, suspects = self._recovery.host, self.context.suspects
         until = self.now + _UNKNOWN
         while not self.insisting() and suspects.is_well(host):
             runs = suspects.running(host, self._recovery.server)
-            if runs:
+            if runs or self.left:
                 return verdicts.StepVerdict(verdicts.PRIMARY, f'{host} is well')
             if runs is not None or self.now >= until:
                 verdict = self._handled(until)

@@ -12,8 +12,10 @@ import threading
 
 from oslo_log import log as logging
 
+from specreds_nova import tasks
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import verdict as verdicts
 
@@ -28,15 +30,6 @@ _PATIENCE = 10.0
 _LOOK = 0.01
 # Tasks of Nova after which the server runs: its backup serves as well.
 _HARMLESS = ('reboot', 'powering-on', 'image_', 'updating_password')
-STOPPING = 'powering-off'
-# Beginnings of the tasks that the host of a server does alone, and refuses if it finds them in its
-# queue after the server was evacuated: Nova's manager and, for all but reboots and snapshots, this
-# plug-in's driver look at the server first (specreds_nova.virt.unmerged.dropped_requests). Nova
-# would do other ones to the server on its new host.
-_OF_ITS_HOST = ('reboot', 'image_', STOPPING, 'pausing', 'suspending', 'shelving', 'rescuing',
-                'updating_password')
-# A server that is shelved already.
-_OFFLOADING = 'shelving_offloading'
 # States of a server that no user has requested.
 _UNASKED = ('ACTIVE', 'ERROR', 'REBOOT', 'HARD_REBOOT', 'UNKNOWN')
 STOPPED = 'SHUTOFF'
@@ -91,16 +84,6 @@ def objection(run: runs.Run) -> verdicts.StepVerdict | None:
         # A primary that is fenced cannot write to what a deletion detaches.
         objecting = None
     return objecting or run.lives()
-
-
-def left_to_host(server: model.Server) -> bool:
-    """Return whether the task of a server remains as long as its host does not do it.
-
-    Nova's API takes such a request also if the host is dead, and leaves it in the host's queue
-    (``nova.compute.api.API.reboot``, for example).
-    """
-    return (server.task is not None and server.task != _OFFLOADING
-            and server.task.startswith(_OF_ITS_HOST))
 
 
 def verdict(run: runs.Run) -> verdicts.StepVerdict | None:
@@ -160,7 +143,9 @@ def request(run: runs.Run, server: model.Server | None) -> verdicts.StepVerdict 
 
 def _asked(run: runs.Run, server: model.Server) -> str | None:
     """Return the request of a user that a promoted backup would override."""
-    if server.task == STOPPING or (server.task is None and server.status == STOPPED):
+    if left.is_as_left(run.recovery, server):
+        return None
+    if server.task == tasks.STOPPING or (server.task is None and server.status == STOPPED):
         by_itself = run.insist(run.context.compute.stopped_by_itself, server.id,
                                until=run.now + _PATIENCE)
         return None if by_itself else 'a user has stopped the server'

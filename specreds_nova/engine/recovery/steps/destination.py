@@ -37,8 +37,9 @@ def choose(run: runs.Run) -> verdicts.StepVerdict:
     server = run.server(anew=bool(run.chosen()))
     if server is None:
         return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
-    if server.deleting:
-        return verdicts.StepVerdict(verdicts.EVACUATE, tenant.DELETED)
+    if server.deleting or run.left:
+        return verdicts.StepVerdict(verdicts.EVACUATE, tenant.DELETED if server.deleting else
+                                    f'it was {server.status} when its host failed')
     host = _unused(run.recovery)
     if host is not None and not suits(run, host):
         host = None

@@ -11,6 +11,7 @@ from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import decide
+from specreds_nova.engine.recovery.steps import moved
 from specreds_nova.engine.recovery.steps import shut_out
 from specreds_nova.engine.recovery.steps import super as super_step
 from specreds_nova.engine.recovery.steps import unseen
@@ -42,7 +43,8 @@ def fence(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:
         if standing is not None:
             verdict = _shut_out(run, standing.why)
         else:
-            verdict = _wait(run) or _room(run) or unseen.wait(run) or _fence(run)
+            verdict = (_wait(run) or moved.elsewhere(run) or _room(run) or unseen.wait(run)
+                       or _fence(run))
         detail['outcome'] = verdict.kind
         if verdict.why:
             detail['reason'] = verdict.why
@@ -112,7 +114,7 @@ def _fence(run: runs.Run) -> verdicts.StepVerdict:
     watched = not run.unproven()
     until = run.now + run.settings.adopt_timeout
     while True:
-        superposed = super_step.superpose(run)
+        superposed = super_step.version(run)
         if superposed.kind == verdicts.MERGING:
             if inherited := run.inherited():
                 # A backup that an earlier recovery has promoted may serve: it is adopted there.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Step ``refused``: the recovery of a server fails that no engine may recover in its state.
 
-A dead host leaves servers that Nova moves or resizes, and others that do not run. Engines do not
-know where such a server may run, or whether its user wants that: an operator decides.
+That is a server whose dead host would do something to it when it is back, or whose disks are on
+that host: an operator decides. Others are evacuated (:mod:`specreds_nova.engine.recovery.left`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ from typing import Any
 from oslo_log import log as logging
 
 from specreds_nova.engine import model
+from specreds_nova.engine.detection import servers
 from specreds_nova.engine.recovery import run as runs
 
 LOG = logging.getLogger(__name__)
@@ -25,13 +26,19 @@ def fact(server: model.Server, reasons: Sequence[str], at: float) -> Mapping[str
     :param reasons: why no engine may recover it
     :param at: time by the clock of the system
     """
-    state = f'{server.status} {server.task or ""}'.lower()
-    moved = any(word in state for word in _MOVES)
+    return {'kind': _KIND, 'words': f'{"; ".join(reasons)}; {_advice(server)}', 'at': at}
+
+
+def _advice(server: model.Server) -> str:
+    """Return what an operator can do."""
+    if servers.Volumes().reason(server):
+        return (f'its disk is on {server.host}: make that run, or evacuate the server with a new '
+                f'disk once {server.host} is off')
     command = f'openstack server set --state active {server.id}'
-    advice = (f'it may run on another host: look there before you make it active ({command})'
-              if moved else
-              f'to have it recovered once {server.host} is off, make it active: {command}')
-    return {'kind': _KIND, 'words': f'{"; ".join(reasons)}; {advice}', 'at': at}
+    state = f'{server.status} {server.task or ""}'.lower()
+    if any(word in state for word in _MOVES):
+        return f'it may run on another host: look there before you make it active ({command})'
+    return f'to have it recovered once {server.host} is off, make it active: {command}'
 
 
 def concerns(recovery: model.Recovery) -> bool:

@@ -18,6 +18,13 @@ _PAUSE = 0.5
 
 
 def superpose(run: runs.Run) -> verdicts.StepVerdict:
+    """Put the volumes of a server that is to have a backup into superposition."""
+    if run.left:
+        return run.resumed() or verdicts.StepVerdict(verdicts.EVACUATE, 'it has no backup')
+    return version(run)
+
+
+def version(run: runs.Run) -> verdicts.StepVerdict:
     """Put the server's volumes into superposition, unless they are; its id is the why."""
     if verdict := run.resumed() or run.over():
         return verdict

@@ -65,10 +65,20 @@ class ProtectionTest(base.RecoveryTest):
 
     def test_reboot_is_no_obstacle(self) -> None:
         for task, recovery in (('reboot_started', 'speculative'), ('deleting', 'none'),
-                               ('resize_prep', 'none')):
+                               ('image_snapshot', 'evacuated'), ('resize_prep', 'none')):
             self.compute.server.return_value = base.make_server(
                 'a', volumes=('v1',), task=task, status='ACTIVE')
             self.assertEqual(recovery, self.protection.check('a')['recovery'])
+
+    def test_server_that_does_not_run_is_evacuated(self) -> None:
+        self.compute.server.return_value = base.make_server('a', volumes=('v1',), status='PAUSED')
+        answer = self.protection.check('a')
+        self.assertEqual(('evacuated', ['it is PAUSED']), (answer['recovery'], answer['reasons']))
+        self.eligible('it is retyping', movable=False)
+        self.assertEqual('failed', self.protection.check('a')['recovery'])
+        self.compute.server.return_value = base.make_server(
+            'a', status='PAUSED', image='i', volumes=())
+        self.assertEqual('none', self.protection.check('a')['recovery'])
 
     def test_recovery_without_a_backup_is_named_beforehand(self) -> None:
         self.eligible('it is encrypted')

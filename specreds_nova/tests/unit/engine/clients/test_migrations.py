@@ -4,6 +4,7 @@
 from specreds_nova.engine import model
 from specreds_nova.engine.clients import compute
 from specreds_nova.tests.unit.engine.clients import base
+from specreds_nova.tests.unit.engine.recovery import base as recoveries
 
 
 class EvacuationTest(base.ServiceTest):
@@ -47,6 +48,22 @@ class EvacuationTest(base.ServiceTest):
         self.migrations(('pre-migrating', 'h3', 1, 4), ('accepted', 'h3', 3, None))
         self.assertEqual(model.Evacuation('h3', claimed=True, updated=14400.0),
                          self.compute.evacuation('a'))
+
+    def test_move_that_is_under_way_names_the_other_host(self) -> None:
+        def answer(*rows: tuple[str, str, str | None, str]) -> model.Move | None:
+            self.session.answer('GET', '/os-migrations', {'migrations': [
+                {'status': status, 'source_compute': source, 'dest_compute': host,
+                 'migration_type': kind, 'created_at': f'1970-01-01T{hour:02}:00:00.000000'}
+                for hour, (status, source, host, kind) in enumerate(rows)]})
+            return self.compute.move(recoveries.make_server('a'))
+        live, resize = 'live-migration', 'resize'
+        self.assertEqual(model.Move('h2', begun=True), answer(('running', 'h1', 'h2', live)))
+        self.assertEqual(model.Move('h2', begun=False), answer(('accepted', 'h1', 'h2', live)))
+        self.assertEqual(model.Move('h3', begun=True), answer(('finished', 'h3', 'h1', resize)))
+        self.assertEqual(model.Move('h3', begun=True), answer(
+            ('error', 'h1', 'h2', live), ('migrating', 'h1', 'h3', resize),
+            ('accepted', 'h1', 'h4', 'evacuation')))
+        self.assertIsNone(answer(('completed', 'h1', 'h2', live), ('accepted', 'h1', None, live)))
 
     def conducted(self, *actions: str, result: str | None = None,
                   events: tuple[str, ...] = ('rebuild_server',)) -> str | None:

@@ -13,6 +13,7 @@ from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import gates
 from specreds_nova.engine.recovery import dispatch
+from specreds_nova.engine.recovery import order
 from specreds_nova.engine.recovery import worker as workers
 from specreds_nova.engine.recovery.steps import restart
 from specreds_nova.tests.unit.engine.recovery import base
@@ -363,12 +364,26 @@ class DispatcherTest(_DispatcherTest):
         gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
         self.assertEqual([60.0, 120.0, 240.0, 300.0, 300.0], gaps)
 
-    @ddt.data(('MIGRATING', 'migrating', 'on another host'),
-              ('RESIZE', 'resize_prep', 'on another host'),
-              ('VERIFY_RESIZE', None, 'on another host'), ('PAUSED', None, '--state active a'),
-              ('SUSPENDED', None, 'it is SUSPENDED'), ('SHUTOFF', None, '--state active a'),
-              ('ERROR', None, '--state active a'), ('ACTIVE', 'image_uploading', 'at work on it'),
-              ('ACTIVE', 'powering-off', 'at work on it'), ('BUILD', 'deleting', 'it is BUILD'))
+    @ddt.data(('SHUTOFF', None), ('PAUSED', None), ('SUSPENDED', None), ('SHELVED', None),
+              ('RESCUE', None), ('ERROR', None), ('ACTIVE', 'image_uploading'),
+              ('ACTIVE', 'powering-off'), ('PASSWORD', 'updating_password'),
+              ('MIGRATING', 'migrating'), ('RESIZE', 'resize_migrating'), ('VERIFY_RESIZE', None))
+    @ddt.unpack
+    def test_server_that_is_left_on_a_dead_host_is_evacuated_last(
+            self, status: str, task: str | None) -> None:
+        host = self.suspect()
+        self.compute.servers.return_value = [base.make_server('a', status=status, task=task)]
+        self.assertEqual(0, self.dispatcher.again(host))
+        self.clock.sleep(self.context.options.evacuate_after)
+        self.assertEqual(1, self.dispatcher.again(host))
+        [recovery] = self.store.active()
+        self.assertEqual((order.LAST, {'status': status, 'task': task}), (
+            recovery.priority, {name: recovery.why[-1][name] for name in ('status', 'task')}))
+        self.assertEqual(0, self.dispatcher.again(host))
+
+    @ddt.data(('MIGRATING', None, 'on another host'), ('RESIZE', 'resize_prep', 'on another host'),
+              ('REVERT_RESIZE', 'resize_reverting', 'on another host'),
+              ('ACTIVE', 'detaching', '--state active a'), ('BUILD', 'deleting', 'it is BUILD'))
     @ddt.unpack
     def test_server_that_is_left_on_a_dead_host_fails_with_the_reason(
             self, status: str, task: str | None, words: str) -> None:
@@ -393,6 +408,14 @@ class DispatcherTest(_DispatcherTest):
         # An operator has made it active.
         self.compute.servers.return_value = [base.make_server('a')]
         self.assertEqual(1, self.dispatcher.again(host))
+
+    def test_server_whose_disk_is_on_its_dead_host_fails_with_the_reason(self) -> None:
+        host = self.suspect()
+        self.compute.servers.return_value = [base.make_server('a', image='i', volumes=())]
+        self.clock.sleep(self.context.options.evacuate_after)
+        self.assertEqual(1, self.dispatcher.again(host))
+        [recovery] = self.store.active()
+        self.assertIn('its disk is on h1', recovery.why[-1]['words'])
 
     def test_evacuation_by_another_service_has_its_time(self) -> None:
         host = self.suspect()

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wait until the other host of a move says that it does not run the server.
+
+Nova shows one host of a server that it moves or resizes. If that host is dead, the other one may
+run the server already, or may have no part of it. A dead host may also not have begun with the
+move: it would find the request in its queue when it is back, and begin then.
+"""
+
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import left
+from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import verdict as verdicts
+
+_PAUSE = 2.0
+
+
+def elsewhere(run: runs.Run) -> verdicts.StepVerdict | None:
+    """Return why a server that was being moved must not be evacuated; None if it may be."""
+    until = run.now + run.settings.evacuate_timeout
+    while run.left:
+        server = run.server(anew=True)
+        if server is None:
+            return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
+        if not left.is_moving(server):
+            return None
+        move = run.insist(run.context.compute.move, server)
+        why = _obstacle(run, server, move)
+        if why is None:
+            return None
+        run.fresh()
+        if verdict := run.spared():
+            return verdict
+        if move is None or not move.begun or run.now >= until:
+            return verdicts.StepVerdict(verdicts.FAILED, (
+                f'it is {server.status}, and {why}; look there before you make it active: '
+                f'openstack server set --state active {server.id}'))
+        run.pause(_PAUSE)
+    return None
+
+
+def _obstacle(run: runs.Run, server: model.Server, move: model.Move | None) -> str | None:
+    """Return why a server may run on another host, now or later; None if it does not."""
+    if move is None:
+        return 'Nova does not say which other host takes part'
+    if not move.begun:
+        return f'{server.host} begins to move it to {move.host} when it is back'
+    suspects = run.context.suspects
+    if not suspects.is_well(move.host):
+        return f'{move.host}, which takes part, is silent'
+    runs_there = suspects.running(move.host, server.id)
+    return None if runs_there is False else f'it may run on {move.host}'
