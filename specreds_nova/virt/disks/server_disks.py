@@ -22,6 +22,7 @@ from specreds_nova import conf
 from specreds_nova import exception
 from specreds_nova.virt import cinder_api
 from specreds_nova.virt import protection
+from specreds_nova.virt.disks import claims
 from specreds_nova.virt.disks import errors
 from specreds_nova.virt.disks import volume_driver
 
@@ -115,7 +116,7 @@ class ServerDisks:
         A server that is being created has none, and one that is not protected only if its backup
         was adopted here.
 
-        :raises VersionUnknown: Cinder does not report it
+        :raises VersionUnknown: Cinder does not report it, and Ceph has a claim, or does not say
         """
         if not in_rbd() or instance.vm_state == vm_states.BUILDING or not may_have(instance):
             return None
@@ -124,6 +125,10 @@ class ServerDisks:
         try:
             superpositions = self._cinder.with_disks(instance.uuid)
         except exception.BackupError as exc:
+            if claims.none(instance.uuid):
+                LOG.info('server %s: Cinder does not report whether its disks are superposed; '
+                         'by Ceph they are not: %s', instance.uuid, exc)
+                return None
             raise _unknown(instance, exc) from exc
         return next((superposition_id for superposition_id, state in superpositions.items()
                      if state in states.THROUGH_OVERLAY), None)

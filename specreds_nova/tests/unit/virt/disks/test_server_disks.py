@@ -14,6 +14,7 @@ from specreds_nova.tests.unit.virt import base
 from specreds_nova.virt import driver
 from specreds_nova.virt.backup import journal as journals
 from specreds_nova.virt.disks import ceph_conf
+from specreds_nova.virt.disks import claims
 from specreds_nova.virt.disks import errors
 from specreds_nova.virt.disks import server_disks
 
@@ -38,6 +39,10 @@ class ServerDisksTestCase(base.TestCase):
         self.cinder.with_disks.return_value = {base.SUPERPOSITION: 'promoted'}
         self.cinder.disk_connections.return_value = {_ROOT: connection()}
         self.disks = server_disks.ServerDisks(self.cinder, self.journal.adopted)
+        # What Ceph says of claims if Cinder does not answer.
+        patch = mock.patch.object(claims, 'none', autospec=True, return_value=False)
+        self.unclaimed = patch.start()
+        self.addCleanup(patch.stop)
         self.server = objects.Instance(
             uuid=base.SERVER, metadata={}, image_ref='image', host=base.HOST, vm_state='active',
             flavor=objects.Flavor(ephemeral_gb=0, swap=0))
@@ -78,6 +83,14 @@ class VersionTest(ServerDisksTestCase):
         self.record(journals.ADOPTED)
         self.cinder.disk_connections.side_effect = exception.SuperpositionUnknown('no answer')
         self.assertRaises(errors.VersionUnknown, self.disks.overlays, self.server)
+
+    def test_start_without_cinder_if_ceph_has_no_claim(self) -> None:
+        self.cinder.with_disks.side_effect = exception.SuperpositionUnknown('no answer')
+        self.unclaimed.return_value = True
+        self.disks.check(self.server)
+        self.assertEqual({}, self.disks.overlays(self.server))
+        self.assertIsNone(self.disks.unmerged(self.server))
+        self.unclaimed.assert_called_with(base.SERVER)
 
     def test_refused_connection_means_merged_only_if_the_state_says_so(self) -> None:
         self.record(journals.ADOPTED)
