@@ -52,6 +52,7 @@ from specreds_nova.virt.liveness import heartbeat
 from specreds_nova.virt.liveness import primaries
 from specreds_nova.virt.merge import merger as mergers
 from specreds_nova.virt.unmerged import driver as unmerged_driver
+from specreds_nova.virt.unmerged import dropped_requests
 from specreds_nova.virt.unmerged import interrupted_reboots
 from specreds_nova.virt.unmerged import operations
 
@@ -118,6 +119,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         group_policy.install(compute, self._journal)
         repeated_evacuations.install(compute)
         interrupted_reboots.install(compute)
+        dropped_requests.install(compute)
         topologies.install()
         self._periodic = reconcile.Periodic(self._reconciler, warmup.Warmup(this_host))
         self._periodic.start()

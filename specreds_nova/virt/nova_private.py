@@ -154,6 +154,9 @@ USED: Sequence[Method | Attribute] = (
     Method(_MANAGER, '_destroy_evacuated_instances', ('context', 'node_cache'), called=True),
     Method(_MANAGER, '_get_nodes', ('context',), called=True),
     Method(_MANAGER, '_validate_instance_group_policy', ('context', 'instance')),
+    # unmerged.dropped_requests
+    Method(_MANAGER, 'attach_volume', ('context', 'instance')),
+    Method(_MANAGER, 'reserve_block_device_name', ('context', 'instance')),
     # unmerged.interrupted_reboots
     Method(_MANAGER, '_init_instance', ('context', 'instance')),
     # backup.repeated_evacuations

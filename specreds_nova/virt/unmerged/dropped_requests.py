@@ -13,6 +13,7 @@ shelve      unbinds the ports of a server that boots from a volume, and removes 
 rescue      starts a rescue guest, or puts the server into ERROR
 password    removes the task that the server has on its new host, if its guest still runs here
 detach      makes a volume available in Cinder that the guest on the new host goes on writing
+attach      destroys the block device that the new host has attached, as its work here fails
 reboot      starts a second guest, if a user has asked for another reboot on the new host
 =========== ======================================================================================
 
@@ -23,10 +24,15 @@ also have begun a request, and hang until the engine has dropped it. The driver 
 again at the end of each operation that may last: after the shutdown of a guest, after its
 suspension, after the detachment of a volume, and before the guest of a reboot or a rescue is
 started.
+
+Nova's manager destroys the block device of an attachment after any error of the driver, so
+nova-compute drops such a request before. The new host attaches the volume when it evacuates the
+server.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
+import functools
 from typing import Any
 
 from nova import context as nova_context
@@ -37,6 +43,7 @@ import nova.conf
 from oslo_log import log as logging
 
 from specreds_nova import tasks
+from specreds_nova.virt import signatures
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -97,6 +104,20 @@ def refuse(instance: Any) -> None:
     raise error
 
 
+def install(compute: Any) -> None:
+    """Have nova-compute drop attachments of servers that have left this host.
+
+    :param compute: nova.compute.manager.ComputeManager, before it takes requests
+    """
+    for name in ('attach_volume', 'reserve_block_device_name'):
+        setattr(compute, name, functools.partial(_attach, getattr(compute, name)))
+
+
+def _attach(attach: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    refuse_detachment(signatures.arguments(attach, *args, **kwargs)['instance'])
+    return attach(*args, **kwargs)
+
+
 @contextlib.contextmanager
 def refused_detachment(instance: Any) -> Iterator[None]:
     """Refuse to detach a volume, before and after the work. Raises as refuse_detachment does."""
@@ -106,7 +127,7 @@ def refused_detachment(instance: Any) -> Iterator[None]:
 
 
 def refuse_detachment(instance: Any) -> None:
-    """Refuse to detach a volume of a server that is on another host, or is being evacuated.
+    """Refuse to attach or detach a volume of a server that has left, or is being evacuated.
 
     For any error, Nova cancels the detachment (``DriverVolumeBlockDevice.driver_detach``).
 

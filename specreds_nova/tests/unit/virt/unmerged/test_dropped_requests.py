@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests that the engine has dropped, as Nova's own compute manager fulfills them."""
 
+import contextlib
+import functools
 from typing import Any
 from unittest import mock
 
@@ -51,6 +53,9 @@ class ManagerTest(testtools.TestCase):
         self.driver.unmerged = mock.create_autospec(operations.Unmerged, instance=True)
         self.manager = manager.ComputeManager.__new__(manager.ComputeManager)
         self.manager.host, self.manager.driver = 'h1', self.driver
+        # Nova's decorators would send notifications.
+        self.manager.attach_volume = functools.partial(safe_utils.get_wrapped_function(
+            manager.ComputeManager.attach_volume), self.manager)
         for name in ('network_api', 'share_manager', 'notifier', 'rt',
                      '_notify_about_instance_usage', '_get_rescue_image',
                      '_get_instance_block_device_info', '_get_power_off_values',
@@ -179,6 +184,31 @@ class ManagerTest(testtools.TestCase):
             self.current.host = 'h2'
         self.assertEqual((nova_exception.UnexpectedTaskStateError, True, ['roll_detaching']),
                          self.detach(hang))
+
+    def attach(self) -> mock.Mock:
+        """Let nova-compute take a request to attach a volume; return the block device."""
+        bdm = mock.Mock()
+        self.manager._attach_volume = mock.Mock(side_effect=KeyError('the domain is gone'))
+        instance = objects.Instance(uuid=data.SERVER, host='h1', task_state=None)
+        with mock.patch.object(manager.driver_block_device, 'convert_volume'), \
+                contextlib.suppress(KeyError, nova_exception.UnexpectedTaskStateError):
+            self.manager.attach_volume(nova_context.get_admin_context(), instance, bdm=bdm)
+        return bdm
+
+    @ddt.data(('h2', None), ('h1', 'rebuilding'))
+    @ddt.unpack
+    def test_attachment_of_a_server_that_has_left_keeps_its_block_device(
+            self, host: str, task: str | None) -> None:
+        self.current.host, self.current.task_state = host, task
+        self.attach().destroy.assert_called_once_with()
+        dropped_requests.install(self.manager)
+        self.attach().destroy.assert_not_called()
+        self.manager._attach_volume.assert_not_called()
+
+    def test_attachment_of_a_server_that_is_here_is_done(self) -> None:
+        dropped_requests.install(self.manager)
+        self.attach()
+        self.manager._attach_volume.assert_called_once()
 
     def test_detachment_whose_server_is_here_is_done(self) -> None:
         self.assertEqual((None, True, ['attachment_delete']), self.detach())
