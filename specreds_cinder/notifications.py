@@ -82,7 +82,7 @@ def emit(ctxt: Any, host: str, event: str, view: Mapping[str, Any], *,
 def payload(host: str, view: Mapping[str, Any], decision: str | None = None,
             durations: Mapping[str, float | None] | None = None,
             error: str | None = None) -> dict[str, Any]:
-    """Return a payload in the form that is sent. The parameters are those of :func:`emit`."""
+    """Return a payload in the form that is sent. The parameters are as for :func:`emit`."""
     if durations is not None:
         durations = {name: took for name, took in durations.items() if took is not None}
     made = SuperpositionPayload(

@@ -37,7 +37,7 @@ class ServerDisk:
     def parse(cls, text: str) -> 'ServerDisk':
         """Return the disk that an id names.
 
-        :raises SuperpositionInvalid: the id is not that of a server's disk
+        :raises SuperpositionInvalid: the id names no disk of a server
         """
         match = _ID.fullmatch(text)
         if match is None:

@@ -20,8 +20,8 @@ OPTIONS: list[cfg.Opt] = [
                       'fails.'),
     cfg.StrOpt('heartbeat_transport_url', secret=True,
                help="Set this when Nova's cells have brokers of their own: the broker of the "
-                    'engines, to which heartbeats are sent, if it is another one than that of '
-                    '[DEFAULT] transport_url.'),
+                    'engines, to which heartbeats are sent, if [DEFAULT] transport_url names '
+                    'another one.'),
 ]
 
 # Options of earlier versions, which a service names at its start and ignores.

@@ -3,7 +3,7 @@
 
 The development cloud imports it. Others, such as the DevStack plug-in, read the output of ``python
 -m specreds_nova.deployment KIND [NAME=VALUE…]``: a line for each option with its section, its name
-and its values, separated by tabs. It needs no package but those of this project.
+and its values, separated by tabs. It needs no package outside of this project.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -242,7 +242,7 @@ class SuperpositionsController(wsgi.Controller):
         self._rpc.call(ctxt, superposition.lead, 'abort', superposition_id=superposition.id)
 
     def _state(self, ctxt: Any, superposition: joined.Superposition) -> str:
-        """Return the current state of a superposition, or that of the argument if that fails."""
+        """Return the current state of a superposition, or the former one if that fails."""
         try:
             return reading.get(self._rpc, ctxt, superposition.id, brief=True).state
         except exception.SuperpositionError:
@@ -343,7 +343,7 @@ def _wanted(volume_ids: Sequence[str] | None, server_id: str | None, *,
 def _boot(boot: Mapping[str, Any], received: datetime.datetime) -> dict[str, Any]:
     """Return the addresses of a host, and the time of its boot by the clock of this service.
 
-    The clients were fenced at times of this clock, too: that of the caller may be wrong.
+    The clients were fenced at times of this clock, too. The clock of the caller may be wrong.
 
     :param received: time at which the request was received
     :raises ValidationError: an address is malformed

@@ -20,8 +20,8 @@ def eligibility(rpc: rpcapi.SuperAPI, ctxt: Any, volumes: Sequence[objects.Volum
                 disks: Sequence[str] = (), host: str | None = None) -> list[dict[str, Any]]:
     """Report which volumes can be superposed, and why others cannot.
 
-    Also report of which ones a host can be shut out: not of those of back ends that have no
-    superpositions. A back end that does not answer has not said that it cannot.
+    Also report of which ones a host can be shut out. Volumes of back ends without superpositions
+    are not among them. A back end that does not answer has not said that it cannot.
 
     :param disks: ids of disks of servers, which follow
     :param host: the host to be shut out; None for any host. With a host the Ceph cluster and its
@@ -44,7 +44,7 @@ def observe(rpc: rpcapi.SuperAPI, ctxt: Any, volumes: Sequence[objects.Volume], 
             disks: Sequence[str] = ()) -> None:
     """Note the clients of volumes for a fence that may follow.
 
-    :param disks: ids of disks that have to exist: those of all disks of their servers as well
+    :param disks: ids of disks that have to exist: the clients of all disks of their servers too
     :raises SuperpositionInvalid: a back end cannot fence
     :raises SuperpositionConflict: a disk does not exist
     """

@@ -24,7 +24,7 @@ class Caps(base.SuperCommand):
 
     "ceph auth caps" replaces all capabilities of a user. The command that is printed repeats those
     that the user has, and adds those that are missing; nothing is changed in Ceph. Reading
-    capabilities takes those of an administrator: --user admin.
+    capabilities takes the rights of an administrator: --user admin.
     """
 
     arguments = (_add_user,)

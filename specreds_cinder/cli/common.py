@@ -85,7 +85,7 @@ def find(protocol: sp.Protocol, text: str) -> sp.Record:
 
 
 def homes(cluster: sp.Cluster, pool: str | None = None) -> Iterator[sp.Home]:
-    """List the pools and namespaces that the user may read, or those of one pool."""
+    """List the pools and namespaces that the user may read, of all pools or of one."""
     for name in [pool] if pool else [entry.name for entry in cluster.pools().values()
                                      if entry.rbd]:
         with cluster.ioctx(name) as io:

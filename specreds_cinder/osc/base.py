@@ -47,7 +47,7 @@ class SuperCommand(command.Command):
 
 
 def words(error: sdk_exceptions.SDKException) -> str:
-    """Return the API's message; that of an internal error also names the request."""
+    """Return the API's message; for an internal error, also name the request."""
     if not isinstance(error, sdk_exceptions.HttpException):
         return str(error)
     text = str(error.details or error.message)

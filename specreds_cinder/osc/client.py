@@ -172,7 +172,7 @@ class Superpositions:
 
 
 def _is_item(answer: requests.Response) -> bool:
-    """Return whether a 404 is the API's own, not that of a web server without the path."""
+    """Return whether a 404 comes from the API, not from a web server without the path."""
     try:
         return 'itemNotFound' in answer.json()
     except ValueError:

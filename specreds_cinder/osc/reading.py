@@ -16,13 +16,13 @@ _ELIGIBILITY = {'volume_id': 'Volume', 'eligible': 'Eligible', 'reasons': 'Reaso
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--all-projects', action='store_true',
-                        help='list those of all projects (admin or service role)')
+                        help='list superpositions of all projects (admin or service role)')
     parser.add_argument(
         '--state', metavar='<state>',
         help='list only those in this state: creating, superposed, collapsing, promoted, '
              'merging, merged, aborting, or unknown if their volume service does not answer')
     parser.add_argument('--server', metavar='<server>',
-                        help="list only those of this server's volumes (name or ID)")
+                        help="list only superpositions of this server's volumes (name or ID)")
     parser.add_argument('--long', action='store_true', help='show more columns')
     parser.add_argument('--limit', type=int, action=parseractions.NonNegativeAction,
                         metavar='<limit>', help='list at most this number')

@@ -261,7 +261,7 @@ def full(pools: Mapping[int, Pool], ids: Iterable[int]) -> list[str]:
 
 @contextlib.contextmanager
 def answering(what: str) -> Iterator[None]:
-    """Turn errors of python-rados and python-rbd into those of this package.
+    """Turn errors of python-rados and python-rbd into errors of this package.
 
     Errors that callers handle by name (not found, exists, busy) pass through unchanged.
     """

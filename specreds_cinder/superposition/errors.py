@@ -69,7 +69,7 @@ class AlreadySuperposed(SuperError):
 
 
 class ClientsUnknown(SuperError):
-    """The clients of a host cannot be told from those of other hosts."""
+    """The clients of a host cannot be told from clients of other hosts."""
 
 
 class NotSuperposed(SuperError):

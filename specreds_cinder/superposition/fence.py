@@ -2,7 +2,7 @@
 """The fence: after it, no write of the primary can reach the volumes.
 
 Each client is entered into the blocklist of the osdmap, and an OSD that has that map refuses the
-client's operations. The order is that of librbd when it breaks a lock
+client's operations. The order is the same as when librbd breaks a lock
 (``managed_lock::BreakRequest``): blocklist, wait for the osdmap, only then rely on the fence.
 """
 
@@ -40,7 +40,7 @@ class Fence:
 
         All addresses are sent at once, so that the monitors commit them in one map.
 
-        :raises InvalidInput: an address is not that of a single client
+        :raises InvalidInput: an address does not name a single client
         :raises ClusterTimeout: no monitor answered; the entries may exist or not
         """
         self._close(frozenset(clients), self._expiry_s)
@@ -72,7 +72,7 @@ class Fence:
         self._each('rm', clients)
 
     def outside(self, clients: Set[str]) -> frozenset[str]:
-        """Return those of some clients that are not on the blocklist.
+        """Return which of some clients are not on the blocklist.
 
         Every later operation carries an osdmap with the entries of the others.
         """
@@ -179,7 +179,7 @@ class _Copy:
                 return self._entries
             self._read_at = time.monotonic()
             self._entries = _entries(self._cluster)
-            # Between two equal epochs, the entries are those of that epoch, whichever monitor
+            # Between two equal epochs, the entries belong to that epoch, whichever monitor
             # has answered.
             self._epoch = epoch if self._current() == epoch else None
             return self._entries

@@ -20,7 +20,7 @@ from specreds_cinder.superposition import record as records
 # Version, compatible version and length of an encoded structure.
 _ENVELOPE = struct.Struct('<BBI')
 _RESULT = struct.Struct('<BBIi')
-# An operation with the id of a client, that of its watch, and a flag: no other client has these.
+# An operation with the ids of a client and of its watch, and a flag: no other client has these.
 _REQUEST = struct.Struct('<IQQB')
 # NOTIFY_OP_REQUEST_LOCK.
 _REQUEST_LOCK = 2

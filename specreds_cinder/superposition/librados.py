@@ -152,7 +152,7 @@ class IoCtx:
     def stat_sizes(self, names: Sequence[bytes], depth: int) -> list[int]:
         """Return the size of each object in bytes; 0 for one that does not exist.
 
-        Parameters and errors are those of :meth:`stat_versions`.
+        Parameters and errors are as for :meth:`stat_versions`.
         """
         stat, io, null = self._lib.rados_aio_stat, self._io, _ffi.NULL
         sizes = _ffi.new('uint64_t[]', max(1, len(names)))
@@ -164,7 +164,7 @@ class IoCtx:
     def stat_answered(self, names: Sequence[bytes], patience_s: float) -> list[int | None]:
         """Return what :meth:`stat_versions` does, but None for objects that do not answer.
 
-        Parameters and errors are those of :meth:`write_answered`.
+        Parameters and errors are as for :meth:`write_answered`.
         """
         stat, io, null = self._lib.rados_aio_stat, self._io, _ffi.NULL
         return self._answered(names, patience_s, 'stat',
@@ -213,7 +213,7 @@ class IoCtx:
     def remove(self, names: Sequence[bytes], depth: int) -> None:
         """Remove objects; one that does not exist is no error.
 
-        Parameters and errors are those of :meth:`stat_versions`.
+        Parameters and errors are as for :meth:`stat_versions`.
         """
         remove, io = self._lib.rados_aio_remove, self._io
         self._versions(names, depth, 'remove', lambda name, done: remove(io, name, done))

@@ -120,7 +120,7 @@ def _check(cluster: ceph.Cluster, record: records.Record,
            alive: Callable[[frozenset[str]], frozenset[str]]) -> frozenset[str]:
     """Return the clients that have an overlay open.
 
-    :param alive: returns those of some clients that may have written
+    :param alive: returns which of some clients may have written
     :raises OverlayBusy: one of them may have written
     """
     users: frozenset[str] = frozenset()

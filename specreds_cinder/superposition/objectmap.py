@@ -33,7 +33,7 @@ def name(image_id: str) -> str:
 def data_names(prefix: str, numbers: Iterable[int]) -> list[bytes]:
     """Return the names of data objects.
 
-    :param prefix: that of the image's data objects
+    :param prefix: prefix of the image's data objects
     """
     base = prefix.encode()
     return [b'%s.%016x' % (base, number) for number in numbers]

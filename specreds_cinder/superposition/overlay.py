@@ -81,8 +81,8 @@ def _encoded(entries: dict[str, str]) -> bytes:
     return b''.join(parts)
 
 
-# Limits of the volume in Ceph, as its metadata name them: Cinder sets those of a volume type for
-# the back end.
+# Limits of the volume in Ceph, as its metadata name them: Cinder sets the limits of a volume
+# type for the back end.
 _LIMIT = b'conf_rbd_qos_'
 # Ceph has fewer of them; the metadata that follow may be of any kind.
 _MOST_LIMITS, _MOST_BYTES = 32, 1 << 20

@@ -19,7 +19,7 @@ from specreds_cinder.superposition import handover
 from specreds_cinder.superposition import record as records
 from specreds_cinder.superposition import volume as volumes
 
-# An operation with the id of a client, that of its watch, and a number of the request: no other
+# An operation with the ids of a client and of its watch, and a number of the request: no other
 # client has these.
 _REBUILD = struct.Struct('<IQQQ')
 # NOTIFY_OP_REBUILD_OBJECT_MAP.

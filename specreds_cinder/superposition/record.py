@@ -183,7 +183,7 @@ class Cut:
     def load(cls, body: dict[str, Any]) -> 'Cut':
         """Return the cut that is part of a stored record.
 
-        :raises ValueError: the versions are not those of a cut
+        :raises ValueError: the versions are not versions of a cut
         """
         return cls(body['pg_num'], body['merges'], packing.unpacked(body['versions']))
 
@@ -214,7 +214,7 @@ class Record:
 
     @property
     def home(self) -> Home:
-        """Return the home of the record: that of its first volume."""
+        """Return the home of the record, where its first volume is."""
         return self.volumes[0].ref.home
 
     @property

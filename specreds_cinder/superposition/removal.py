@@ -3,10 +3,10 @@
 
 librbd is not used, because it refuses some removals for ever:
 
-- that of an image that has a watcher. If a client dies while an OSD stores its watch, the watch
+- an image that has a watcher. If a client dies while an OSD stores its watch, the watch
   stays until the placement group peers again, although it has timed out and the client is on the
   blocklist.
-- that of an image whose move to the trash, or restoration from there, was interrupted
+- an image whose move to the trash, or restoration from there, was interrupted
   (``librbd::api::Trash``).
 
 An overlay has no snapshot, object map, journal, mirror, group or child: only its data, its header

@@ -307,7 +307,7 @@ class Sweeper:
 def _changed(volume: records.Volume, facts: volumes.Facts) -> str | None:
     """Return how an image differs from its properties at the cut; None if it does not.
 
-    Administrators and other services change images, too, also those of a server that has died.
+    Administrators and other services change images, too, also images of a server that has died.
     """
     if facts.image_id != volume.image_id:
         return f'image {volume.ref} was replaced by another one'

@@ -43,7 +43,7 @@ _REFUSED = {
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """The properties of an RBD image; the fields are those of :class:`record.Volume`.
+    """The properties of an RBD image; the fields are as in :class:`record.Volume`.
 
     :param clients: addresses that watch the image or own a lock on it
     :param invalid_map: its object map is flagged as invalid
@@ -170,7 +170,7 @@ def inspect(cluster: ceph.Cluster, ref: records.VolumeRef) -> Facts:
     with opened(cluster, ref) as image:
         if image.old_format():
             raise errors.NotEligible(str(ref), ['it is of RBD format 1: migrate it to format 2'])
-        # Each of these is a request: every sweep makes them, also those of a decision.
+        # Each of these is a request: every sweep makes them, also a sweep of a decision.
         lockers, watchers = _lockers(image), list(image.watchers_list())
         owners = _owners(lockers)
         features = image.features()

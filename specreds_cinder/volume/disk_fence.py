@@ -69,7 +69,7 @@ def _images(backend: backends.Backend, ctxt: Any, disks: Sequence[str]) -> list[
     images: list[str] = []
     for server_id in dict.fromkeys(server_disks.ServerDisk.parse(disk).server_id
                                    for disk in disks):
-        # Nova's names of disks all begin alike, also those of releases to come.
+        # Nova's names of disks all begin alike, also in releases to come.
         images += backend.call(ctxt, 'images', prefix=backend.driver.disk_image(
             server_disks.ServerDisk(server_id, 'disk')))
     if missing := [image for image in named if image not in images]:

@@ -38,7 +38,7 @@ def fence_host(backend: backends.Backend, ctxt: Any, volume_ids: Sequence[str], 
     :param fenced_host: the host, as the connectors of attachments name it
     :returns: for each volume the number of clients that are fenced
     :raises SuperpositionConflict: a volume is not attached on that host, or the host's clients
-        cannot be told from those of other hosts
+        cannot be told from clients of other hosts
     :raises VolumeSuperposed: a volume is in a superposition
     """
     with hints.lock(*volume_ids):
@@ -97,7 +97,7 @@ def _target(backend: backends.Backend, ctxt: Any, volume: objects.Volume, host: 
 def _addresses(backend: backends.Backend, ctxt: Any, host: str, fence_id: str) -> set[str]:
     """Return the addresses from which a host uses Ceph.
 
-    These are the addresses of its connectors, and those of the clients of volumes that are
+    These are the addresses of its connectors, and of the clients of volumes that are
     attached on no other host: storage often has a network of its own. Clients that hang have
     been forgotten by Ceph unless they were noted for the fence.
     """

@@ -78,7 +78,7 @@ def connection(backend: backends.Backend, ctxt: Any, superposition_id: str,
                connector: Mapping[str, Any], disks: bool = False) -> list[dict[str, Any]]:
     """Return the connections to the second versions of the volumes on this back end.
 
-    :param disks: only those of disks of servers, also if the second version is the real one
+    :param disks: only connections to disks of servers, also if the second version is the real one
     """
     shown = backend.show(ctxt, superposition_id)
     if disks:

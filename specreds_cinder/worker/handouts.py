@@ -25,8 +25,8 @@ class HandOuts:
 
     def __init__(self, protocol: sp.Protocol) -> None:
         self._protocol = protocol
-        # By superposition: the time of the hand-out whose clients are looked for, and that of the
-        # hand-out whose look has ended last, with the time of that end.
+        # By superposition: the time of the hand-out whose clients are looked for, and the time of
+        # the hand-out whose look has ended last, with the time of that end.
         self._looks: dict[str, str] = {}
         self._ended: dict[str, tuple[str, float]] = {}
         self._lock = threading.Lock()
@@ -36,7 +36,7 @@ class HandOuts:
         return superposition in self._looks
 
     def begin(self, record: sp.Record, handed_at: str) -> None:
-        """Enter clients into the ledgers until those of a hand-out have come, in a thread.
+        """Enter clients into the ledgers until the clients of a hand-out have come, in a thread.
 
         Nothing happens if they are looked for already, or have come. A client that opens an
         overlay and hangs stays listed for longer than the time between two looks, so that it is

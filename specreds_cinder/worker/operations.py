@@ -284,7 +284,7 @@ class Operations:
             [self._ref(image) for image in images], fence_id)]
 
     def images(self, prefix: str) -> builtins.list[str]:
-        """Return the images whose names begin with a text, which is that of an image itself."""
+        """Return the images whose names begin with the name of an image."""
         ref = self._ref(prefix)
         return [self._name(dataclasses.replace(ref, image=name)) for name in sorted(
             volumes.names(self._protocol.cluster, ref.home)) if name.startswith(ref.image)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from specreds_nova.engine import exception
 
-# Ranks of calls. Those of a lower rank wait for those of a higher one.
+# Ranks of calls. Calls of a lower rank wait for calls of a higher one.
 _RANKS = FIRST, SECOND, LAST = range(3)
 # Every so many calls, one of a lower rank is made, of each of them in turn: none waits for ever.
 _TURN = 8
@@ -51,7 +51,7 @@ class Call:
 
 
 class Callers:
-    """Threads that make calls: those of the highest rank first, in order.
+    """Threads that make calls: calls of the highest rank first, in order.
 
     A thread that has made a call takes the next one that waits, and is woken only if none waited:
     a pool of :mod:`concurrent.futures` takes a third of the processor time of a short call for its
@@ -68,7 +68,7 @@ class Callers:
             collections.deque() for _ in range(LAST + 1))
         self._made = 0
         self._closed = False
-        # Threads that were started, and those of them that wait to be woken.
+        # Threads that were started, and how many of them wait to be woken.
         self._started = self._idle = 0
         self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of group ``[engine]``: those of the process and those of its parts."""
+"""The options of group ``[engine]``: options of the process and of its parts."""
 
 import socket
 

@@ -231,7 +231,7 @@ class Janitor:
     # Superpositions
 
     def _superpositions(self, active: list[model.Recovery]) -> None:
-        """Drop superpositions of recoveries that have ended, such as those of a dead engine."""
+        """Drop superpositions of ended recoveries, such as recoveries of a dead engine."""
         unfinished = {recovery.id for recovery in active}
         for superposition, recovery_id in self._context.volumes.ours().items():
             if recovery_id in unfinished:

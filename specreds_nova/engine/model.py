@@ -223,7 +223,7 @@ class Server:
     :ivar status: status in Nova, such as ACTIVE
     :ivar task: task state in Nova; None if Nova does nothing with the server
     :ivar off: it was stopped when Nova began to move it
-    :ivar volumes: ids of the volumes, that of the boot volume first
+    :ivar volumes: ids of the volumes, the boot volume first
     :ivar group: id, policy and members of the server group; None without a group
     :ivar image: id of the image from which it boots; None if it boots from a volume
     :ivar disks: Nova's names of disks that Nova keeps in RBD, such as ``disk``

@@ -29,7 +29,7 @@ _AGAIN = 60.0
 # Seconds that the controller of a host may take to answer.
 _CONNECT, _ANSWER = 5.0, 20.0
 _HOSTS_AT_ONCE = 8
-# Recoveries of a host that are read to find those of its servers.
+# Recoveries of a host that are read to find the recoveries of its servers.
 _MANY = 1000
 # Outcomes of recoveries after which the server does not run on its former host.
 _ELSEWHERE = frozenset({model.RECOVERED, model.RESTARTED, model.EVACUATED})

@@ -162,7 +162,7 @@ class Protection:
                 'reasons': reasons, 'volumes': volumes, 'destinations': destinations}
 
     def _answers(self, server_id: str, hosts: Sequence[str]) -> Sequence[_Answer]:
-        """Return the answers of hosts, up to that of a host that can run the backup."""
+        """Return the answers of hosts, up to the first host that can run the backup."""
         answers: list[_Answer] = []
         for host, answer in refusals.ask(self._backups, hosts, server_id):
             answers.append((host, answer))

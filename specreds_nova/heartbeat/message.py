@@ -101,7 +101,7 @@ def is_text(value: object, longest: int = _TEXT) -> bool:
 
 def is_seconds(value: object) -> bool:
     """Return whether a value is a duration or a time: a finite number that is not negative."""
-    # Comparisons with NaN are false, and those of long integers do not overflow.
+    # Comparisons with NaN are false, and comparisons of long integers do not overflow.
     return (isinstance(value, (int, float)) and not isinstance(value, bool)
             and 0.0 <= value <= _SECONDS)
 
@@ -218,7 +218,7 @@ def rabbit_url(conf: Any, broker: str | None = None) -> messaging.TransportURL:
     """Return the URL of the configured broker.
 
     :param conf: the global configuration, as oslo.messaging knows all of its options only there
-    :param broker: URL of the broker; by default that of ``[DEFAULT] transport_url``
+    :param broker: URL of the broker; by default ``[DEFAULT] transport_url``
     :raises ValueError: it is not RabbitMQ
     """
     # Makes the options known; nothing is connected.

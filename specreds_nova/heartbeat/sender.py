@@ -16,7 +16,7 @@ class Sender:
 
     :param conf: the global configuration, as oslo.messaging knows all of its options only there
     :param subscription: what is heard beside
-    :param broker: URL of the broker; by default that of ``[DEFAULT] transport_url``
+    :param broker: URL of the broker; by default ``[DEFAULT] transport_url``
     """
 
     def __init__(self, conf: Any, subscription: rabbit.Subscription | None = None,

@@ -117,7 +117,7 @@ def _words() -> Iterator[None]:
 
 
 def _message(error: Any) -> str:
-    """Return the API's message; that of an internal error also names the request."""
+    """Return the API's message; for an internal error, also name the request."""
     try:
         words = str(error.response.json()['error']['message'])
     except (AttributeError, KeyError, TypeError, ValueError):

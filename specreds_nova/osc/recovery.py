@@ -30,12 +30,12 @@ class List(base.SpeculativeCommand, command.Lister):
         """Add the filters."""
         parser = super().get_parser(prog_name)
         parser.add_argument('--server', metavar='<server>',
-                            help='list only those of this server (name or ID)')
+                            help='list only recoveries of this server (name or ID)')
         parser.add_argument('--host', metavar='<host>',
-                            help='list only those of servers that were on this host (admin or '
-                                 'service role)')
+                            help='list only recoveries of servers that were on this host '
+                                 '(admin or service role)')
         parser.add_argument('--project', metavar='<project-id>',
-                            help='list only those of the servers of this project')
+                            help='list only recoveries of servers of this project')
         parser.add_argument('--state', choices=model.STATES, help='list only those in this state')
         parser.add_argument('--outcome', choices=model.OUTCOMES,
                             help='list only those with this outcome')

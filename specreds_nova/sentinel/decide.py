@@ -103,7 +103,7 @@ class Use:
     :param image: as pool/image
     :param superposition: the one that has the volume, None for none
     :param clients: the domain's own clients, as far as they were seen
-    :param blocklisted: those of them that are blocklisted for good
+    :param blocklisted: the clients among them that are blocklisted for good
     :param noted: addresses that any record names as fenced that has the volume among its own
     :param watched: somebody on this host watches the image and is not blocklisted
     :param through_overlay: QEMU was started with the superposition's overlay of this image

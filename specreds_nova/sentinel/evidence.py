@@ -23,7 +23,7 @@ class Opened:
     """An image and who has it open.
 
     :param image_id: RBD's own, which claims go by
-    :param local: those of this host's clients that watch it, without our own
+    :param local: the clients of this host that watch it, without our own
     """
 
     image_id: str

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lease on the network: a host that hears nobody any more hides its servers from tenants.
 
-A host that has lost its control and storage networks may still have that of the tenants. Then a
+A host that has lost its control and storage networks may still have the tenants' network. Then a
 backup is promoted elsewhere, and the fenced server answers under the same address, out of its
 memory, for as long as its sentinel cannot read the record. So a sentinel that has heard neither
 Ceph nor an engine for the length of the lease sets the taps of its servers down. Their disks hang
@@ -47,7 +47,7 @@ _TOLD_S = 30.0
 
 @dataclasses.dataclass(frozen=True)
 class Guest:
-    """A server whose disks are in Ceph. All moments are those of :func:`renewals.now`.
+    """A server whose disks are in Ceph. All moments are by :func:`renewals.now`.
 
     :ivar heard: the latest moment at which something was asked that all of its storage answered
     :ivar judged: the start of the latest look that read all of its records and found nothing

@@ -43,7 +43,7 @@ def judge(host: str, known: Sequence[Mapping[str, Any]]) -> Iterator[findings.Fi
         others = ', '.join(sorted(agent['agent_type'] for agent in mine)) or 'no agent'
         yield findings.failure(
             f'Neutron has {others} and neither {_AGENT} nor {_OVN[0]} on {host}: servers have no '
-            f'backups here, and those of this host are fenced and evacuated')
+            f'backups here, and servers of this host are fenced and evacuated')
         return
     if not wiring[host]['alive']:
         yield findings.warning(

@@ -39,7 +39,7 @@ def metadata(instance: Any) -> dict[str, str]:
 
 @contextlib.contextmanager
 def of(instance: Any) -> Iterator[None]:
-    """Configure disks, within the context, as those of a server, protected or not."""
+    """Configure disks, within the context, for a server, protected or not."""
     token = _applies.set(protected(instance))
     try:
         yield

@@ -17,7 +17,7 @@ def observe(site: base.Site, record: records.Record, *, attended: bool = True) -
     """Enter every client that has a volume or its overlay open into the ledgers.
 
     :param attended: as for :func:`roles.classify`
-    :returns: their roles, and those of the other clients in the ledgers
+    :returns: their roles, and the roles of the other clients in the ledgers
     :raises RecordChanged: another controller is removing the overlays
     """
     seen = site.each(lambda volume: _look(site, volume), record.volumes)
@@ -41,7 +41,7 @@ def classified(site: base.Site, record: records.Record, *, attended: bool) -> ro
         raise errors.OverlayBusy(
             f'the overlays of superposition {record.id} are open at '
             f'{errors.named(observed.backup)}, and it is not clear which clients of its '
-            f'volumes are those of the same backup: more of them are open', observed.unclear,
+            f'volumes belong to the same backup: more of them are open', observed.unclear,
             'stop the others, and try again')
     return observed
 

@@ -75,7 +75,7 @@ def watch(site: base.Site, record: records.Record, on_dirty: Callable[[sweep.Swe
     """Sweep in the background while the context lasts, until dirty.
 
     :param on_dirty: called once, in another thread
-    :param objects_per_s: pace, by default that of the settings
+    :param objects_per_s: pace, by default as the settings have it
     """
     return sweep.BackgroundSweep(site.cluster, record, on_dirty,
                                  pace=objects_per_s or site.settings.watch_objects_per_second,

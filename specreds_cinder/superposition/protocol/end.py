@@ -213,7 +213,7 @@ def _lift(site: base.Site, record: records.Record, clients: frozenset[str]) -> N
                 wait=tenacity.wait_random(0, 0.1), stop=tenacity.stop_after_attempt(20),
                 reraise=True)
 def _restore_fence(site: base.Site, record: records.Record, clients: frozenset[str]) -> None:
-    """Fence those of some clients again that another superposition than a record's fences.
+    """Fence the clients again that another superposition than the record's fences.
 
     An undecided one has to sweep again, as a client may have written while it was not fenced.
     Its record changes before the fence is back, so that a commit that is on its way fails.

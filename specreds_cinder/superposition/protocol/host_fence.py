@@ -74,7 +74,7 @@ def note(site: base.Site, refs: Sequence[records.VolumeRef], fence_id: str
     A fence that follows finds them there, even if they have been silent since.
 
     :param fence_id: id of the fence, a UUID
-    :returns: for each volume its clients, visible ones and those of the ledger
+    :returns: for each volume its clients, visible ones and ones in the ledger
     :raises VolumeGone: a volume does not exist
     :raises AlreadySuperposed: a volume is in a superposition, which has to decide
     """
@@ -135,7 +135,7 @@ def _select(site: base.Site, target: Target, volume: records.Volume, fence_id: s
     """
     clients, entries = _note(site, volume, fence_id)
     selected = frozenset(client for client in clients if target.selects(client))
-    # Older entries of the ledger may be those of clients that have ended since.
+    # Older entries of the ledger may name clients that have ended since.
     current = {client for client in selected if client in volume.clients
                or entries[client].superposition == fence_id}
     if len(current) < target.clients:

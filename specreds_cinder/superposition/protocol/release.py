@@ -73,8 +73,8 @@ def release_booted(site: base.Site, home: records.Home, boots: Mapping[str, date
 
     :param boots: time of a boot, with its zone, by address of the host, as its clients have
         it; no other host has that address
-    :param clocks_s: seconds by which the clock of these times may differ from those of the
-        controllers that have fenced
+    :param clocks_s: seconds by which the clock of these times may differ from the clocks of
+        the controllers that have fenced
     :returns: the clients that were released
     :raises InvalidInput: a time has no zone, or an address is none
     """
@@ -86,7 +86,7 @@ def release_booted(site: base.Site, home: records.Home, boots: Mapping[str, date
 
 
 def _blocklisted(site: base.Site, listing: fences.Listing) -> list[FencedClient]:
-    """Return those of some clients that are on the blocklist, oldest first."""
+    """Return which of some clients are on the blocklist, oldest first."""
     if not listing.entries:
         return []
     left = site.fence.remaining(listing.entries)

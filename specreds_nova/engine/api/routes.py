@@ -61,7 +61,7 @@ ROUTES = (
 def find(method: str, path: str) -> tuple[Route, dict[str, str]]:
     """Return the route of a request, and the named parts of its path.
 
-    :param path: path below that of the application
+    :param path: path below the path of the application
     :raises errors.Problem: no route has this path or method
     """
     path = path.rstrip('/') or '/'

@@ -30,7 +30,7 @@ _FRESH = 300.0
 _REST = 30.0
 # Of Nova's conductor: the oldest version with the method that is called.
 _CONDUCTOR = messaging.Target(exchange='nova', topic='conductor', version='3.0')
-# Versions of Nova's objects that are read, which are those of Nova since 2018 (Rocky).
+# Versions of Nova's objects that are read. Nova has had them since 2018 (Rocky).
 _VERSIONS = {'CellMapping': '1.1', 'CellMappingList': '1.1', 'HostMapping': '1.0'}
 _CONTEXT = {'is_admin': True}
 
@@ -111,7 +111,7 @@ class Cells:
 
         Before Nova has said which cells there are, that is the one of a cloud with one cell.
 
-        :raises exception.Unreachable: there are several cells, and that of the host is not known
+        :raises exception.Unreachable: there are several cells, and the one of the host is unknown
         """
         if self._conductor is None or not self._several():
             return self._default
@@ -128,7 +128,7 @@ class Cells:
         return cell.hosts
 
     def beside(self, host: str, others: list[str]) -> list[str]:
-        """Return those of several hosts that are in the cell of a host, or may be."""
+        """Return which of several hosts are in the cell of a host, or may be."""
         if self._conductor is None or not self._several():
             return others
         try:

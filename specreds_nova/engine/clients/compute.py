@@ -56,7 +56,7 @@ class Compute:
     """Nova and Placement. May be used by several threads.
 
     :param scheduler: Nova's scheduler; None to choose destinations by Placement alone
-    :param beside: returns those of several hosts that are in the cell of a host
+    :param beside: returns which of several hosts are in the cell of a host
     """
 
     def __init__(self, session: sessions.Session, conf: cfg.ConfigOpts,

@@ -20,7 +20,7 @@ RPC: list[cfg.Opt] = [
                help="Set this when Nova's cells have brokers of their own: broker of Nova's "
                     "scheduler, and of conductors with access to Nova's API database. Unless it "
                     'is set, [DEFAULT] transport_url, which is the broker of the heartbeats; '
-                    'conductors name those of the cells.'),
+                    'conductors name the brokers of the cells.'),
 ]
 
 

@@ -73,7 +73,7 @@ def _transport(conf: cfg.ConfigOpts, url: str | None = None) -> messaging.Transp
 
 
 def _scheduler(transport: messaging.Transport, timeout: float) -> destinations.Scheduler:
-    # Nova's options include some of group [api], as those of this project's API do.
+    # Nova's options include some of group [api], and so do the options of this project's API.
     from specreds_nova.engine.clients import scheduler
 
     return scheduler.NovaScheduler(transport, timeout)

@@ -2,7 +2,7 @@
 """HTTP connections for thousands of small requests.
 
 More than half of the processor time of a request with ``requests`` goes into what no service of an
-engine needs: cookies, ``.netrc``, settings of the session that are merged with those of the
+engine needs: cookies, ``.netrc``, settings of the session that are merged with settings of the
 request, a look at all variables of the environment for proxies, URLs that are taken apart and put
 together again, and the same pool of connections that is looked for by all settings of TLS.
 """
@@ -59,7 +59,7 @@ class Session(requests.Session):
     def __init__(self, connections: int) -> None:
         super().__init__()
         self._no_cookies = cookies.RequestsCookieJar()
-        # By service and settings of a request: the settings with those of the environment.
+        # By service and settings of a request: the settings with the settings of the environment.
         self._settings: dict[Hashable, Any] = {}
         for scheme in ('http://', 'https://'):
             self.mount(scheme, _Adapter(
@@ -84,7 +84,7 @@ class Session(requests.Session):
 
     def merge_environment_settings(self, url: Any, proxies: Any, stream: Any, verify: Any,
                                    cert: Any) -> Any:
-        """Return the settings of a request with those of the session and the environment."""
+        """Return the settings of a request, of the session and of the environment."""
         if proxies:
             return super().merge_environment_settings(url, proxies, stream, verify, cert)
         place = parse.urlsplit(str(url))

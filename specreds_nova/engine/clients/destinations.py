@@ -41,7 +41,7 @@ class Destinations:
     """The hosts for backups.
 
     :param scheduler: None to choose by Placement alone
-    :param beside: returns those of several hosts that are in the cell of a host; Placement knows
+    :param beside: returns which of several hosts are in the cell of a host; Placement knows
         nothing of cells
     """
 

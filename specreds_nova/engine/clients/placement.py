@@ -17,7 +17,7 @@ from specreds_nova.engine.clients import rest
 # Seconds for which servers with equal queries share an answer. The answer may be outdated: a full
 # host refuses the claim of a backup.
 _VALID = 1.5
-# Candidates in the first request, as many as in those of Nova's scheduler.
+# Candidates in the first request, as many as Nova's scheduler requests.
 _LIMIT = 1000
 _TENANT = 'filter_tenant_id'
 _SPECS = 'aggregate_instance_extra_specs:'
@@ -31,7 +31,7 @@ class _Room:
 
     :ivar hosts: the hosts that have room, the best first
     :ivar whole: whether the list is complete
-    :ivar allowed: those of them that are allowed, by zone, project and extra specs of the servers
+    :ivar allowed: the allowed hosts among them, by zone, project and extra specs of the servers
     """
 
     until: float

@@ -34,7 +34,7 @@ def get_all(connection: sa.Connection) -> list[model.Host]:
 
 
 def get_notable(connection: sa.Connection) -> list[model.Host]:
-    """Return the notable hosts, by name: few of those of a large cloud."""
+    """Return the notable hosts, by name: few of the hosts of a large cloud."""
     held = sa.cast(_T.c.held, sa.String(_JSON)).not_in(('[]', 'null'))
     rows = connection.execute(sa.select(_T).order_by(_T.c.name).where(
         (_T.c.state != model.TRUSTED) | _T.c.word.is_not(None) | (_T.c.flaps != 0) | held))
@@ -59,14 +59,14 @@ def showing(connection: sa.Connection) -> dict[str, int]:
 
 
 def show(connection: sa.Connection, names: Collection[str]) -> None:
-    """Record for those of some hosts that are trusted that they may hide no server."""
+    """Record for hosts, if they are trusted, that they may hide no server."""
     connection.execute(
         sa.update(_T).where(_T.c.name.in_(names), _T.c.state == model.TRUSTED)
         .values(shows=True, generation=_T.c.generation + 1))
 
 
 def record(connection: sa.Connection, kernels: Mapping[str, str]) -> list[str]:
-    """Record those of some hosts that are not recorded, and boots of hosts that have none.
+    """Record hosts that are not recorded, and boots of hosts that have none.
 
     :param kernels: the boot of each host; empty if it does not report that
     :returns: names that have to be recorded one by one, as another engine has recorded some

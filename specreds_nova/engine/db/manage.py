@@ -42,7 +42,7 @@ def _areas(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None
                      'before the engines of this release start; may be repeated')
     sync.set_defaults(run=_sync)
     version = what.add_parser(
-        'version', help='print the version of the tables, and that of this release')
+        'version', help='print the versions of the tables and of this release')
     version.set_defaults(run=_version)
     purge = what.add_parser('purge', help='remove old recoveries that have ended')
     purge.add_argument('--older-than', type=_days, default=30.0, metavar='DAYS',

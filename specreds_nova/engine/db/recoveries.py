@@ -96,7 +96,7 @@ def active(connection: sa.Connection, host: str | None,
            servers: Collection[str] | None = None) -> list[model.Recovery]:
     """Return the recoveries that have not ended, the oldest first.
 
-    :param servers: only those of these servers; None for those of all
+    :param servers: only recoveries of these servers; None for all servers
     """
     query = sa.select(_T).where(_T.c.active == _ACTIVE).order_by(_T.c.created, _T.c.id)
     if host is not None:
@@ -110,7 +110,7 @@ def backups(connection: sa.Connection, servers: Collection[str] | None = None
             ) -> list[model.BackupPlace]:
     """Return the recoveries that have a backup or are about to have one.
 
-    :param servers: only those of these servers; None for those of all
+    :param servers: only recoveries of these servers; None for all servers
     """
     query = sa.select(*_PLACE).where(_T.c.active == _ACTIVE, _T.c.state.in_(model.WITH_BACKUP))
     if servers is not None:

@@ -31,7 +31,7 @@ _END = (sa.update(_T).where(
 def get(connection: sa.Connection, recovery_id: str) -> tuple[model.Step, ...]:
     """Return the steps of a recovery in the order in which they were recorded.
 
-    Their times are those of several engines, whose clocks may differ or be set.
+    Their times are by the clocks of several engines, which may differ or be set.
     """
     rows = connection.execute(_READ, {'the_recovery': recovery_id})
     return tuple(model.Step(**row._mapping) for row in rows)

@@ -105,7 +105,7 @@ class Store:
         return host
 
     def record(self, kernels: Mapping[str, str]) -> None:
-        """Record those of some hosts that are not recorded, and boots of hosts that have none.
+        """Record hosts that are not recorded, and boots of hosts that have none.
 
         :param kernels: the boot of each host; empty if it does not report that
         """
@@ -139,7 +139,7 @@ class Store:
         return self._transactions.run(hosts.showing)
 
     def show(self, names: Sequence[str]) -> None:
-        """Record for those of some hosts that are trusted that they may hide no server.
+        """Record for hosts, if they are trusted, that they may hide no server.
 
         Each of these hosts has another generation then, also if that was recorded before.
         """
@@ -277,8 +277,8 @@ class Store:
                ) -> list[model.Recovery]:
         """Return the recoveries that have not ended, the oldest first, without steps.
 
-        :param host: only those of this host that has failed
-        :param servers: only those of these servers
+        :param host: only recoveries of this host that has failed
+        :param servers: only recoveries of these servers
         """
         return self._transactions.run(
             lambda connection: recoveries.active(connection, host, servers))
@@ -286,7 +286,7 @@ class Store:
     def backups(self, servers: Collection[str] | None = None) -> list[model.BackupPlace]:
         """Return the recoveries that have a backup or are about to have one.
 
-        :param servers: only those of these servers
+        :param servers: only recoveries of these servers
         """
         return self._transactions.run(lambda connection: recoveries.backups(connection, servers))
 

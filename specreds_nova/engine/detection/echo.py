@@ -19,14 +19,14 @@ LOG = logging.getLogger(__name__)
 _AFTER = 0.001
 
 
-# Echoes that may be on their way: those of minutes.
+# Echoes that may be on their way: as many as are sent in minutes.
 _UNDER_WAY = 5000
 
 
 class Echoed:
     """The echoes that this process has sent and not received. May be used by several threads.
 
-    Whoever can send to the broker can send an echo: only those of this process count, each once.
+    Whoever can send to the broker can send an echo: only echoes of this process count, each once.
     """
 
     def __init__(self) -> None:

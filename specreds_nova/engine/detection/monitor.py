@@ -69,7 +69,7 @@ class Monitor:
         # By host: what its latest report of its sentinel says, and a time after which that has
         # reached the broker.
         self._sentinels: dict[str, tuple[str, float | None, float]] = {}
-        # Beats since the last call of `counted`, and those since that of `dropped`.
+        # Beats since the last call of `counted`, and beats since the last call of `dropped`.
         self._count = self._dropped = 0
         # Calls of the watcher that are due, in order.
         self._news: list[watchers.News] = []

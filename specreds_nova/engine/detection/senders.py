@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of the beats that have a host's name are those of the host.
+"""Which of the beats that have a host's name come from the host.
 
 The broker checks no sender, so a beat may be forged, or come from a second host of the same name.
 The beats of one nova-compute have one boot and ascending numbers. As long as they come, no other
@@ -27,7 +27,7 @@ _FORMER = 4
 class Senders:
     """The senders of beats with the name of one host. Not thread-safe.
 
-    :ivar former: boots whose beats counted before those of the current one
+    :ivar former: boots whose beats counted before the beats of the current one
     """
 
     __slots__ = ('_count', '_other', '_other_at', 'former')
@@ -60,7 +60,7 @@ class Senders:
         return rejections.JUMP if beat.number > latest.number else ''
 
     def replace(self, boot: str, by: str) -> bool:
-        """Take another boot as that of the host, and return whether it was so before."""
+        """Take another boot for the boot of the host; return whether it was so before."""
         before = by in self.former
         self.former = (*(former for former in self.former if former != by), boot)[-_FORMER:]
         return before

@@ -12,7 +12,7 @@ from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.detection import senders
 from specreds_nova.heartbeat import message
 
-# Beats closer together than this share of the interval were delayed, and may be those of a host
+# Beats closer together than this share of the interval were delayed, and may come from a host
 # that has died since.
 _HELD_UP = 0.25
 # Seconds for which the report of one crash can be heard, with those that a beat may be late.
@@ -56,7 +56,7 @@ class View:
 class Watched:
     """A watched host. Not thread-safe.
 
-    Times ``at`` are those of the listening clock, times ``now`` those of the world.
+    Times ``at`` are by the listening clock, times ``now`` by the clock of the world.
 
     :param interval: seconds between its beats, unless it reports another value
     """

@@ -25,8 +25,8 @@ class Capacity:
     """The recoveries that race. Every method may be called by any thread.
 
     A recovery of this engine has a slot of the engine and room for its backup from :meth:`enter`
-    or :meth:`choose` to :meth:`leave`; those of other engines have room while the database says
-    that they race. A backup keeps its place among the members of its group until Nova has the
+    or :meth:`choose` to :meth:`leave`. Recoveries of other engines have room while the database
+    says that they race. A backup keeps its place among the members of its group until Nova has the
     server on its host.
 
     :param limits: how many backups may race at once, in all and on each host

@@ -15,7 +15,7 @@ OPTIONS: list[cfg.Opt] = [
                       'is fenced and evacuated.'),
     cfg.BoolOpt('evacuate_unfenced', default=False,
                 help='Set this when something else fences hosts that fail. Also evacuate servers '
-                     'whose volumes cannot be fenced, such as those of other drivers. Without '
+                     'whose volumes cannot be fenced, such as volumes of other drivers. Without '
                      'another fence such a server runs twice if its host lives, and its data are '
                      'lost.'),
     cfg.BoolOpt('server_disks_in_rbd', default=False,

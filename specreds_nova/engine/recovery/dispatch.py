@@ -295,7 +295,7 @@ class Dispatcher:
         return None if begun else 'another recovery of it is under way'
 
     def _answers(self, recovery: model.Recovery, heard: float) -> bool:
-        """Return whether a recovery is that of a crash, not of an earlier one.
+        """Return whether a recovery belongs to a crash, not to an earlier one.
 
         Where the clocks of two engines leave that open, the crash is another one unless the server
         runs: a needless restart checks that first, but a dropped crash leaves the server down.

@@ -154,7 +154,7 @@ class RecordedRun:
         """Note what is stored of steps, which may have ended since they were written.
 
         :param written: the steps, each as it was written
-        :param begun: those of them that were not stored before, as they are stored now
+        :param begun: the steps among them that were not stored before, as they are stored now
         """
         stored = iter(begun)
         for taken, step in written:

@@ -133,7 +133,7 @@ class Run(recorded.RecordedRun):
 
     @property
     def backup_id(self) -> str:
-        """The id of the backup on its host: that of the recovery for the first one, else another.
+        """The id of the backup on its host: the recovery's for the first one, else another.
 
         A host accepts an id once, and the first backup may still have a claim with it.
         """
@@ -248,7 +248,7 @@ class Run(recorded.RecordedRun):
     def second_opinion(self, status: Mapping[str, Any]) -> verdicts.StepVerdict | None:
         """Return a verdict if the sentinel of the primary's host reports that the server runs.
 
-        :param status: that of the backup, whose host has asked
+        :param status: the status of the backup, whose host has asked
         """
         self.asks_sentinel = bool(status.get('primary_asked'))
         if not status.get('primary_runs') or self.insisting():

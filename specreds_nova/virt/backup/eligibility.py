@@ -81,7 +81,7 @@ class Eligibility:
         return [reason for check in checks for reason in check]
 
     def all_reasons(self, context: Any, instance: Any, bdms: Any) -> list[str]:
-        """Return the same reasons, and those of Neutron, Cinder and the free NUMA nodes.
+        """Return the same reasons, and reasons of Neutron, Cinder and the free NUMA nodes.
 
         The start of a backup asks Neutron meanwhile, and its guest waits for the answer; Cinder
         has superposed the volumes by then, and the NUMA topology is claimed.
@@ -99,7 +99,7 @@ class Eligibility:
     def immovable(self, context: Any, instance: Any) -> str | None:
         """Return why Nova's API would refuse to evacuate a server; None if it would not.
 
-        The checks are those of ``evacuate`` in nova/compute/api.py, which are the same in all
+        The checks are as in ``evacuate`` of nova/compute/api.py, which are the same in all
         supported releases. Two of them are left out, because they refuse only if a nova-compute
         is older than any with which nova-api starts: accelerators of the flavor (service version
         53), and ports with extended resource requests (59). Nova ignores the server's task.
@@ -189,7 +189,7 @@ class Eligibility:
 def _cache() -> Iterator[str]:
     """Yield why a primary may be told that lost writes are safe when it is fenced.
 
-    The configuration of its host is taken to be that of this host.
+    The configuration of its host is taken to be the same as here.
     """
     reason = cache_policy.refusal(CONF.libvirt.disk_cachemodes, str(ceph_conf.of_host()))
     if reason is not None:

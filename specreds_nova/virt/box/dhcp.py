@@ -199,7 +199,7 @@ def _owners(plan: box_plan.Plan, subnet: box_plan.Subnet) -> dict[str, str]:
 
 
 def _by_extension(plan: box_plan.Plan, subnet: box_plan.Subnet) -> bool:
-    """Return whether the network's DHCP is that of the Open vSwitch agents."""
+    """Return whether the agents of Open vSwitch give the network its DHCP."""
     return not plan.ovn and not subnet.dhcp_server
 
 
@@ -215,7 +215,7 @@ def _name_servers(plan: box_plan.Plan, subnet: box_plan.Subnet) -> list[str]:
         return servers
     if not servers:
         # Neutron's agent names itself. OVN names the resolvers of the controllers, whose
-        # configuration is taken to be that of this host.
+        # configuration is taken to be the same as here.
         servers = _resolvers() if plan.ovn else [str(subnet.dhcp_server)]
     return [] if _NO_SERVER in servers else servers
 

@@ -6,7 +6,7 @@ readiness probe and ARP requests for the box's own addresses are accepted, and n
 the host. Frames from the patch are dropped. The box itself answers ARP requests, of the guest and
 of its services.
 With IPv6 the same holds for DHCPv6, and for solicitations of routers and of the box's addresses.
-In the namespace, the kernel answers those of the box's addresses; the flows replace the hardware
+In the namespace, the kernel answers for the box's addresses; the flows replace the hardware
 address in its answers. What the guest says of its own addresses goes nowhere else.
 Open: the guest's device and the patch are one wire, without the box's services.
 """

@@ -21,7 +21,7 @@ _ID_LENGTH = 11
 CREATE_TAP = 'ovs_create_tap'
 DATAPATH = network_model.VIF_DETAILS_OVS_DATAPATH_TYPE
 _PLUGGING = (CREATE_TAP, DATAPATH)
-# The detail that names the drivers that have bound a port, and that of OVN.
+# The detail that names the drivers that have bound a port, and the driver of OVN.
 _BOUND = 'bound_drivers'
 _OVN = 'ovn'
 
@@ -86,7 +86,7 @@ class Plan:
     :param mtu: bytes, or None for the network's default
     :param subnets: the port's subnets
     :param neighbours: hardware addresses of gateways and DHCP servers that are known
-    :param details: those of the port's binding that decide how os-vif plugs the device
+    :param details: details of the port's binding that decide how os-vif plugs the device
     :param hybrid: a Linux bridge, on which iptables implements security groups, is between the
         guest's device and the box
     :param ovn: OVN wires the port
@@ -191,7 +191,7 @@ class Plan:
 
         The plan is made from the binding on the primary's host.
 
-        :param details: those of the binding on this host
+        :param details: details of the binding on this host
         :param default_bridge: integration bridge of a binding that does not name one
         """
         here = details.get(network_model.VIF_DETAILS_BRIDGE_NAME, default_bridge)
@@ -248,7 +248,7 @@ class Plan:
 def drivers(details: Mapping[str, Any]) -> set[str]:
     """Return the drivers that have bound a port; none if the network service names none.
 
-    :param details: those of a binding
+    :param details: details of a binding
     """
     return set(details.get(_BOUND, {}).values())
 

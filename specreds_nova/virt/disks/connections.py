@@ -56,7 +56,7 @@ def superpositions(block_device_info: BlockDeviceInfo | None, *,
                    deleted: bool = False) -> set[str]:
     """Return the superpositions whose overlays a server uses, according to Nova's notes.
 
-    :param deleted: only those of volumes that are deleted together with the server
+    :param deleted: only connections of volumes that are deleted together with the server
     """
     devices = virt_driver.block_device_info_get_mapping(block_device_info)
     ids = {superposition_of(device['connection_info']) for device in devices

@@ -65,7 +65,7 @@ class Secrets:
 def _credentials() -> Any:
     """Return the credentials for requests to the key manager.
 
-    Nova uses those of a user's request, but a backup is started without one.
+    Nova uses the credentials of a user's request, but a backup is started without one.
     """
     context = nova_context.get_admin_context()
     # New in Nova 2026.1.

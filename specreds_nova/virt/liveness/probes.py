@@ -173,7 +173,7 @@ class Sentinel(Probe):
 class Storage(Probe):
     """Probes Ceph: some OSD of each pool that has disks of this host.
 
-    A host without disks needs an answer of any readable pool. The clients are those of
+    A host without disks needs an answer of any readable pool. The clients belong to
     specreds-sentinel.
 
     :param places: returns the cephx users and the pools of local disks

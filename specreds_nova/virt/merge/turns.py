@@ -10,7 +10,7 @@ import contextlib
 import threading
 
 # Guests that are suspended at a time. libvirt serves 5 requests of a client at a time by default
-# (max_client_requests), and those of the merges must leave some to everything else.
+# (max_client_requests), and merges must leave some to everything else.
 _SUSPENDED = 3
 # Seconds after which a merge that waits for its turn looks whether it still should.
 _TURN_S = 0.5

@@ -22,7 +22,7 @@ _around = signatures.around(driver.LibvirtDriver)
 class UnmergedLibvirtDriver(driver.LibvirtDriver):
     """LibvirtDriver for a host on which servers may have been backups.
 
-    A method names only those of Nova's arguments that it reads; all of them are passed on.
+    A method names only the arguments of Nova that it reads; all of them are passed on.
 
     :ivar unmerged: None until this host's backups are known
     """

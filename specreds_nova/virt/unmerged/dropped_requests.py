@@ -60,7 +60,7 @@ def refused(instance: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        # Nova would take an error, such as that of a domain that is gone, for one of the server.
+        # Nova would take an error, such as of a domain that is gone, for one of the server.
         # If the database cannot be read, the outcome of the work stands.
         with contextlib.suppress(nova_exception.InstanceFaultRollback):
             refuse(instance)

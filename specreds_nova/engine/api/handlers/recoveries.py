@@ -19,7 +19,7 @@ _FILTERS = {'server_id': 'server', 'host': 'host', 'project_id': 'project', 'sta
 
 
 def index(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
-    """List recoveries, the newest first: all, or those of the caller's project."""
+    """List recoveries, the newest first: all, or only for the caller's project."""
     filters = {_FILTERS[name]: value for name, value in call.query.items() if name in _FILTERS}
     if 'host' in filters:
         call.authorize(policies.DETAILS)

@@ -37,7 +37,7 @@ _OUTCOMES = {verdicts.PRIMARY: model.PRIMARY, verdicts.ABORTED: model.ABORTED,
 
 
 def concerns(recovery: model.Recovery) -> bool:
-    """Return whether a recovery is that of a single server that has crashed."""
+    """Return whether a recovery concerns a single server that has crashed."""
     return any(fact.get('kind') == evidence.CRASH for fact in recovery.why)
 
 

@@ -137,7 +137,7 @@ def _restart_there(run: runs.Run) -> None:
 
     Without a fence Nova might start it there while it is evacuated, and it would run twice.
 
-    :raises exception.RetryAttempt: always; the next attempt is that of a crashed server
+    :raises exception.RetryAttempt: always; the next attempt treats a crashed server
     """
     crash = evidence.of(evidence.CRASH, run.recovery.server, run.context.clock.wall())
     run.change(why=(*run.recovery.why, crash.told()))
