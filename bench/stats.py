@@ -60,6 +60,13 @@ def merge_bins(histograms: Iterable[Mapping[int, int]]) -> dict[int, int]:
     return merged
 
 
+def percentile(histogram: Mapping[int, int], percent: float) -> int:
+    """Return the latency that a share of a histogram does not exceed."""
+    latencies, shares = cumulative(histogram)
+    return next(latency for latency, share in zip(latencies, shares, strict=True)
+                if share >= percent / 100)
+
+
 def cumulative(histogram: Mapping[int, int]) -> tuple[list[int], list[float]]:
     """Turn a histogram into a cumulative distribution: latencies and shares up to each."""
     total = sum(histogram.values())

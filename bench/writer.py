@@ -14,22 +14,31 @@ _STOP_TIMEOUT = 30.0
 Point = tuple[float, float]
 
 
+# fio's options of a database's log.
+_FSYNC = ('--bs=8k', '--fsync=1')
+
+
 class Writer:
-    """8 KiB writes to random places, each followed by fsync, one at a time.
+    """Writes to random places, by default of 8 KiB, each followed by fsync, one at a time.
 
     :param uri: of the export
     :param offset: start of its part of the disk, in bytes
     :param size: of that part, in bytes
     :param scratch: directory for its log
+    :param options: fio's options of the writes
+    :ivar suspended_s: the longest time for which it was stopped
     """
 
-    def __init__(self, uri: str, offset: int, size: int, scratch: pathlib.Path) -> None:
+    def __init__(self, uri: str, offset: int, size: int, scratch: pathlib.Path,
+                 options: Sequence[str] = _FSYNC) -> None:
+        self.suspended_s = 0.0
+        self._stopped: float | None = None
         self._log = scratch / 'writer'
         for old in self._files():
             old.unlink()
         self._process = subprocess.Popen(
             ['fio', '--name=writer', '--ioengine=nbd', f'--uri={uri}', '--thread',
-             '--rw=randwrite', '--bs=8k', '--fsync=1', f'--offset={offset}', f'--size={size}',
+             '--rw=randwrite', *options, f'--offset={offset}', f'--size={size}',
              '--time_based', f'--runtime={_LIMIT}', f'--write_iops_log={self._log}',
              f'--log_avg_msec={_INTERVAL_MS}', '--log_unix_epoch=1'],
             cwd=scratch, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -38,6 +47,11 @@ class Writer:
     def quiesce(self, quiet: bool) -> None:
         """Stop or resume the writer, as a hypervisor stops and resumes a guest."""
         self._process.send_signal(signal.SIGSTOP if quiet else signal.SIGCONT)
+        if quiet:
+            self._stopped = time.monotonic()
+        elif self._stopped is not None:
+            self.suspended_s = max(self.suspended_s, time.monotonic() - self._stopped)
+            self._stopped = None
 
     def end(self) -> list[Point]:
         """End the writer, and return its writes per second over time (seconds since the epoch).

@@ -23,7 +23,7 @@ _TIMEOUT = 60.0
 # What the name of a node that is no file begins with; its options follow.
 _OPTIONS = 'json:'
 # Bytes that are copied in a fraction of a second, while the guest is stopped.
-_ENOUGH = 16 << 20
+_ENOUGH = 1 << 20
 
 
 class QmpBackup:
@@ -161,16 +161,15 @@ class QmpBackup:
         return {job['id']: job for job in run('query-jobs') if job['id'] in ours}
 
     def _look(self, run: Callable[..., Any], progress: trace.Progress | None) -> merge_rate.Look:
-        """Return how far the copy is; nothing is left once every job has copied all data once."""
+        """Return how far the copy is."""
         jobs = self._working(run)
         total: int = sum(job['total-progress'] for job in jobs)
         done: int = sum(job['current-progress'] for job in jobs)
         if progress is not None and jobs:
             progress(done, total)
-        if all(job['status'] in ('ready', 'concluded') for job in jobs):
-            return merge_rate.Look(0)
         # Before a job has counted its data, nothing seems to be left.
-        return merge_rate.Look(total - done if total else merge_rate.UNKNOWN, done)
+        counted = total or all(job['status'] in ('ready', 'concluded') for job in jobs)
+        return merge_rate.Look(total - done if counted else merge_rate.UNKNOWN, done)
 
     def _limit(self, run: Callable[..., Any], rate: int) -> None:
         for job in self._working(run):

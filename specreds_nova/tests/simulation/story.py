@@ -205,8 +205,7 @@ class Story:
                  f'{[step.name for step in recovery.steps][-4:]}'
                  for recovery in self._store.active()]
         wrong += [f'{record.id} is left {record.state}'
-                  for record in self._cloud.superpositions.values()
-                  if record.state in ('superposed', 'collapsing')]
+                  for record in self._cloud.superpositions.values()]
         wrong += [f'a backup of {backup.server} is left {backup.phase} on {host.name}'
                   for host in self._cloud.hosts.values() if host.reached
                   for backup in host.backups.values()
