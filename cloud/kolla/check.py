@@ -26,7 +26,7 @@ def run(data: pathlib.Path, progress: commands.Progress) -> int:
             images.generate(venv, SOURCES, base, work)
             faults += [f'{packages[0]}: {fault}' for fault in images.faults(work, base)]
         if len(packages) > 1:
-            progress(f'{packages[1]}: configuration of nova-compute, Cinder and SpecREDS')
+            progress(f'{packages[1]}: configuration, some minutes')
             node = configuration.write(venv, SOURCES, data / f'{release}-configuration')
             faults += [f'{packages[1]}: {fault}' for fault in configuration.faults(node)]
     for fault in faults:

@@ -130,7 +130,8 @@ def faults(node: pathlib.Path) -> Iterator[str]:
         commands.run([str(pathlib.Path(sys.executable).parent / 'oslo-config-validator'),
                       *(f'--namespace={name}' for name in _OPTIONS), '--input-file', ours])
     except commands.CloudError as exc:
-        yield str(exc)
+        errors = [line for line in str(exc).splitlines() if line.startswith('ERROR')]
+        yield f'{ours}: {"; ".join(errors) or exc}'
 
 
 def missing_sources(node: pathlib.Path, service: str) -> Iterator[str]:

@@ -65,9 +65,10 @@ class FilesTest(testtools.TestCase):
         overrides = (check.SOURCES / 'template-overrides.j2').read_text()
         self.assertEqual(_FILTER.findall(_PAGE.read_text()), _FILTER.findall(overrides))
 
-    def test_rules_of_prometheus_are_the_projects_own(self) -> None:
-        rules = check.SOURCES / 'config/prometheus/specreds.rules'
-        self.assertTrue(rules.samefile(check.SOURCES.parents[1] / 'etc/prometheus/specreds.rules'))
+    def test_alerts_and_dashboard_are_the_projects_own(self) -> None:
+        for name in ('prometheus/specreds.rules', 'grafana/dashboards/specreds-dashboard.json'):
+            own = check.SOURCES.parents[1] / 'etc/prometheus' / pathlib.Path(name).name
+            self.assertTrue((check.SOURCES / 'config' / name).samefile(own), name)
 
     def test_each_container_has_a_configuration_and_a_handler(self) -> None:
         services = yaml.safe_load((_ROLE / 'defaults/main.yml').read_text())['specreds_services']
