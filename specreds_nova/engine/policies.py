@@ -16,6 +16,7 @@ MODE_LIST = 'mode:list'
 MODE_SET = 'mode:set'
 PROTECTION = 'server:protection'
 PROTECTION_DETAILS = 'server:protection:details'
+DRILL = 'server:drill'
 
 # Services, such as another monitor of hosts, act for all projects.
 _ADMIN_OR_SERVICE = 'rule:specreds_admin_or_service'
@@ -26,7 +27,8 @@ _RECOVERY = f'{_RECOVERIES}/{{recovery_id}}'
 _HOSTS = '/v1/hosts'
 _HOST = f'{_HOSTS}/{{host}}'
 _MODES = '/v1/modes'
-_PROTECTION = '/v1/servers/{server_id}/protection'
+_SERVER = '/v1/servers/{server_id}'
+_PROTECTION = f'{_SERVER}/protection'
 
 
 def _rule(name: str, check: str, description: str,
@@ -68,6 +70,9 @@ _RULES: tuple[policy.RuleDefault, ...] = (
     _rule(PROTECTION_DETAILS, _ADMIN_OR_SERVICE,
           'See where a server is, and where its backup could be started.',
           ('GET', _PROTECTION)),
+    _rule(DRILL, _ADMIN_OR_SERVICE,
+          'Have a backup of a server that is well started, and dropped when it is ready.',
+          ('POST', f'{_SERVER}/action')),
 )
 
 

@@ -157,8 +157,8 @@ class Protection:
         else:
             recovery = FAILED if stays else EVACUATED
         reasons += under_way
-        return {'project': server.project, 'host': server.host, 'protected': not reasons,
-                'recovery': recovery,
+        return {'name': server.name, 'project': server.project, 'host': server.host,
+                'protected': not reasons, 'recovery': recovery,
                 'reasons': reasons, 'volumes': volumes, 'destinations': destinations}
 
     def _answers(self, server_id: str, hosts: Sequence[str]) -> Sequence[_Answer]:

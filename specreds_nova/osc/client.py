@@ -72,6 +72,11 @@ class Client:
         """Remove a mode."""
         self._call('DELETE', '/modes', params=scope)
 
+    def drill(self, server_id: str) -> Thing:
+        """Request a drill of a server."""
+        answer = self._call('POST', f'/servers/{_part(server_id)}/action', json={'drill': None})
+        return dict(answer['recovery'])
+
     def protection(self, server_id: str) -> Thing:
         """Report whether a server is protected."""
         return dict(self._call('GET', f'/servers/{_part(server_id)}/protection')['protection'])

@@ -437,6 +437,18 @@ MUTATIONS = (
              '                return model.ACT\n',
              'specreds_nova.tests.unit.engine.recovery.test_dispatch.DispatcherTest.'
              'test_nothing_begins_while_the_mode_cannot_be_read'),
+    Mutation('drill-that-does-not-give-way', 'specreds_nova/engine/recovery/run.py',
+             '            return self._gives_way()\n', '            return None\n',
+             'specreds_nova.tests.unit.engine.recovery.steps.test_drill.DrillTest.'
+             'test_second_of_two_drills_gives_way'),
+    Mutation('drill-that-ends-with-a-write', 'specreds_nova/engine/recovery/steps/start.py',
+             'not (run.insisting() or run.drill):', 'not run.insisting():',
+             'specreds_nova.tests.unit.engine.recovery.steps.test_drill.DrillTest.'
+             'test_backup_of_a_server_that_writes_becomes_ready_and_is_dropped'),
+    Mutation('drill-beside-a-recovery', 'specreds_nova/engine/api/handlers/servers.py',
+             'if active := store.active():', 'if active := []:',
+             'specreds_nova.tests.unit.engine.api.test_drills.DrillsTest.'
+             'test_there_is_no_drill_beside_a_recovery'),
     Mutation('hiding-by-an-old-answer', 'specreds_nova/sentinel/lease.py',
              'at < self._heeded or renewals.now() - at > renewals.HEEDED_S', 'False',
              'specreds_nova.tests.unit.sentinel.test_lease.LeaseTest.'

@@ -11,6 +11,7 @@ from typing import TypedDict
 class Answer(TypedDict):
     """Whether a backup of a server could be started now.
 
+    :ivar name: name of the server
     :ivar project: project of the server
     :ivar host: host of the server
     :ivar recovery: the recovery that the server would get: ``speculative``, ``evacuated`` (fenced
@@ -20,6 +21,7 @@ class Answer(TypedDict):
     :ivar destinations: hosts that have room for the backup, the best first
     """
 
+    name: str
     project: str
     host: str
     protected: bool

@@ -55,6 +55,7 @@ ROUTES = (
     Route('PUT', '/v1/modes', modes.put, body=schemas.MODE),
     Route('DELETE', '/v1/modes', modes.delete, query=schemas.MODES),
     Route('GET', '/v1/servers/{server_id}/protection', servers.protection),
+    Route('POST', '/v1/servers/{server_id}/action', servers.act, body=schemas.SERVER_ACTION),
 )
 
 

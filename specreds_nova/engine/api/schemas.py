@@ -54,6 +54,8 @@ HOST_ACTION = _actions(
     suspect=_object({'reason': _REASON}, required=['reason']),
     clear=_object({'reason': _REASON}, required=['reason']))
 
+SERVER_ACTION = _actions(drill={'type': 'null'})
+
 # The cloud has no name, and everything else has one.
 _SCOPE: Schema = {'if': {'properties': {'scope': {'const': model.CLOUD}}},
                   'then': {'properties': {'name': False}}, 'else': {'required': ['name']}}

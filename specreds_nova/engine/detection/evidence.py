@@ -18,6 +18,8 @@ OPERATOR = 'operator'
 CRASH = 'crash'
 # Beside a crash: the server has ended with its host.
 BOOT = 'boot'
+# Of a server that is well, whose backup is only tried.
+DRILL = 'drill'
 
 # Sum of weights that makes a suspicion.
 ENOUGH = 1.0
@@ -48,6 +50,7 @@ KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (
     Kind(OPERATOR, 1.0, 'an operator says so: {0}'),
     Kind(CRASH, 1.0, 'the domain of server {0} has crashed'),
     Kind(BOOT, 0.0, '{0} has booted'),
+    Kind(DRILL, 0.0, 'a drill, requested by user {0}'),
 )}
 
 

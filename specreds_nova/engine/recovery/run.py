@@ -7,6 +7,7 @@ import uuid
 
 from specreds_cinder.superposition import states
 from specreds_nova.engine import model
+from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import recorded
@@ -180,6 +181,8 @@ class Run(recorded.RecordedRun):
         """Return a verdict if the recovery need not continue before the commit point."""
         if self.recovery.abort:
             return verdicts.StepVerdict(verdicts.ABORTED, 'an operator wants it to end')
+        if self.drill:
+            return self._gives_way()
         if self.insisting():
             return None
         if (mode := self.insist(self.context.modes.of, self._recovery.host)) != model.ACT:
@@ -189,6 +192,31 @@ class Run(recorded.RecordedRun):
             return verdicts.StepVerdict(verdicts.PRIMARY, 'it has written')
         if self.back():
             return verdicts.StepVerdict(verdicts.PRIMARY, f'{self._recovery.host} is back')
+        return None
+
+    @property
+    def drill(self) -> bool:
+        """Whether the primary is well, and its backup is only tried."""
+        return is_drill(self._recovery)
+
+    def _gives_way(self) -> verdicts.StepVerdict | None:
+        """Return a verdict if a drill is to end: it holds no recovery up.
+
+        Of several drills the oldest one goes on.
+        """
+        host, context = self._recovery.host, self.context
+        if context.suspects.suspected(host) or (
+                self.insist(context.store.host, host).state != model.TRUSTED):
+            return verdicts.StepVerdict(verdicts.ABORTED, f'{host} is suspected')
+        if self.insist(context.modes.of, host) == model.PAUSE:
+            return verdicts.StepVerdict(verdicts.ABORTED,
+                                        f'the mode of {host} is {model.PAUSE}')
+        mine = self._recovery.created, self.id
+        for other in self.insist(context.store.active):
+            if other.id != self.id and (
+                    not is_drill(other) or (other.created, other.id) < mine):
+                return verdicts.StepVerdict(
+                    verdicts.ABORTED, f'recovery {other.id} of another server is under way')
         return None
 
     def back(self) -> bool:
@@ -251,7 +279,7 @@ class Run(recorded.RecordedRun):
         :param status: the status of the backup, whose host has asked
         """
         self.asks_sentinel = bool(status.get('primary_asked'))
-        if not status.get('primary_runs') or self.insisting():
+        if not status.get('primary_runs') or self.insisting() or self.drill:
             return None
         return verdicts.StepVerdict(
             verdicts.PRIMARY, f'the sentinel of {self._recovery.host} reports that it runs')
@@ -285,6 +313,11 @@ class Run(recorded.RecordedRun):
         return self.shutting_out() is not None or any(
             step.name == timeline.COLLAPSE and step.detail.get('outcome') == 'gone'
             for step in self.recovery.steps)
+
+
+def is_drill(recovery: model.Recovery) -> bool:
+    """Return whether a recovery only tries the backup of a server that is well."""
+    return any(fact.get('kind') == evidence.DRILL for fact in recovery.why)
 
 
 def backup_id(recovery: model.Recovery) -> str:

@@ -9,6 +9,7 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery.steps import drill
 from specreds_nova.engine.recovery.steps import refused
 from specreds_nova.engine.recovery.steps import restart
 
@@ -77,6 +78,8 @@ class RecoveryWorker:
                 refused.attempt(run)
             elif restart.concerns(run.recovery):
                 restart.attempt(run)
+            elif run.drill:
+                drill.attempt(run)
             else:
                 self._attempt(run)
         except exception.RetryAttempt as exc:

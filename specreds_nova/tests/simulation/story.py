@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping
 import dataclasses
 import pathlib
 from typing import Any
+import uuid
 
 import yaml  # type: ignore[import-untyped]
 
 from specreds_nova.engine import model
+from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import sequence
 from specreds_nova.tests.simulation import engines
@@ -121,7 +123,8 @@ class Story:
             'thaw_engine': self._hub.thaw, 'start_engine': lambda name: self._start(
                 name, clients.Faults()),
             'away': self._cloud.unreachable.add, 'there': self._cloud.unreachable.discard,
-            'abort': self._abort, 'suspect': lambda name: self._say(name, 'suspect'),
+            'abort': self._abort, 'drill': self._drill,
+            'suspect': lambda name: self._say(name, 'suspect'),
             'clear': lambda name: self._say(name, 'clear'), 'delete': self._delete,
             'request_deletion': self._cloud.delete, 'reboot': self._reboot,
             'stopped': self._stopped, 'crash': self._cloud.crash, 'stop': self._cloud.stop,
@@ -142,6 +145,14 @@ class Story:
         for recovery in self._store.active():
             if recovery.server == server:
                 self._store.request_abort(recovery.id)
+
+    def _drill(self, server: str) -> None:
+        """Request a drill, as the API does."""
+        now, host = self._hub.now(), self._cloud.servers[server].host
+        self._store.create([model.Recovery(
+            id=str(uuid.UUID(int=self._hub.random.getrandbits(128))), server=server,
+            server_name=server, project='p', host=host, suspected=now, created=now,
+            why=(evidence.of(evidence.DRILL, 'u1', now).told(),))])
 
     def _say(self, host: str, word: str) -> None:
         self._store.change_host(self._store.host(host), word=word, word_reason='')

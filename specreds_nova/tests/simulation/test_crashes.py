@@ -12,7 +12,7 @@ _REPEATED_CALLS = ('store.hosts', 'store.active', 'cinder.ours', 'store.prune', 
 _SEEDS = {'host_dies': 3, 'silent_and_idle': 4, 'stalled_primary': 5, 'late_dirty': 2,
             'late_dirty_and_back': 5, 'destination_dies': 9, 'no_plugin_elsewhere': 4,
             'primary_returns_late': 3, 'crashed': 2, 'host_reboots': 7, 'volumes_keep_changing': 4,
-            'deleted_on_its_dead_host': 2}
+            'deleted_on_its_dead_host': 2, 'drill': 3, 'drill_gives_way': 2}
 
 
 @ddt.ddt

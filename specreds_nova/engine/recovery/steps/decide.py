@@ -143,7 +143,7 @@ def withdraw(run: runs.Run) -> verdicts.StepVerdict | None:
             if not removed:
                 remove(run)
                 removed = True
-            if state is None or _dropped(run, superposition):
+            if state is None or dropped(run, superposition):
                 run.change(destination=None, superposition=None)
                 return None
     return collapse(run)
@@ -193,7 +193,7 @@ def _ask_again(run: runs.Run) -> verdicts.StepVerdict | None:
     return None
 
 
-def _dropped(run: runs.Run, superposition: str) -> bool:
+def dropped(run: runs.Run, superposition: str) -> bool:
     """Drop the backup's version; return False if the state has to be read again."""
     try:
         run.insist(run.context.volumes.drop, superposition)

@@ -106,7 +106,7 @@ class _Race:
         """
         run = self._run
         began = run.now
-        if began < self._sweep:
+        if began < self._sweep or run.drill:
             return None
         try:
             return self._dirty()
@@ -194,7 +194,8 @@ class _Race:
         why = f'its backup was not ready in {timeout:g} s'
         LOG.warning('recovery %s: %s', self._run.id, why)
         # Its application may be up although its conditions do not hold.
-        return verdicts.StepVerdict(verdicts.READY, why)
+        return verdicts.StepVerdict(
+            verdicts.AGAIN if self._run.drill else verdicts.READY, why)
 
 
 def _began(run: runs.Run) -> float:

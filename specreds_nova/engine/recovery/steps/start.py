@@ -69,7 +69,7 @@ def start(run: runs.Run, placed: verdicts.StepVerdict,
 def _prechecking(run: runs.Run) -> Iterator[None]:
     """Check in the background whether the primary has written."""
     precheck = dirty_precheck.DirtyPrecheck(run, str(run.recovery.destination), run.backup_id)
-    if run.context.capacity.count() <= _FEW and not run.insisting():
+    if run.context.capacity.count() <= _FEW and not (run.insisting() or run.drill):
         run.context.in_background(precheck.check)
     try:
         yield

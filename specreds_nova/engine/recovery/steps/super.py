@@ -37,7 +37,8 @@ def version(run: runs.Run) -> verdicts.StepVerdict:
         while True:
             try:
                 superposition = run.context.volumes.superpose(
-                    server, run.id, f'host {run.recovery.host} is suspected')
+                    server, run.id,
+                    'a drill' if run.drill else f'host {run.recovery.host} is suspected')
                 break
             except exception.Merging as exc:
                 detail['refused'] = str(exc)
@@ -45,7 +46,8 @@ def version(run: runs.Run) -> verdicts.StepVerdict:
                 return verdicts.StepVerdict(verdicts.MERGING, str(exc))
             except exception.Refused as exc:
                 detail['refused'] = str(exc)
-                shut_out.observe(run)
+                if not run.drill:
+                    shut_out.observe(run)
                 return verdicts.StepVerdict(verdicts.EVACUATE, str(exc))
             except exception.Unreachable as exc:
                 detail['waited'] = str(exc)

@@ -49,7 +49,8 @@ class ProtectionTest(base.RecoveryTest):
 
     def test_protected_server_has_destinations(self) -> None:
         self.assertEqual(
-            {'project': 'p', 'host': 'h1', 'protected': True, 'recovery': 'speculative',
+            {'name': 'a', 'project': 'p', 'host': 'h1', 'protected': True,
+             'recovery': 'speculative',
              'reasons': [], 'volumes': {'v1': []}, 'destinations': ['h2', 'h3']},
             self.protection.check('a'))
 

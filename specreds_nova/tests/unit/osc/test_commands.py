@@ -5,6 +5,7 @@ import re
 import time
 
 import ddt
+import fixtures
 import requests
 
 from specreds_nova.engine import exception
@@ -156,6 +157,45 @@ class HostTest(cloud.CommandTest):
         self.assertIn('your roles do not allow host:suspect',
                       self.fails('host', 'suspect', 'node1'))
         self.assertIsNone(self.store.host('node1').word)
+
+
+class DrillTest(cloud.CommandTest):
+    """A drill that an engine holds while the command waits."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.protection.recovery = 'speculative', []
+        self.looks = 0
+        self.useFixture(fixtures.MonkeyPatch('time.sleep', self.look))
+        self.outcome: str | None = model.PRIMARY
+
+    def look(self, seconds: float) -> None:
+        """Let the engine hold the drill."""
+        self.looks += 1
+        [drill] = self.store.active()
+        if self.outcome is None:
+            self.clock.time += seconds
+        elif self.looks == 2:
+            self.end(self.taken_over(drill, 'engine1'), self.outcome)
+
+    def test_command_waits_for_the_end(self) -> None:
+        shown = self.run_json('drill', base.SERVER)
+        self.assertEqual(('ended', 'primary', 2),
+                         (shown['state'], shown['outcome'], self.looks))
+
+    def test_backup_that_does_not_become_ready_shows_in_the_exit_status(self) -> None:
+        self.outcome = model.FAILED
+        self.assertEqual('failed', self.run_json('drill', base.SERVER, status=3)['outcome'])
+
+    def test_drill_that_no_engine_begins_is_aborted(self) -> None:
+        self.outcome = None
+        self.useFixture(fixtures.MonkeyPatch('time.monotonic', lambda: self.clock.time))
+        self.assertIn('no engine has begun', self.fails('drill', base.SERVER))
+        self.assertTrue(self.store.active()[0].abort)
+
+    def test_reason_against_a_drill_is_shown(self) -> None:
+        self.protection.recovery = 'failed', ['no other host has room for it']
+        self.assertIn('no other host has room', self.fails('drill', base.SERVER))
 
 
 class ObserveReportTest(cloud.CommandTest):

@@ -29,10 +29,12 @@ class FakeProtection:
     """A check of protection that knows one server.
 
     :ivar error: the error to raise instead of an answer
+    :ivar recovery: what the server would get, and why nothing better
     """
 
     def __init__(self) -> None:
         self.error: Exception | None = None
+        self.recovery: tuple[str, list[str]] = 'evacuated', ['the server is locked']
 
     def check(self, server_id: str) -> protection.Answer:
         """Return whether a server is protected."""
@@ -40,8 +42,9 @@ class FakeProtection:
             raise self.error
         if server_id != SERVER:
             raise exception.NotFound('Nova says no')
-        return {'project': 'p1', 'host': 'node1', 'protected': False, 'recovery': 'evacuated',
-                'reasons': ['the server is locked'],
+        recovery, reasons = self.recovery
+        return {'name': 'vm1', 'project': 'p1', 'host': 'node1', 'protected': not reasons,
+                'recovery': recovery, 'reasons': reasons,
                 'volumes': {VOLUME: ['the volume is mirrored']},
                 'destinations': ['node2', 'node3']}
 

@@ -47,6 +47,7 @@ _CALLS: dict[str, tuple[dict[str, str], str, str, int]] = {
     'host-clear': (base.ADMIN, 'POST', '/v1/hosts/node3/action', 202),
     'mode-set': (base.ADMIN, 'PUT', '/v1/modes', 200),
     'modes-list': (base.ADMIN, 'GET', '/v1/modes', 200),
+    'server-drill': (base.ADMIN, 'POST', f'/v1/servers/{base.SERVER}/action', 409),
     'server-protection': (base.ADMIN, 'GET', f'/v1/servers/{base.SERVER}/protection', 200),
 }
 # Samples that answer the request of another sample.
