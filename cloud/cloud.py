@@ -53,8 +53,7 @@ class Cloud:
     :param cells: number of Nova's cells, 1 (the default) or 2
     :param firewall: the firewall driver of Neutron's agents on the hosts
     :param network: what connects servers: `ovs` (the default), `dvr` or `ovn`
-    :param disks: where Nova keeps disks that are no volumes: `files` (the default), `rbd`, or
-        `rbd-backups`
+    :param disks: where Nova keeps disks that are no volumes: `files` (the default) or `rbd`
     :param extra_backends: back ends elsewhere; may be changed by a later `up`
     :param clustered: one more back end on the cloud's own Ceph, with two volume services; may be
         changed by a later `up`

@@ -15,12 +15,6 @@ from cloud.openstack import services
 from specreds_nova import deployment
 
 _TIMEOUT = 5.0
-# What the engine does for servers whose disks Nova keeps.
-_DISKS: Mapping[str, Mapping[str, private.Value]] = {
-    layout.FILES: {},
-    layout.RBD: {'server_disks_in_rbd': 'true'},
-    layout.RBD_BACKUPS: {'server_disks_in_rbd': 'true', 'server_disk_backups': 'true'},
-}
 
 
 def conf(files: layout.Layout, settings: layout.Settings,
@@ -34,7 +28,7 @@ def conf(files: layout.Layout, settings: layout.Settings,
             settings, passwords, accounts.ENGINE)['keystone_authtoken'],
         'service_auth': accounts.account(settings, passwords, accounts.ENGINE),
         # Hosts are made to fail one time after the other, which says nothing about their links.
-        'engine': {**_DISKS[settings.disks], 'flap_count': 0},
+        'engine': {'flap_count': 0},
     }, deployment.engine(str(state / 'lock')))
 
 

@@ -83,7 +83,7 @@ class Backend:
 
 FIREWALLS = ('openvswitch', 'iptables_hybrid')
 OVS, DVR, OVN = NETWORKS = ('ovs', 'dvr', 'ovn')
-FILES, RBD, RBD_BACKUPS = DISKS = ('files', 'rbd', 'rbd-backups')
+FILES, RBD = DISKS = ('files', 'rbd')
 # Of Nova's `disk_cachemodes`, without the mode that loses what guests have flushed.
 _CACHEMODES = re.compile(r'(^|,)(file|block|network)=(none|writethrough|writeback|directsync)'
                          r'(?=,|$)')

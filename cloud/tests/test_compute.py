@@ -22,7 +22,6 @@ from cloud.openstack import compute
 from cloud.openstack import contents
 from cloud.openstack import credentials
 from cloud.openstack import database
-from cloud.openstack import engine
 from cloud.openstack import files as private
 from cloud.openstack import glance
 from cloud.openstack import keystone
@@ -126,11 +125,6 @@ class ConfTest(_Base):
         self.assertEqual((f'{cinder.HOST}@{backends[0].name}', 'vms'),
                          (conf['specreds']['server_disks_backend'],
                           conf['specreds']['server_disks_pool']))
-        for disks, backups in ((layout.RBD, None), (layout.RBD_BACKUPS, 'true')):
-            options = engine.conf(self.files, dataclasses.replace(self.settings, disks=disks),
-                                  self.passwords)['engine']
-            self.assertEqual(('true', backups), (options['server_disks_in_rbd'],
-                                                 options.get('server_disk_backups')))
         self.assertNotIn('specreds', cinder.conf(
             self.files, self.settings, self.passwords, backends))
 

@@ -42,10 +42,10 @@ REMOVED = (
     'power_off_after', 'power_up_grace', 'protect_busy_servers', 'protect_disabled_hosts',
     'protect_forced_down_hosts', 'protect_locked_servers', 'protect_states', 'ready_timeout',
     'ready_timeout_max', 'redfish_ca_cert', 'redfish_password', 'redfish_username', 'rest_timeout',
-    'rpc_timeout', 'scheduler_timeout', 'sentinel_network_lease', 'status_interval',
-    'storage_patience', 'suspicion_floor', 'suspicion_forgive', 'suspicion_longest',
-    'suspicion_threshold', 'suspicion_window', 'tenant_priority_max', 'too_many_absolute',
-    'too_many_count')
+    'rpc_timeout', 'scheduler_timeout', 'sentinel_network_lease', 'server_disk_backups',
+    'server_disks_in_rbd', 'status_interval', 'storage_patience', 'suspicion_floor',
+    'suspicion_forgive', 'suspicion_longest', 'suspicion_threshold', 'suspicion_window',
+    'tenant_priority_max', 'too_many_absolute', 'too_many_count')
 
 
 def register(conf: cfg.ConfigOpts) -> None:

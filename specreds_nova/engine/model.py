@@ -226,9 +226,8 @@ class Server:
     :ivar volumes: ids of the volumes, the boot volume first
     :ivar group: id, policy and members of the server group; None without a group
     :ivar image: id of the image from which it boots; None if it boots from a volume
-    :ivar disks: Nova's names of disks that Nova keeps in RBD, such as ``disk``
+    :ivar disks: Nova's names of disks that Nova keeps in RBD, such as ``disk``; backups have them
     :ivar macs: MAC addresses of the ports that have an IP address
-    :ivar superposes_disks: backups have these disks, too
     """
 
     id: str
@@ -246,7 +245,6 @@ class Server:
     image: str | None = None
     disks: tuple[str, ...] = ()
     macs: tuple[str, ...] = ()
-    superposes_disks: bool = False
     off: bool = False
 
     @property
@@ -259,16 +257,9 @@ class Server:
         """Whether its first disk is a volume."""
         return self.image is None
 
-    def superposed_disks(self) -> list[str]:
-        """Return the images of the disks that backups have."""
-        return [f'{self.id}_{disk}' for disk in self.disks] if self.superposes_disks else []
-
-    def unversioned(self) -> str | None:
-        """Return why a backup cannot have its disks; None if it can."""
-        if not self.disks or self.superposes_disks:
-            return None
-        return (f'Nova keeps disks of it in RBD ({", ".join(self.disks)}), which have no second '
-                f'version')
+    def disk_images(self) -> list[str]:
+        """Return the images of its disks that Nova keeps in RBD."""
+        return [f'{self.id}_{disk}' for disk in self.disks]
 
 
 class Eligibility(NamedTuple):

@@ -131,8 +131,6 @@ class Protection:
                    if volume in eligible}
         against = [f'{"volume" if each in volumes else "disk"} {each}: {reason}'
                    for each, its in eligible.items() for reason in its.reasons]
-        if reason := server.unversioned():
-            against.append(reason)
         reasons += against
         destinations = self._compute.candidates(server)
         answers = [] if gated else self._answers(server_id, destinations)
@@ -182,14 +180,14 @@ class Protection:
         try:
             return self._volumes.eligibility(server)
         except exception.Refused as exc:
-            return dict.fromkeys((*server.volumes, *server.superposed_disks()),
+            return dict.fromkeys((*server.volumes, *server.disk_images()),
                                  model.Eligibility((str(exc),)))
 
 
 def _left_out(server: model.Server, answers: Sequence[_Answer]) -> list[str]:
     """Return why the host that can run a backup would lack a disk of it."""
-    superposed = set(server.superposed_disks())
-    return [f'{host}: Nova keeps {", ".join(sorted(left))} in RBD, which engines do not superpose'
+    superposed = set(server.disk_images())
+    return [f'{host}: Nova keeps {", ".join(sorted(left))} in RBD, which Cinder does not superpose'
             for host, answer in answers if isinstance(answer, Mapping) and answer['eligible']
             and (left := set(answer.get('disks', ())) - superposed)]
 

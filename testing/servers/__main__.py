@@ -22,9 +22,8 @@ def servers() -> str:
 
 
 def shares() -> str:
-    """Return the table of shares: before, with default options, and with all options."""
-    stages = (population.shares(population.BEFORE), population.shares(population.DEFAULTS),
-              population.shares())
+    """Return the table of shares, before and now."""
+    stages = population.shares(population.BEFORE), population.shares()
     return _csv([('installer', *table.RECOVERIES), *(
         (installer, *(' → '.join(f'{stage[installer][recovery]:.0%}' for stage in stages)
                       for recovery in table.RECOVERIES))

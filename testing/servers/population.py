@@ -21,8 +21,6 @@ PROCESSORS = {'plain': 90, 'pinned': 10}
 BEFORE = {'hybrid': table.EVACUATED, 'ovn': table.EVACUATED, 'uefi': table.EVACUATED,
           'encrypted': table.FAILED, 'multi-attach': table.FAILED, 'mirrored': table.FAILED,
           'rbd-root': table.NONE, 'pinned': table.EVACUATED}
-# Rows of the table whose recovery needs an option that is experimental, and off by default.
-DEFAULTS = {'rbd-root': table.NONE}
 
 
 def _servers() -> Iterator[tuple[str, tuple[str, ...], float]]:
@@ -36,10 +34,9 @@ def _servers() -> Iterator[tuple[str, tuple[str, ...], float]]:
 
 def shares(others: Mapping[str, str] = types.MappingProxyType({})
            ) -> Mapping[str, Mapping[str, float]]:
-    """Return the share of each recovery by installer, with all options.
+    """Return the share of each recovery by installer.
 
-    :param others: recoveries by row that replace those of the table: :data:`BEFORE`,
-        :data:`DEFAULTS`
+    :param others: recoveries by row that replace those of the table, as :data:`BEFORE` does
     """
     recoveries = {row.key: row.recovery for row in table.ROWS} | dict(others)
     result: dict[str, dict[str, float]] = {

@@ -86,8 +86,8 @@ ROWS = (
         'error', FAILED, 'Cinder lets Nova attach it nowhere; nothing is fenced, and the recovery '
         'is repeated', _DRAWN),
     Row('rbd-root', _DISKS, 'a root disk that Nova keeps in RBD (images_type = rbd)', SPECULATIVE,
-        'superposed with the volumes, with server_disk_backups, which is experimental; evacuated '
-        'with its data if only server_disks_in_rbd is set',
+        'superposed with the volumes, where server_disks_backend of cinder.conf is set; '
+        'without that option nothing is done for it',
         'specreds_nova.tests.disk_backups_stories.test_recovered.TestRecovered.'
         'test_backup_has_what_was_written_and_keeps_what_it_writes'),
     Row('rbd-disk', _DISKS, 'an ephemeral or swap disk that Nova keeps in RBD', SPECULATIVE,

@@ -45,15 +45,12 @@ class ServersTest(testtools.TestCase):
         self.assertEqual(table.FAILED, table.recovery('encrypted', 'ovn', 'vtpm'))
 
     def test_shares_are_those_of_a_whole(self) -> None:
-        for others in (population.BEFORE, population.DEFAULTS, {}):
+        for others in (population.BEFORE, {}):
             for of in population.shares(others).values():
                 self.assertAlmostEqual(1.0, sum(of.values()))
 
     def test_share_of_an_installer_is_that_of_its_eligible_servers(self) -> None:
         # All disks of the population can have backups, and so can pinned servers.
         self.assertAlmostEqual(1.00, population.shares()['kolla-ansible'][table.SPECULATIVE])
-        # Six of ten have volumes only, plain or encrypted.
-        self.assertAlmostEqual(
-            0.60, population.shares(population.DEFAULTS)['kolla-ansible'][table.SPECULATIVE])
         self.assertEqual(0.0, population.shares(
             population.BEFORE)['kolla-ansible'][table.SPECULATIVE])

@@ -74,7 +74,7 @@ class ConfTest(base.HostsTestCase):
         self.assertEqual([], conf.ovn(self.files))
 
     def test_disks_of_servers_may_be_in_rbd(self) -> None:
-        self.write(layout.Settings(hosts=3, disks='rbd-backups'))
+        self.write(layout.Settings(hosts=3, disks='rbd'))
         libvirt = self.read(self.files.nova_conf)['libvirt']
         self.assertEqual(('rbd', 'vms'), (libvirt['images_type'], libvirt['images_rbd_pool']))
         self.assertNotIn('specreds', self.read(self.files.nova_conf))

@@ -38,6 +38,9 @@ _MOVING = (_REQUESTED, 'queued', 'preparing', 'running', 'pre-migrating', 'migra
            'post-migrating', 'finished')
 # What Nova shows of moves, of a stopped server, and of a guest that is off.
 _MOVED, _STOPPED, _OFF = ('MIGRATING', 'RESIZE'), 'stopped', 4
+# Seconds for which an answer of Cinder on disks in RBD is valid, and further seconds for which it
+# is used if Cinder does not answer.
+_LASTING, _OUTDATED = 60.0, 3600.0
 # Actions that change whether a server is to run, and how many actions are read to find one.
 _POWER = ('stop', 'start', 'reboot', 'rebuild', 'evacuate', 'create', 'restore', 'unshelve',
           'resume', 'unpause', 'resetState')
@@ -57,15 +60,15 @@ class Compute:
 
     :param scheduler: Nova's scheduler; None to choose destinations by Placement alone
     :param beside: returns which of several hosts are in the cell of a host
+    :param disks_in_rbd: returns whether Nova keeps disks of servers in RBD, as Cinder says
     """
 
     def __init__(self, session: sessions.Session, conf: cfg.ConfigOpts,
                  scheduler: destinations.Scheduler | None = None,
-                 beside: Callable[[str, list[str]], list[str]] = lambda host, hosts: hosts
-                 ) -> None:
+                 beside: Callable[[str, list[str]], list[str]] = lambda host, hosts: hosts,
+                 disks_in_rbd: Callable[[], bool] = lambda: False) -> None:
         self._nova = rest.Service(session, conf, 'Nova', 'compute', _VERSION)
-        self._disks_in_rbd = conf.engine.server_disks_in_rbd
-        self._disk_backups = conf.engine.server_disk_backups
+        self._disks_in_rbd = cloud_facts.Cached(disks_in_rbd, _LASTING, _OUTDATED)
         self._facts = cloud_facts.Facts(self._nova)
         self._readers = futures.ThreadPoolExecutor(_READERS, 'server-groups')
         self._candidates = placement.Candidates(
@@ -116,11 +119,11 @@ class Compute:
 
     def _described(self, shown: Mapping[str, Any],
                    groups: Mapping[str, Mapping[str, Any]]) -> model.Server:
-        server = _server(shown, groups)
-        if not self._disks_in_rbd:
+        server, disks = _server(shown, groups), _disks(shown)
+        # A guess would leave a disk without a fence.
+        if not disks or not self._disks_in_rbd.get():
             return server
-        return dataclasses.replace(server, disks=_disks(shown),
-                                   superposes_disks=self._disk_backups)
+        return dataclasses.replace(server, disks=disks)
 
     def candidates(self, server: model.Server, placed: Mapping[str, str] | None = None,
                    avoid: Collection[str] = ()) -> list[str]:

@@ -44,10 +44,11 @@ class Clients:
             rpcapi.BackupsAPI(self.transport, timeout=CALL_S),
             self._to_scheduler if SCHEDULER_S else None, SCHEDULER_S,
             lambda url: _transport(conf, url), CALL_S)
+        self.volumes = volumes.Volumes(session, conf)
         self.compute = compute.Compute(
             session, conf,
-            _scheduler(self._to_scheduler, timeout) if timeout else None, self._cells.beside)
-        self.volumes = volumes.Volumes(session, conf)
+            _scheduler(self._to_scheduler, timeout) if timeout else None, self._cells.beside,
+            disks_in_rbd=self.volumes.superposes_disks)
         self.backups = backups.Backups(self._cells.hosts)
 
     def warm_up(self) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import math
 import re
 from typing import Any
+import uuid
 
 from keystoneauth1 import session as sessions
 from oslo_config import cfg
@@ -20,6 +21,8 @@ _BASE = '/os-superpositions'
 _REASON = re.compile(r'recovery ([0-9a-f-]{36})\b')
 # The id of no superposition: Cinder looks for it neither in its database nor in Ceph.
 _NONE = 'none'
+# A disk of no server.
+_NO_DISK = f'{uuid.UUID(int=0)}_disk'
 # Volumes in one query, so that the URL is not too long for any web server.
 _VOLUMES_PER_QUERY = 50
 _LONGEST_REASON = 255
@@ -52,8 +55,6 @@ class Volumes:
 
         :raises exception.Merging: the volumes are to be merged after an earlier recovery
         """
-        if unversioned := server.unversioned():
-            raise exception.Refused(unversioned)
         if not server.volumes and not server.disks:
             raise exception.Refused(f'server {server.id} has no volumes')
         request: dict[str, Any] = {
@@ -208,7 +209,7 @@ class Volumes:
         return [str(client) for client in answer['release']['clients']]
 
     def eligibility(self, server: model.Server) -> dict[str, model.Eligibility]:
-        """Return what a recovery can do with a server's volumes, and its disks, if it has backups.
+        """Return what a recovery can do with a server's volumes, and with its disks in RBD.
 
         A superposition is in one Ceph cluster: the first volume's.
 
@@ -217,7 +218,7 @@ class Volumes:
         wanted: list[dict[str, Sequence[str]]] = [
             {'volume_id': server.volumes[first:first + _VOLUMES_PER_QUERY]}
             for first in range(0, len(server.volumes), _VOLUMES_PER_QUERY)]
-        if disks := server.superposed_disks():
+        if disks := server.disk_images():
             wanted.append({'disk': disks})
         try:
             entries = [entry for query in wanted for entry in self._cinder.ask(
@@ -232,6 +233,18 @@ class Volumes:
             (*entry['reasons'], *([_APART] if cluster not in (None, first) else [])),
             entry['fenceable'], entry['movable'])
             for entry, cluster in zip(entries, clusters, strict=True)}
+
+    def superposes_disks(self) -> bool:
+        """Return whether Cinder superposes disks that Nova keeps in RBD.
+
+        Cinder can shut no host out of such a disk if no back end is configured for these disks.
+        """
+        try:
+            [entry] = self._cinder.ask('GET', f'{_BASE}/eligibility', params={
+                'disk': [_NO_DISK], 'host': _NONE}).json()['eligibility']
+        except (exception.NotFound, exception.Refused):
+            return False
+        return bool(entry['fenceable'])
 
     def _show(self, superposition_id: str, **query: str) -> dict[str, Any] | None:
         try:

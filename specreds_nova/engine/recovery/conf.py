@@ -18,15 +18,4 @@ OPTIONS: list[cfg.Opt] = [
                      'whose volumes cannot be fenced, such as volumes of other drivers. Without '
                      'another fence such a server runs twice if its host lives, and its data are '
                      'lost.'),
-    cfg.BoolOpt('server_disks_in_rbd', default=False,
-                help='Set this when all hosts have images_type = rbd, and server_disks_backend in '
-                     'cinder.conf names the back end that fences such disks. Also evacuate '
-                     'servers with disks that Nova keeps in RBD. A server that boots from an '
-                     'image, or has an ephemeral disk or a swap disk, has no backup: it is shut '
-                     'out of its disks and volumes, and evacuated with their contents. If '
-                     'disabled, a server that boots from an image is not recovered.'),
-    cfg.BoolOpt('server_disk_backups', default=False,
-                help='Set this when servers with disks that Nova keeps in RBD shall have '
-                     'backups, instead of being evacuated. Experimental. Needs '
-                     'server_disks_in_rbd.'),
 ]

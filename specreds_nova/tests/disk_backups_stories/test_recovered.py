@@ -10,18 +10,15 @@ import rbd
 
 from cloud import drill as drills
 from cloud.demo import recoveries
-from cloud.openstack import layout
 from cloud.openstack import nova
 from specreds_nova.tests.cloud import base as cloud_base
-from specreds_nova.tests.disks_stories import base
+from specreds_nova.tests.disk_backups_stories import base
 
 # A place in a disk that neither Nova nor the guest writes to.
 _PLACE = 8 << 20
 
 
 class TestRecovered(base.DisksTestCase):
-
-    DISKS = layout.RBD_BACKUPS
 
     def test_backup_has_what_was_written_and_keeps_what_it_writes(self) -> None:
         servers = [self.boot_from_image(), self.boot_from_image({

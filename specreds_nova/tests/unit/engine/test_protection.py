@@ -54,14 +54,14 @@ class ProtectionTest(base.RecoveryTest):
              'reasons': [], 'volumes': {'v1': []}, 'destinations': ['h2', 'h3']},
             self.protection.check('a'))
 
-    def test_disk_in_rbd_that_engines_do_not_superpose_is_named(self) -> None:
+    def test_disk_in_rbd_that_cinder_does_not_superpose_is_named(self) -> None:
         self.backups.check.return_value = {
             'eligible': True, 'reasons': [], 'immovable': None, 'disks': ['a_disk.swap']}
         answer = self.protection.check('a')
         self.assertEqual('evacuated', answer['recovery'])
         self.assertIn('a_disk.swap', answer['reasons'][0])
         self.compute.server.return_value = base.make_server(
-            'a', volumes=('v1',), disks=('disk.swap',), superposes_disks=True)
+            'a', volumes=('v1',), disks=('disk.swap',))
         self.assertEqual('speculative', self.protection.check('a')['recovery'])
 
     def test_reboot_is_no_obstacle(self) -> None:
@@ -153,17 +153,9 @@ class ProtectionTest(base.RecoveryTest):
         self.volumes.eligibility.side_effect = exception.Refused('not here')
         self.assertEqual({'v1': ['not here']}, self.protection.check('a')['volumes'])
 
-    def test_disks_in_rbd_have_the_server_evacuated(self) -> None:
+    def test_disks_in_rbd_are_checked(self) -> None:
         self.compute.server.return_value = base.make_server(
-            'a', image='i', volumes=(), disks=('disk',))
-        answer = self.protection.check('a')
-        self.assertEqual('evacuated', answer['recovery'])
-        self.assertIn('disk', str(answer['reasons']))
-
-    def test_disks_in_rbd_that_backups_have_are_checked(self) -> None:
-        self.compute.server.return_value = base.make_server(
-            'a', image='i', volumes=('v1',), disks=('disk',),
-            superposes_disks=True)
+            'a', image='i', volumes=('v1',), disks=('disk',))
         self.volumes.eligibility.return_value = {'v1': model.Eligibility(),
                                                  'a_disk': model.Eligibility()}
         answer = self.protection.check('a')

@@ -100,14 +100,19 @@ class ComputeTest(base.ServiceTest):
                   'extra_specs': {}}
         shown = {'image': {'id': 'i'}, 'flavor': flavor}
         self.assertEqual((), self._server(**shown).disks)
-        self.conf.set_override('server_disks_in_rbd', True, 'engine')
-        self.compute = compute.Compute(self.session, self.conf)
-        self.assertEqual(('disk', 'disk.eph0', 'disk.swap'), self._server(**shown).disks)
+        in_rbd = mock.Mock(return_value=True)
+        self.compute = compute.Compute(self.session, self.conf, disks_in_rbd=in_rbd)
         self.assertEqual((), self._server(flavor={**flavor, 'ephemeral': 0, 'swap': 0}).disks)
-        self.assertIn('disk.eph0', self._server(**shown).unversioned() or '')
-        self.conf.set_override('server_disk_backups', True, 'engine')
-        self.compute = compute.Compute(self.session, self.conf)
-        self.assertIsNone(self._server(**shown).unversioned())
+        in_rbd.assert_not_called()
+        self.assertEqual(('disk', 'disk.eph0', 'disk.swap'), self._server(**shown).disks)
+        self._server(**shown)
+        in_rbd.assert_called_once_with()
+
+    def test_disks_are_not_guessed_while_cinder_is_silent(self) -> None:
+        in_rbd = mock.Mock(side_effect=exception.Unreachable('no answer'))
+        self.compute = compute.Compute(self.session, self.conf, disks_in_rbd=in_rbd)
+        self.assertEqual((), self._server().disks)
+        self.assertRaises(exception.Unreachable, self._server, image={'id': 'i'})
 
     def test_hosts_beyond_the_first_page_are_candidates(self) -> None:
         hypervisors = [{'id': f'provider-{host}', 'service': {'host': host}}

@@ -76,7 +76,7 @@ class VolumesTest(base.ServiceTest):
         self.assertEqual({'fence_id': _MINE, 'host': 'h1', 'step': 'close',
                           'volume_ids': ['v1', 'v2']}, self.session.calls[-1][2]['fence'])
 
-    def test_disks_in_rbd_are_fenced_with_the_volumes_and_not_superposed(self) -> None:
+    def test_disks_in_rbd_are_fenced_with_the_volumes(self) -> None:
         self.session.answer('POST', f'{_BASE}/fence', {'fence': {'volumes': [
             {'disk': 'a_disk', 'clients': 2}]}})
         for volume_ids in (('v1',), ()):
@@ -86,19 +86,30 @@ class VolumesTest(base.ServiceTest):
             sent = self.session.calls[-1][2]['fence']
             self.assertEqual(('a', ['disk', 'disk.swap'], list(volume_ids)),
                              (sent['server_id'], sent['disks'], sent.get('volume_ids', [])))
-            self.assertIn('disk.swap', self.raised(exception.Refused, self._superpose))
 
-    def test_disks_in_rbd_are_superposed_if_backups_have_them(self) -> None:
+    def test_back_end_that_fences_disks_superposes_them(self) -> None:
+        for fenceable in (True, False):
+            self.session.answer('GET', f'{_BASE}/eligibility', {'eligibility': [
+                {'disk': '00000000-0000-0000-0000-000000000000_disk', 'reasons': ['no such disk'],
+                 'fenceable': fenceable, 'movable': True, 'cluster': None}]})
+            self.assertEqual(fenceable, self.volumes.superposes_disks())
+        for status in (400, 404):
+            self.session.fail('GET', f'{_BASE}/eligibility', status)
+            self.assertFalse(self.volumes.superposes_disks())
+        self.session.fail('GET', f'{_BASE}/eligibility', 503)
+        self.raised(exception.Unreachable, self.volumes.superposes_disks)
+
+    def test_disks_in_rbd_are_superposed(self) -> None:
         self.session.answer('POST', _BASE, {'superposition': {'id': 's1'}})
         for volume_ids in (('v1',), ()):
             self.server = recovery_base.make_server(
-                'a', volumes=volume_ids, disks=('disk', 'disk.swap'), superposes_disks=True)
+                'a', volumes=volume_ids, disks=('disk', 'disk.swap'))
             self.assertEqual('s1', self._superpose())
             sent = self.session.calls[-1][2]['superposition']
             # Cinder accepts no empty list.
             self.assertEqual(('a', ['disk', 'disk.swap'], list(volume_ids) or None),
                              (sent['server_id'], sent['disks'], sent.get('volume_ids')))
-        self.server = recovery_base.make_server('a', volumes=('v1',), superposes_disks=True)
+        self.server = recovery_base.make_server('a', volumes=('v1',))
         self._superpose()
         self.assertNotIn('disks', self.session.calls[-1][2]['superposition'])
 
@@ -259,8 +270,7 @@ class VolumesTest(base.ServiceTest):
         self.session.answer('GET', f'{_BASE}/eligibility', {'eligibility': [
             {'disk': 'a_disk', 'reasons': ['it is mirrored'], 'fenceable': True,
              'movable': True, 'cluster': 'fsid'}]})
-        server = recovery_base.make_server(
-            'a', volumes=(), disks=('disk',), superposes_disks=True)
+        server = recovery_base.make_server('a', volumes=(), disks=('disk',))
         self.assertEqual({'a_disk': model.Eligibility(('it is mirrored',))},
                          self.volumes.eligibility(server))
         self.session.fail('GET', f'{_BASE}/eligibility', 404)

@@ -5,6 +5,7 @@ from typing import Any
 
 from cloud import commands
 from cloud import drill as drills
+from cloud.openstack import layout
 from cloud.openstack import nova
 from specreds_nova.tests.engine import base
 
@@ -12,12 +13,10 @@ from specreds_nova.tests.engine import base
 class DisksTestCase(base.EngineTestCase):
     """A test on a cloud whose Nova keeps disks in RBD."""
 
-    DISKS = ''
-
     def setUp(self) -> None:
         super().setUp()
-        if self.cloud.settings.disks != self.DISKS:
-            self.skipTest(f'bring the cloud up with --disks {self.DISKS}')
+        if self.cloud.settings.disks != layout.RBD:
+            self.skipTest(f'bring the cloud up with --disks {layout.RBD}')
 
     def boot_from_image(self, *more: dict[str, Any], **fields: Any) -> drills.Server:
         """Boot a server from an image, without volumes.
