@@ -21,7 +21,7 @@ _WHOLE_HEADER = struct.Struct('>BHIHHQHB')
 def method(channel: int, number: tuple[int, int], arguments: bytes) -> bytes:
     """Return the frame of a method.
 
-    :param number: that of its class, and its own
+    :param number: number of its class, and its own
     """
     size = _METHOD_ID.size + len(arguments)
     return b''.join((_FRAME.pack(_METHOD, channel, size), _METHOD_ID.pack(*number), arguments,

@@ -3,7 +3,7 @@
 
 The clock is simulated. ``own`` is the engine's own order, the others are baselines.
 
-The mixes are those of Demoulin et al., *When Idling is Ideal* (SOSP 2021), in seconds instead of
+The mixes come from Demoulin et al., *When Idling is Ideal* (SOSP 2021), in seconds instead of
 microseconds, with its 14 workers as slots. Recoveries come at random times, at a given share of
 what the slots can do. The slowdown of one is the time from its arrival to its end ÷ the time that
 it takes. Everything is seeded: the same version gives the same figures on any machine.
@@ -151,7 +151,7 @@ def _named(key: str, values: Iterable[float]) -> dict[str, float]:
 
 
 def _compared(figures: Mapping[str, float]) -> dict[str, float]:
-    """Return the figures that have a bar, but for those of one policy alone."""
+    """Return the figures that have a bar, except for one policy alone."""
     def ratio(what: str, first: str, other: str) -> float:
         return round(figures[what.format(first)] / figures[what.format(other)], 4)
     return {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure for how long a server is not served when its host dies, and what else can go wrong.
 
-The accidents are those of the demo, on a cloud with three hosts and two engines:
+The accidents are as in the demo, on a cloud with three hosts and two engines:
 
 *failover*
     a PostgreSQL's host is killed: recovered by the engine, and in turn, with no engine, evacuated
@@ -202,7 +202,7 @@ def _parts(spec: Sequence[outcome.Outcome]) -> Mapping[str, list[float]]:
 
 
 def _right(tell: progress.Progress, result: outcome.Outcome) -> outcome.Outcome:
-    """Raise unless a figure is that of a recovery that went right.
+    """Raise unless a figure belongs to a recovery that went right.
 
     :raises RuntimeError: it went wrong
     """

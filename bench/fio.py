@@ -15,7 +15,7 @@ class FioFailed(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One job; those of a run are run one after another.
+    """One job; jobs of a run are run one after another.
 
     :param uri: the export's
     :param options: fio's own

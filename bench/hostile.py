@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how late heartbeats of a host become by what tenants write into servers' metadata.
 
-One thread beats as that of ``nova-compute`` does, only faster; another one reads values of
+One thread beats as ``nova-compute`` does, only faster; another one reads values of
 ``specreds:ready`` and looks for their patterns in a console of the greatest length. The control
 does the same with a value that is harmless. Only time counts in which this process had a
 processor: what other programs take of a busy machine is not the tenant's doing.

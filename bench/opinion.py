@@ -40,7 +40,7 @@ class End:
     """The end of one recovery of an idle guest that was alive.
 
     :ivar seconds: from the suspicion of the host to the end of the recovery
-    :ivar outcome: that of the recovery
+    :ivar outcome: outcome of the recovery
     :ivar same: the guest is the same as before, on the same host
     :ivar why: why the race ended, and the error of the recovery
     """

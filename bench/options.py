@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
                         help='draw figures (PNG) into DIR (default: %(default)s)')
     shared.add_argument('--data', type=pathlib.Path, metavar='DIR', default=data / 'bench',
                         help="data directory of the benchmarks' own Ceph, wiped before and "
-                             'after; that of their cloud is beside it (default: %(default)s)')
+                             'after; the one of their cloud is beside it (default: %(default)s)')
     shared.add_argument('--port', type=int, default=DEFAULT_PORT,
                         help='first of the 200 ports that are used (default: %(default)s)')
     shared.add_argument('--traces', type=pathlib.Path, metavar='DIR',

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how many generated simulations are played in a second, and how many fail.
 
-Each simulates a whole cloud in which everything fails. The seeds are those of ``./run simulate``,
+Each simulates a whole cloud in which everything fails. The seeds are as in ``./run simulate``,
 in a process of their own, because the order of sets is part of what a seed determines.
 """
 

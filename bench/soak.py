@@ -54,7 +54,7 @@ class RaceLost(RuntimeError):
 def run(args: argparse.Namespace, network: hosts.Network | None = None) -> dict[str, float]:
     """Race on the cluster of ``args.data``.
 
-    :param network: that of :func:`network`
+    :param network: as :func:`network` yields it
 
     :returns: counts by kind of primary and outcome, violations, and the window of the fence
     :raises RaceLost: a round violated the protocol; its story is printed, and its journals are

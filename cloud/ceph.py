@@ -48,7 +48,7 @@ class Ceph:
     :param osd_bytes: size of an OSD's (sparse) file in bytes
     :param address: listen on this IPv4 address of the machine instead of 127.0.0.1
     :param monitors: number of monitors, by default 1
-    :raises CloudError: a value differs from that of the cluster in the directory
+    :raises CloudError: a value differs from the value of the cluster in the directory
     """
 
     def __init__(self, data_dir: str | pathlib.Path, port: int | None = None,

@@ -21,7 +21,7 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
     up = actions.add_parser('up', parents=[shared],
                             help='create it if it is not there, start what is not running')
     up.add_argument('--port', type=int,
-                    help=f'first of the {layout.PORTS} ports that it uses; those of its Ceph '
+                    help=f'first of the {layout.PORTS} ports that it uses; ports of its Ceph '
                          f'follow (default: {layout.DEFAULT_PORT})')
     up.add_argument('--backends', type=int, metavar='N',
                     help='number of back ends, each with a pool and a Ceph user (default: 2)')
@@ -44,7 +44,7 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
                          f'{layout.DISKS[0]})')
     up.add_argument('--cachemodes', metavar='MODES',
                     help="Nova's disk_cachemodes on the hosts, for example network=writeback "
-                         '(default: those of Nova, no cache of volumes)')
+                         '(default: as Nova has it, no cache of volumes)')
     up.add_argument('--dedicated-cpus', action='store_true', default=None,
                     help='keep all processors of the hosts but the first one for servers with '
                          'pinned CPUs; needs two')

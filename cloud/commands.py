@@ -28,7 +28,7 @@ def main(work: Callable[[Progress], int], interrupted: str) -> int:
 
     :param work: takes the progress callback, and returns the exit status
     :param interrupted: the error if a user interrupts the work
-    :return: the exit status: that of the work, 1 for an error
+    :return: the exit status of the work, 1 for an error
     """
     start = time.monotonic()
 
@@ -47,7 +47,7 @@ def status(work: Callable[[], int], failures: tuple[type[Exception], ...] = (Clo
     :param work: returns the exit status
     :param failures: the errors whose message says all that a user needs
     :param interrupted: the error if a user interrupts the work
-    :return: the exit status: that of the work, 1 for an error
+    :return: the exit status of the work, 1 for an error
     """
     try:
         return work()

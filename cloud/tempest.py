@@ -43,8 +43,8 @@ _ROOT = pathlib.Path(__file__).parents[1]
 def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
     """Add the command to the command line."""
     parser = areas.add_parser(
-        'tempest', help="Tempest's tests: this project's, and those of volumes and servers",
-        description="Runs this project's tests for Tempest, those of tempest.api.volume, and of "
+        'tempest', help="Tempest's tests: this project's, and tests of volumes and servers",
+        description="Runs this project's tests for Tempest, tests of tempest.api.volume, and of "
                     'what is done with servers in tempest.api.compute, on a cloud of their own '
                     'with compute hosts and an engine. The exit status is 1 if one fails. '
                     'results.html says what came of each; the *.subunit beside it, too.')
@@ -52,13 +52,13 @@ def add(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
                         help='directory for the cloud and the results (default: %(default)s)',
                         default=os.path.join(os.environ.get('SPECREDS_DATA', '.data'), 'tempest'))
     parser.add_argument('--port', type=int, default=DEFAULT_PORT,
-                        help=f'first of the {layout.PORTS} ports that the cloud uses; those of '
+                        help=f'first of the {layout.PORTS} ports that the cloud uses; ports of '
                              'its Ceph follow (default: %(default)s)')
     parser.add_argument('--cloud', metavar='DIR', type=pathlib.Path,
                         help='data directory of a cloud with compute hosts and an engine that is '
                              'up, to use instead of an own one; it is left as it is')
     parser.add_argument('--compare', action='store_true',
-                        help='only those of tempest.api.volume, on a cloud without compute '
+                        help='only tests of tempest.api.volume, on a cloud without compute '
                              'hosts, with the plug-in on and then with it off; a difference is '
                              'a failure')
     which = parser.add_mutually_exclusive_group()

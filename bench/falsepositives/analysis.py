@@ -44,7 +44,7 @@ class Verdict:
 
     :ivar suspicions: hosts that it suspected
     :ivar acted: recoveries that it decided for
-    :ivar false: those of hosts that would have answered again
+    :ivar false: suspicions of hosts that would have answered again
     :ivar vain: backups that were started and dropped again
     :ivar unavailable: seconds that nobody was served, in all
     :ivar backup_seconds: for which there were two guests of one server

@@ -10,16 +10,16 @@ A host is silent for three kinds of reasons, each at random moments and independ
     dies at once is left out: no silence is correlated with another one.
 *pauses*
     as in ``bench failover``'s simulated hosts (:mod:`bench.detector`): pauses of 50 ms or more,
-    Pareto with α = 1.5, so many per day. An assumption; only those of a second or more are written
-    down.
+    Pareto with α = 1.5, so many per day. An assumption. Only pauses of a second or more are
+    written down.
 *maintenance*
     Once in 18 months a host's guests stand still for about 30 s, and come back with their memory:
     what Azure says of its own (MicrosoftDocs/azure-docs,
     articles/virtual-machines/maintenance-and-updates.md). Between 20 and 40 s here.
 
-The samples differ in the number of pauses: *even* and *loaded* have those of the simulated hosts
-of these names, and *paper* so many that of the hosts that are silent for 10 s nine of ten return,
-which is the highest share that the paper reports (section 5.5; its traces are not public).
+The samples differ in the number of pauses. *even* and *loaded* have as many as the simulated hosts
+of these names. *paper* has so many that nine of ten hosts that are silent for 10 s return. That is
+the highest share that the paper reports (section 5.5; its traces are not public).
 """
 
 from collections.abc import Callable

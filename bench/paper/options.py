@@ -58,8 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser, data: pathlib.Path, port: int
                              'trace; default: $SPECREDS_TRACES, else */traces beside the '
                              'checkout)')
     parser.add_argument('--data', type=pathlib.Path, metavar='DIR', default=data / 'bench-paper',
-                        help='data directory of its own Ceph, wiped before and after; that of '
-                             'its cloud is beside it (default: %(default)s)')
+                        help='data directory of its own Ceph, wiped before and after; the one '
+                             'of its cloud is beside it (default: %(default)s)')
     parser.add_argument('--port', type=int, default=port,
                         help='first of 200 ports to use (default: %(default)s)')
     parser.add_argument('--keep', action='store_true',

@@ -12,7 +12,7 @@ class BadResults(RuntimeError):
 
 
 def load(paths: Iterable[pathlib.Path]) -> dict[str, Any]:
-    """Return the figures of files; if several have the same one, that of the last file.
+    """Return the figures of files; if several have the same one, it is taken from the last file.
 
     :raises BadResults: one of them is something else
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how long short recoveries wait beside long ones in a real engine, by its order.
 
-The mix is that of ``./run bench dispatch``: one server in five is long, and holds a slot for sixty
+The mix is as in ``./run bench dispatch``: one server in five is long, and holds a slot for sixty
 times as long as a short one. Its seconds are scaled down, and so are the slots. The engine knows
 the time of each flavor from the database, as if servers of both had been recovered before.
 """

@@ -73,7 +73,7 @@ def running(argv: Sequence[str], log: pathlib.Path,
     """Run a program until the end, and return its process.
 
     :param log: file for the program's output
-    :param directory: where it runs; None for that of the caller
+    :param directory: where it runs; None for where the caller runs
     """
     with log.open('wb') as output, subprocess.Popen(
             argv, stdout=output, stderr=output, env=environment, cwd=directory) as process:

@@ -86,7 +86,7 @@ class Outcome:
         return sum(phase.seconds for phase in self.phases if phase.name != _GUEST)
 
     def facts(self) -> dict[str, Any]:
-        """Return all measurements for JSON; those of phases are in seconds since the accident."""
+        """Return all measurements for JSON; times of phases are seconds since the accident."""
         return {
             'key': self.key, 'name': self.name, 'event': self.event,
             'unavailable_s': self.unavailable_s, 'web_unavailable_s': self.web_s,
@@ -97,7 +97,7 @@ class Outcome:
 
 
 def renamed(result: Outcome, key: str, name: str, wrong: Sequence[str]) -> Outcome:
-    """Return the outcome of a scenario as that of another one.
+    """Return the outcome of a scenario as the outcome of another one.
 
     :param wrong: further differences from the expected outcome
     """

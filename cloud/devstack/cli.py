@@ -102,7 +102,7 @@ def _add_up(up: argparse.ArgumentParser, environment: Mapping[str, str]) -> None
                     help='IPv4 subnet of the containers, which nothing else here uses '
                          '(default: %(default)s)')
     up.add_argument('--mirror', metavar='URL', help="archive to take the distribution's packages "
-                                                    'from (default: that of apt on this machine)')
+                                                    'from (default: as apt has it here)')
 
 
 def run(args: argparse.Namespace, progress: commands.Progress) -> int:

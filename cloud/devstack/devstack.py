@@ -21,7 +21,7 @@ _ENGINE = 'devstack@specreds-engine'
 class Devstack:
     """A DevStack in one or several containers, with a network of their own.
 
-    :param files: its places, and those of its first node
+    :param files: its places, and the places of its first node
     """
 
     def __init__(self, files: layout.Layout) -> None:

@@ -26,7 +26,7 @@ DEFAULT_SUBNET = '198.18.250.0/24'
 DATA = 'data0'
 # Host names of the nodes. The first one has everything, the others are compute hosts.
 NODES = ('devstack', 'devstack2', 'devstack3')
-# Directories of the others, below that of the first one.
+# Directories of the others, below the directory of the first one.
 _OTHERS = ('second', 'third')
 
 
@@ -43,7 +43,7 @@ class Choices:
 
     @classmethod
     def load(cls, data: pathlib.Path) -> 'Choices | None':
-        """Return those of a DevStack, None if it does not exist."""
+        """Return the choices of a DevStack, None if it does not exist."""
         path = _choices(data)
         return cls(**json.loads(path.read_text())) if path.exists() else None
 
@@ -61,7 +61,7 @@ def _choices(data: pathlib.Path) -> pathlib.Path:
 class Layout:
     """Places of one node of a DevStack.
 
-    :param data: directory of the node; that of the first node is the DevStack's
+    :param data: directory of the node; the first node has the DevStack's
     :param cache: directory of fresh roots
     :param index: of the node
     :param choices: of the DevStack
@@ -79,7 +79,7 @@ class Layout:
 
     @property
     def others(self) -> 'tuple[Layout, ...]':
-        """The places of the other nodes, below those of the first one."""
+        """The places of the other nodes, below the places of the first one."""
         return tuple(Layout(self.data / directory, self.cache, index, self.choices)
                      for index, directory in enumerate(_OTHERS, 1))
 

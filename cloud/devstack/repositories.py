@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The git repositories that DevStack clones, where they are not those of their developers."""
+"""The git repositories that DevStack clones, where they are not their developers' own."""
 
 from collections.abc import Mapping, Sequence
 import pathlib

@@ -50,7 +50,7 @@ def image(name: str, progress: commands.Progress = commands.silent,
 
 def describe(name: str, progress: commands.Progress = commands.silent,
              cache: pathlib.Path | None = None) -> dict[str, Any]:
-    """Return the facts needed to use a guest; parameters and errors are those of :func:`image`.
+    """Return the facts needed to use a guest; parameters and errors are as for :func:`image`.
 
     :returns: `ready`, what its console says once it is ready; `packages`; of g2 also `port`,
         `user`, `password` and `database`

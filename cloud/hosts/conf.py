@@ -153,7 +153,7 @@ class Writer:
             {} if settings.plain or not self._options() else {'specreds': self._options()})
 
     def _cell(self) -> private.Conf:
-        """Return the broker of the host's cell, unless it is that of the whole cloud."""
+        """Return the broker of the host's cell, unless the whole cloud has it."""
         if not self._settings.in_second_cell(self._files.name):
             return {}
         return {'DEFAULT': {'transport_url': broker.url(

@@ -136,7 +136,7 @@ class Host:
                 ) -> contextlib.AbstractContextManager[None]:
         """Record the packets of one of its network devices for as long as the context lasts.
 
-        :param device: such as that of a guest, or `tenant`
+        :param device: such as the interface of a guest, or `tenant`
         :param file: where the packets are kept
         :param expression: filter, in tcpdump's syntax
         :raises CloudError: the host is off or hung, or there is no such device

@@ -26,7 +26,7 @@ def _call(*argv: str) -> None:
 
 
 def _mount(conf: dict[str, Any]) -> None:
-    """Hide directories of the machine behind those of the host."""
+    """Hide directories of the machine behind directories of the host."""
     # The one of this network namespace.
     _call('mount', '-t', 'sysfs', 'sysfs', '/sys')
     _call('mount', '-t', 'tmpfs', '-o', 'mode=755,size=64m', 'tmpfs', str(_RUN))

@@ -115,7 +115,7 @@ def faults(node: pathlib.Path) -> Iterator[str]:
         yield refusal
     if compute.get('DEFAULT', 'transport_url') != files.read([ours]).get(
             'DEFAULT', 'transport_url'):
-        yield f'{ours}: the broker is not that of nova-compute'
+        yield f'{ours}: the broker is not the broker of nova-compute'
     for service in ('specreds-engine', 'specreds-api', 'specreds-sentinel'):
         yield from missing_sources(node, service)
     for name, words in (('haproxy/services.d/specreds-api.cfg', ':8790'),

@@ -75,7 +75,7 @@ def choose(platform: Platform, sources: Iterable[str]) -> str:
     """
     for source in sources:
         address, origin, label = source.split('|')
-        # Other labels are those of security updates and of backports.
+        # Other labels belong to security updates and to backports.
         if origin == label == platform.origin:
             return address
     raise Unreachable(

@@ -66,7 +66,7 @@ def versions(listing: str) -> dict[str, str]:
 
 
 def save(results: Iterable[Result], path: pathlib.Path) -> list[Result]:
-    """Add results to those of a file, and return all results of the file.
+    """Add results to a file, and return all results of the file.
 
     A measurement of the file stays unless a later one of its platform and suite is added; of two
     with the same date, the added one replaces the other.
@@ -122,7 +122,7 @@ def table(results: Iterable[Result]) -> str:
 
 
 def record(results: Iterable[Result], path: pathlib.Path) -> None:
-    """Add results to those of a file, and write all as a table beside it (CSV)."""
+    """Add results to a file, and write all as a table beside it (CSV)."""
     together = save(results, path)
     with path.with_suffix('.csv').open('w') as file:
         csv.writer(file, lineterminator='\n').writerows(rows(together))

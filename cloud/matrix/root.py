@@ -112,7 +112,7 @@ class Root:
     def _configure(self) -> None:
         """Have names, registries and certificates looked up as on this machine.
 
-        Packages are installed without waiting for the disk, also those of an old snapshot.
+        Packages are installed without waiting for the disk, also packages of an old snapshot.
         """
         for name, text in _SETTINGS.items():
             (self._unfinished / name).write_text(text)

@@ -45,7 +45,7 @@ class Outcome:
 def arguments(suite: str, environment: Mapping[str, str]) -> list[str]:
     """Return the arguments of ./run for a suite.
 
-    :param environment: variables that name the ports, also those of the demo
+    :param environment: variables that name the ports, also the ports of the demo
     """
     words = list(COMMANDS[suite])
     if suite == 'demo' and (port := environment.get(_PORT)):

@@ -35,7 +35,7 @@ log.file = false
 def url(settings: layout.Settings, passwords: Mapping[str, str], vhost: str = '') -> str:
     """oslo.messaging's URL of the broker; it has a password in it.
 
-    :param vhost: virtual host, by default that of all services but those of the second cell
+    :param vhost: virtual host, by default the one of all services outside of the second cell
     """
     return (f'rabbit://{_USER}:{passwords["rabbitmq"]}@{settings.host}:{settings.broker_port}/'
             f'{vhost}')

@@ -23,7 +23,7 @@ _PIECE_PREFIX = 25
 _PIECE = 2**(32 - _PIECE_PREFIX)
 REGION = 'RegionOne'
 DEFAULT_PORT = 17600
-# Ports from the base on that OpenStack uses; those of its Ceph come right after them.
+# Ports from the base on that OpenStack uses; ports of its Ceph come right after them.
 PORTS = 100
 MAX_BACKENDS = 5
 DEFAULT_HOSTS = 3
@@ -34,7 +34,7 @@ MAX_CELLS = 2
 # Name of the second cell of Nova, and of its virtual host at the broker.
 SECOND_CELL = 'cell2'
 SECOND_DATABASE = f'nova_{SECOND_CELL}'
-# The longest path that is made below the data directory is that of a socket of Ceph.
+# The longest path that is made below the data directory leads to a socket of Ceph.
 MAX_PATH = ceph_layout.MAX_PATH - len('/ceph')
 # The programs of the virtual environment that this runs in.
 BIN = pathlib.Path(sys.executable).parent
@@ -109,7 +109,7 @@ class Settings(ports.Ports):
     :param disks: where Nova keeps disks that are no volumes: in files, or in the first Ceph
     :param cachemodes: Nova's `disk_cachemodes` on the hosts; empty for Nova's default
     :param dedicated_cpus: whether all processors but one are for servers with pinned CPUs
-    :param secret_uuid: from which those of the back ends' keys are made
+    :param secret_uuid: from which the UUIDs of the back ends' keys are made
     """
 
     port: int = DEFAULT_PORT

@@ -28,7 +28,7 @@ _VLANS = '100:199'
 _ANYWHERE = '0.0.0.0/0'
 AGENTS = ('neutron-openvswitch-agent', 'ovn-controller')
 ROUTERS = 'neutron-l3-agent'
-# Neutron's plug-ins beside its core: those of all clouds, and of routers by network of the cloud.
+# Neutron's plug-ins beside its core: of all clouds, and of routers by network of the cloud.
 _PLUGINS = ('trunk', 'qos')
 _ROUTER_PLUGINS = {layout.DVR: ('router',), layout.OVN: ('ovn-router',)}
 _QUOTAS: private.Conf = {'quotas': {'quota_router': -1, 'quota_floatingip': -1}}

@@ -107,7 +107,7 @@ def prepare(files: layout.Layout) -> None:
     _manage(files, 'db', 'sync')
     if files.second_cell_conf.exists():
         if not files.done('nova').exists():
-            # Without passwords: Nova takes those of its configuration.
+            # Without passwords: Nova takes the passwords in its configuration.
             server = '{scheme}://{username}:{password}@{hostname}:{port}/'
             _manage(files, 'cell_v2', 'create_cell', '--name', layout.SECOND_CELL,
                     '--transport-url', f'{server}{layout.SECOND_CELL}',

@@ -67,7 +67,7 @@ class Readiness:
     """Asks what is missing.
 
     :param workers: the services without an API
-    :param pools: those of which Cinder's scheduler has to know
+    :param pools: pools of which Cinder's scheduler has to know
     :param session: makes one of the administrator
     :param hosts: gives the compute hosts that are on
     :param stopped: gives the services that were stopped on purpose

@@ -46,7 +46,7 @@ def neutron(settings: layout.Settings) -> tuple[str, ...]:
 
 
 def cinder_volume(instance: str) -> str:
-    """The name of a volume service, from that of one of a back end's instances."""
+    """The name of a volume service, from the name of one of a back end's instances."""
     return f'cinder-volume-{instance}'
 
 

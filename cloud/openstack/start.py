@@ -25,7 +25,7 @@ from cloud.openstack import ovn
 from cloud.openstack import services
 from cloud.openstack import storage
 
-# The distributions whose names differ from those of the services in them.
+# The distributions whose names differ from the names of the services in them.
 _DISTRIBUTIONS = {'placement': 'openstack-placement'}
 
 
@@ -140,7 +140,7 @@ class Start:
         progress('Keystone is up')
 
     def _new(self, service: str) -> bool:
-        """Whether a service's tables are missing, or are those of another release."""
+        """Whether a service's tables are missing, or belong to another release."""
         marker = self.files.done(service)
         return not marker.exists() or marker.read_text() != _version(service)
 

@@ -51,7 +51,7 @@ def provision_images(cluster: ceph.Ceph, backends: Sequence[layout.Backend],
 
 def _grant(cluster: ceph.Ceph, backends: Sequence[layout.Backend], disks: Iterable[str],
            images: Iterable[str]) -> None:
-    """Grant each user of the back ends its pools, and the first one those of Nova's disks."""
+    """Grant each user of the back ends its pools, and the first one the pools of Nova's disks."""
     pools = {backends[0].user: set(disks)}
     for backend in backends:
         pools.setdefault(backend.user, set()).add(backend.pool)

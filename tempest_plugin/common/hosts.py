@@ -167,7 +167,7 @@ class DisturbingTest(servers.ServersTest):
 def _mark(agent: dict[str, Any]) -> str:
     """Return what changes when a network agent reports after its host was killed.
 
-    That is the start time of an agent. Those of OVN have none: their heartbeat is that of
+    That is the start time of an agent. OVN's agents have none: their heartbeat is from
     ``ovn-controller``, which Neutron asks for when agents are listed.
     """
     mark: str = agent.get('started_at') or agent['heartbeat_timestamp']

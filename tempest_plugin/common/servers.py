@@ -83,7 +83,7 @@ class ServersTest(engine.EngineTest, manager.ScenarioTest):
         """Boot a server from a volume, and wait until its guest answers.
 
         :param volumes: the number of volumes
-        :param metadata: the server's properties; by default those of the configuration
+        :param metadata: the server's properties; by default as the configuration has them
         """
         ids = (self.make_volume(imageRef=CONF.compute.image_ref),
                *(self.make_volume() for _ in range(1, volumes)))

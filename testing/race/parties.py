@@ -15,7 +15,7 @@ from testing.race import writer
 
 def start(site: sites.Site, shape: disks.Shape, images: disks.Disks, directory: pathlib.Path,
           name: str, spec: writer.Spec, host: hosts.Host | None) -> processes.WriterProcess:
-    """Start a writer on the disks of a round, with librbd of its own or with that of QEMU."""
+    """Start a writer on the disks of a round, with librbd of its own or with QEMU's."""
     if shape.qemu:
         return qemu.QemuPrimary(site.cluster, directory, name, images.named(), spec, host)
     return processes.WriterProcess(directory, name, images.named(), dataclasses.replace(

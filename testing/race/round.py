@@ -336,7 +336,7 @@ class Round:
                                tuple(self.attacks))
 
     def close(self) -> None:
-        """End all processes, and remove images and files; the site may keep those of a loss."""
+        """End all processes, and remove images and files; the site may keep files after a loss."""
         # After an error: librbd waits for ever to remove a volume whose latch is closed.
         record = self._record
         if record is not None:

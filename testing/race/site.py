@@ -61,7 +61,7 @@ class Site:
     :param kept: for the files of rounds that are lost; None to remove them
     :param network: for hosts of its own; None to race on this machine alone
     :ivar turn: place of a round's first volume
-    :ivar hosts: those of a round's primary, of its backup, and of the primary that is started
+    :ivar hosts: hosts of a round's primary, of its backup, and of the primary that is started
         again; each may be None
     """
 
@@ -119,7 +119,7 @@ class Site:
         place = self._places[(self.turn + index) % len(self._places)]
         io = self._ios[place.pool, place.namespace]
         if place.clone:
-            # Without the stripe unit, librbd takes that of the parent, and refuses the order.
+            # Without the stripe unit, librbd takes the parent's, and refuses the order.
             rbd.RBD().clone(io, _PARENT, _PARENT, io, name, order=order, stripe_unit=1 << order,
                             stripe_count=1, data_pool=place.data_pool)
             with rbd.Image(io, name) as disk:
@@ -136,7 +136,7 @@ class Site:
             return decoded(disk.read, size, image)
 
     def evict(self, refs: Sequence[superposition.VolumeRef]) -> None:
-        """Blocklist all clients of images, as an administrator would those of a dead host.
+        """Blocklist all clients of images, as an administrator does after the death of a host.
 
         Ceph itself takes 30 s to notice that a killed client is gone.
         """

@@ -166,7 +166,7 @@ class Weather:
             probe = f'probe-{self._chance.randrange(_PROBES)}'
             mapping = self._mapping(probe)
             spare = sorted({_number(osd) for osd in self._osds} - set(mapping['up']))
-            # An OSD that is down is not among those of a group, and another one may be.
+            # An OSD that is down is not among the OSDs of a group, and another one may be.
             used = sorted(set(mapping['up']) & {_number(osd) for osd in self._osds})
             if not spare or not used:
                 continue

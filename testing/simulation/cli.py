@@ -113,7 +113,7 @@ def _mutations(args: argparse.Namespace) -> int:
 
 
 def _mix(args: argparse.Namespace) -> tuple[str, ...]:
-    """Return the kinds of faults: those that are given, or those of the mutation; none for all."""
+    """Return the kinds of faults: as given, or as the mutation has them; none for all."""
     if args.mix is not None:
         return tuple(kind for kind in args.mix.split(',') if kind)
     return mutations.MUTATIONS[args.mutation].mix if args.mutation else ()
@@ -190,7 +190,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument('--mix', metavar='KIND,…',
                         help='kinds of faults, each as likely as it is often among them, with a '
                              'colon and a target or without (lost:cinder; empty: a few of all '
-                             'kinds; default: those of the mutation, or a few of all kinds)')
+                             'kinds; default: kinds of the mutation, or a few of all kinds)')
     parser.add_argument('--show', action='store_true',
                         help='with --seed: print what engines log')
     parser.add_argument('--shrink', action='store_true',

@@ -16,7 +16,7 @@ from testing.simulation import hub as hubs
 
 # The shortest wait in seconds: a rounded remainder of another one would take no time at all.
 LEAST = 1e-3
-# The bits of an id that its version and its variant replace, and those of version 4.
+# The bits of an id that its version and its variant replace, and the bits of version 4.
 _NO_VERSION = ~(0xc000 << 48) & ~(0xf000 << 64)
 _VERSION = 0x8000 << 48 | 4 << 76
 

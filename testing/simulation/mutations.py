@@ -98,7 +98,7 @@ def _answer_all(self: answering.Answers) -> None:
 
 
 def _as_due(self: answering.Answers, due: Sequence[answering._Due]) -> list[answering._Due]:
-    """Return the answers as those of a mode to act."""
+    """Return the answers as for a mode to act."""
     del self
     return list(due)
 

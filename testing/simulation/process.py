@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An engine as a simulated process: :class:`specreds_nova.engine.service.Engine` itself.
 
-Its threads, queues, pools and clocks are those of :mod:`concurrency`, and its clients those of
+Its threads, queues, pools and clocks come from :mod:`concurrency`, and its clients from
 :mod:`wire`; everything else is the code that runs in production. Its fibers run in a simulated
 thread. The store of the simulation takes the place of the database and has the same rules.
 """

@@ -64,7 +64,7 @@ _SERVICES = ('nova', 'cinder', 'host', 'store', 'store')
 # Seconds by which a system clock is ahead of the time at most: engines take the clocks of two of
 # them to be less than 5 s apart.
 _AHEAD = 2.0
-# How much faster or slower than that of an engine the clock of a host runs at most:
+# How much faster or slower the clock of a host runs at most than the clock of an engine:
 # network_lease_margin allows for 1 s in a lease of 12 s.
 _DRIFT = 0.05
 # Shares of schedules with faults that never end, with a server that is busy, with an engine that
@@ -100,7 +100,7 @@ class Schedule:
     :ivar second_opinion: sentinels answer through Ceph which servers run
     :ivar metadata: of servers
     :ivar zones: by host: its availability zone; with zones, beats have the uptime of their host
-    :ivar options: options of engines that differ from those of :mod:`play`
+    :ivar options: options of engines that differ from the options in :mod:`play`
     """
 
     seed: int

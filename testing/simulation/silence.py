@@ -69,7 +69,7 @@ class Silence:
                  ) -> Iterator[str]:
         """Yield the likelier causes of a silence.
 
-        :param monitor: that of the engine that does not heed them
+        :param monitor: monitor of the engine that does not heed them
         :param heard: by host: when the engine has received its latest beat
         """
         now, last = self._hub.now(), heard[host]

@@ -82,7 +82,7 @@ class Store:
         return {host.name: host.generation for host in self.hosts() if host.shows}
 
     def show(self, names: Sequence[str]) -> None:
-        """Record for those of some hosts that are trusted that they may hide no server."""
+        """Record for hosts, if they are trusted, that they may hide no server."""
         for name in names:
             host = self._hosts.get(name)
             if host is not None and host.state == model.TRUSTED:

@@ -82,7 +82,7 @@ class Suite:
 
 
 def load(top: pathlib.Path) -> list[Suite]:
-    """Return all suites of a checkout, those of early tiers first.
+    """Return all suites of a checkout, suites of early tiers first.
 
     :raises Invalid: a declaration is wrong
     """

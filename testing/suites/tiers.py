@@ -21,7 +21,7 @@ from testing.suites import report
 from testing.suites import running
 from testing.suites import search
 
-# Our own tests for Tempest: those of the APIs, and one in which a host dies.
+# Our own tests for Tempest: tests of the APIs, and one in which a host dies.
 _TEMPEST = (r'^tempest_plugin\.((api|rbac)\.|scenario\.test_killed\.KilledTest\.'
             r'test_one_volume\b)')
 _TEMPEST_SUITE = 'engine'
