@@ -32,7 +32,7 @@ CONSTANTS Objects, Controllers, MaxWrites, MaxCrashes, MaxEpoch, Fault
 
 Faults == {"none", "no-second-sweep", "second-sweep-stops-early", "no-map-wait",
            "no-compare-and-swap", "fence-is-kept", "owner-is-remembered", "stale-header",
-           "seal-without-latch"}
+           "seal-without-latch", "first-without-barrier"}
 ASSUME Fault \in Faults
 
 NoCut == MaxWrites + 1          \* larger than any version: nothing is dirty yet
@@ -41,8 +41,9 @@ Outcomes == {"none", "promoted", "aborted", "dirty", "late-dirty"}
 Idle == "idle"
 Latches == {"open", "closed", "gone"}
 MaxHeader == 2                  \* the lock is let go once at most, and taken again
-Steps == {Idle, "cut", "superpose", "collapse", "seal", "sweep", "reload", "fence", "wait",
-          "sweep-again", "commit", "drop", "unfence", "delete"}
+NoHeader == MaxHeader + 1
+Steps == {Idle, "fence-first", "wait-first", "cut", "superpose", "collapse", "seal", "sweep",
+          "reload", "fence", "wait", "sweep-again", "commit", "drop", "unfence", "delete"}
 
 VARIABLES
     record,     \* what the record says: its state and outcome
@@ -51,7 +52,8 @@ VARIABLES
     start,      \* of each object: its version when the backup could begin to read
     lock,       \* the primary has the lock
     header,     \* the version of the header
-    handed,     \* the version that super has remembered after a hand-over; 0 without one
+    handed,     \* the version that super has remembered, if nobody could write then
+    first,      \* the primary was fenced, and the latch closed, before the cut
     latch,      \* open, closed, or gone: then nobody closes it any more
     sent,       \* objects for which a write of the primary is on its way
     epoch,      \* of the monitors' newest map
@@ -67,7 +69,7 @@ VARIABLES
     crashes,    \* how many controllers have died so far
     late        \* a fenced primary's write was applied after its version was restarted
 
-locking == <<start, lock, header, handed, latch>>
+locking == <<start, lock, header, handed, first, latch>>
 vars == <<record, version, cut, locking, sent, epoch, blocked, map, asked, step, fresh, seen, dirty,
           carried, verdict, crashes, late>>
 controllers == <<step, fresh, seen, dirty, carried, verdict>>
@@ -85,7 +87,8 @@ TypeOK ==
     /\ start \in [Objects -> 0..MaxWrites]
     /\ lock \in BOOLEAN
     /\ header \in 0..MaxHeader
-    /\ handed \in 0..MaxHeader
+    /\ handed \in 0..NoHeader
+    /\ first \in BOOLEAN
     /\ latch \in Latches
     /\ sent \subseteq Objects
     /\ epoch \in 0..MaxEpoch
@@ -108,7 +111,8 @@ Init ==
     /\ start = [o \in Objects |-> 0]
     /\ lock = TRUE
     /\ header = 0
-    /\ handed = 0
+    /\ handed = NoHeader
+    /\ first = FALSE
     /\ latch = "open"
     /\ sent = {}
     /\ epoch = 0
@@ -143,7 +147,7 @@ Release ==
     /\ \E c \in Controllers: step[c] = "cut"
     /\ lock' = FALSE
     /\ header' = header + 1
-    /\ UNCHANGED <<record, objects, start, handed, latch, controllers, crashes>>
+    /\ UNCHANGED <<record, objects, start, handed, first, latch, controllers, crashes>>
 
 Take ==
     /\ ~lock
@@ -151,7 +155,7 @@ Take ==
     /\ header < MaxHeader
     /\ lock' = TRUE
     /\ header' = header + 1
-    /\ UNCHANGED <<record, objects, start, handed, latch, controllers, crashes>>
+    /\ UNCHANGED <<record, objects, start, handed, first, latch, controllers, crashes>>
 
 \* The OSD applies the write, or refuses it by the map that it has.
 Serve(o) ==
@@ -205,31 +209,56 @@ Swap(c, state, outcome, next) ==
 Begin(c) ==
     /\ step[c] = Idle
     /\ record.state = "creating"
-    /\ \A d \in Controllers: step[d] # "cut"
+    /\ \A d \in Controllers: step[d] \notin {"fence-first", "wait-first", "cut"}
     /\ fresh' = [fresh EXCEPT ![c] = TRUE]
-    /\ \E next \in IF \A o \in Objects: cut[o] = NoCut THEN {"cut", "drop"} ELSE {"drop"}:
+    /\ \E next \in IF \A o \in Objects: cut[o] = NoCut /\ ~first
+                   THEN {"fence-first", "cut", "drop"} ELSE {"drop"}:
         /\ Goto(c, next)
         /\ verdict' = [verdict EXCEPT ![c] = IF next = "drop" THEN "aborted" ELSE "none"]
     /\ UNCHANGED <<record, storage, seen, dirty, carried, crashes>>
 
-\* One marker write: the version of this placement group from now on.
+\* The primary is taken for dead: it is fenced before the cut.
+FenceFirst(c) ==
+    /\ step[c] = "fence-first"
+    /\ asked' = (asked \/ epoch \notin blocked)
+    /\ Goto(c, "wait-first")
+    /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, map, late, locking, fresh, seen,
+                   dirty, carried, verdict, crashes>>
+
+WaitFirst(c) ==
+    /\ step[c] = "wait-first"
+    /\ epoch \in blocked
+    /\ IF latch = "open"
+       THEN /\ latch' = "closed"
+            /\ first' = TRUE
+            /\ handed' = header
+            /\ carried' = [carried EXCEPT ![c] = IF Fault = "first-without-barrier" THEN 0
+                                                ELSE epoch]
+            /\ Goto(c, "cut")
+       ELSE /\ Goto(c, Idle)
+            /\ UNCHANGED <<latch, first, handed, carried>>
+    /\ UNCHANGED <<record, objects, start, lock, header, fresh, seen, dirty, verdict, crashes>>
+
+\* One marker write: the version of this placement group from now on.  It carries the epoch of its
+\* client's map, so that a fence before it holds in this placement group.
 Cut(c, o) ==
     /\ step[c] = "cut"
     /\ fresh[c]
     /\ cut[o] = NoCut
     /\ cut' = [cut EXCEPT ![o] = version[o]]
-    /\ UNCHANGED <<record, version, sent, epoch, blocked, map, asked, late, controllers, crashes,
+    /\ map' = [map EXCEPT ![o] = IF @ < carried[c] THEN carried[c] ELSE @]
+    /\ UNCHANGED <<record, version, sent, epoch, blocked, asked, late, controllers, crashes,
                    locking>>
 
 \* Remember the header's version after a hand-over: lock and version are read at once.
 Remember(c) ==
     /\ step[c] = "cut"
     /\ fresh[c]
-    /\ handed = 0
+    /\ handed = NoHeader
     /\ header > 0
     /\ ~lock \/ Fault = "owner-is-remembered"
     /\ handed' = header
-    /\ UNCHANGED <<record, objects, start, lock, header, latch, controllers, crashes>>
+    /\ UNCHANGED <<record, objects, start, lock, header, first, latch, controllers, crashes>>
 
 \* The backup may read from now on.
 Superpose(c) ==
@@ -238,7 +267,7 @@ Superpose(c) ==
     /\ Swap(c, "superposed", "none", Idle)
     /\ start' = version
     /\ Forget(c)
-    /\ UNCHANGED <<objects, lock, header, handed, latch, crashes>>
+    /\ UNCHANGED <<objects, lock, header, handed, first, latch, crashes>>
 
 \* Collapse, abort, or go on with what another controller has begun.
 Choose(c) ==
@@ -259,17 +288,20 @@ Collapse(c) ==
     /\ Forget(c)
     /\ UNCHANGED <<storage, crashes>>
 
-\* Close the latch if nobody has changed the header since the hand-over: one operation.  Nobody has
-\* written then, and nobody will.  Otherwise the sweeps decide.
+\* Close the latch if nobody has changed the header since super remembered it: one operation.
+\* Nobody has written then, and nobody will.  Otherwise the sweeps decide.  Closing a latch changes
+\* the header; one that super has closed stays as it is.
 Seal(c) ==
     /\ step[c] = "seal"
-    /\ IF handed # 0 /\ latch = "open" /\ (header = handed \/ Fault = "stale-header")
+    /\ IF /\ handed # NoHeader
+          /\ latch = "open" \/ (latch = "closed" /\ first)
+          /\ (header = handed \/ Fault = "stale-header")
        THEN /\ latch' = IF Fault = "seal-without-latch" THEN latch ELSE "closed"
             /\ Goto(c, "reload")
             /\ Keep(c, {}, FALSE, 0, "promoted")
        ELSE /\ Goto(c, "sweep")
             /\ UNCHANGED <<latch, seen, dirty, carried, verdict>>
-    /\ UNCHANGED <<record, objects, start, lock, header, handed, fresh, crashes>>
+    /\ UNCHANGED <<record, objects, start, lock, header, handed, first, fresh, crashes>>
 
 \* A stat carries the epoch of its client's map, which its OSD has to have.
 Stat(c, o) ==
@@ -322,7 +354,7 @@ Wait(c) ==
 
 \* Another controller has taken the fence back, which ends this collapse.
 Lost(c) ==
-    /\ step[c] = "wait"
+    /\ step[c] \in {"wait-first", "wait"}
     /\ ~asked
     /\ epoch \notin blocked
     /\ Goto(c, Idle)
@@ -370,7 +402,7 @@ Unfence(c) ==
     /\ latch' = "gone"
     /\ Goto(c, "delete")
     /\ UNCHANGED <<record, version, cut, sent, blocked, map, asked, late, fresh, seen, dirty,
-                   carried, verdict, crashes, start, lock, header, handed>>
+                   carried, verdict, crashes, start, lock, header, handed, first>>
 
 Delete(c) ==
     /\ step[c] = "delete"
@@ -400,9 +432,9 @@ Crash(c) ==
     /\ UNCHANGED <<record, storage>>
 
 Work(c) ==
-    \/ Begin(c) \/ Remember(c) \/ Superpose(c) \/ Choose(c) \/ Collapse(c) \/ Seal(c)
-    \/ Swept(c) \/ Reload(c) \/ Fence(c) \/ Wait(c) \/ Lost(c) \/ SweptAgain(c) \/ Commit(c)
-    \/ Drop(c) \/ Unfence(c) \/ Delete(c) \/ Resume(c)
+    \/ Begin(c) \/ FenceFirst(c) \/ WaitFirst(c) \/ Remember(c) \/ Superpose(c) \/ Choose(c)
+    \/ Collapse(c) \/ Seal(c) \/ Swept(c) \/ Reload(c) \/ Fence(c) \/ Wait(c) \/ Lost(c)
+    \/ SweptAgain(c) \/ Commit(c) \/ Drop(c) \/ Unfence(c) \/ Delete(c) \/ Resume(c)
     \/ \E o \in Objects: Cut(c, o) \/ Sweep(c, o) \/ SweepAgain(c, o)
 
 Next == Cluster \/ \E c \in Controllers: Work(c) \/ Crash(c)

@@ -140,22 +140,28 @@ class Latch:
 
     def superposition(self, volume: records.Volume) -> str | None:
         """Return the id of the superposition that has closed a latch; None if it is open."""
+        header = self._header(volume)
+        return None if header is None else header.lock.superposition
+
+    def _header(self, volume: records.Volume) -> _Header | None:
+        """Return what a header says of its lock and latch; None if it is gone."""
         with self._cluster.ioctx(volume.pool, volume.namespace) as io, \
                 ceph.answering(f'read the latch of {volume.ref}'):
             try:
-                return _read(io, volume.image_id).lock.superposition
+                return _read(io, volume.image_id)
             except rados.ObjectNotFound:
                 return None
 
     def unowned(self, volume: records.Volume) -> int:
         """Return the version of a header whose lock has no owner; 0 if it has one, or is gone."""
-        with self._cluster.ioctx(volume.pool, volume.namespace) as io, \
-                ceph.answering(f'read the lock of {volume.ref}'):
-            try:
-                header = _read(io, volume.image_id)
-            except rados.ObjectNotFound:
-                return 0
-        return 0 if header.lock.owners else header.version
+        header = self._header(volume)
+        return 0 if header is None or header.lock.owners else header.version
+
+    def version(self, volume: records.Volume, superposition: str) -> int:
+        """Return the version of a header whose latch is closed; 0 if it is not, or is gone."""
+        header = self._header(volume)
+        return (header.version if header is not None
+                and header.lock.superposition == superposition else 0)
 
     def arm(self, volume: records.Volume, superposition: str) -> None:
         """Let the latch of a volume be closed for a superposition, which has claimed the volume.
@@ -184,7 +190,7 @@ class Latch:
         self._change(volume, 'close', lambda header: header.closed(superposition))
 
     def seal(self, volume: records.Volume, superposition: str) -> bool:
-        """Close the latch, unless the header has changed since the lock was handed over.
+        """Close the latch, unless it is, or the header has changed since ``super``.
 
         :returns: whether nobody has written since then, and nobody can
         :raises RecordChanged: another controller has opened it for good

@@ -128,7 +128,8 @@ class Volume:
     :param overlay: name of the overlay's RBD image, in the same pool and namespace
     :param clients: addresses of the primary's clients, as blocklists name them
     :param luks_bytes: length of its LUKS header; 0 if it is not encrypted
-    :param handed: version of its header when the primary had handed its lock over; 0 without that
+    :param handed: version of its header when no client could write any more without a change of
+        it, since the primary had handed its lock over, or was fenced; 0 without that
     """
 
     pool: str

@@ -317,7 +317,8 @@ MUTATIONS = (
              f'{_FUNCTIONAL}.test_handover.AnswerTest.'
              'test_primary_that_writes_wins_and_takes_its_lock_again'),
     Mutation('handed-over-beside-an-owner', f'{_SUPERPOSITION}/latch.py',
-             'return 0 if header.lock.owners else header.version', 'return header.version',
+             'return 0 if header is None or header.lock.owners else header.version',
+             'return header.version if header else 0',
              f'{_UNIT}.test_latch.UnownedTest.test_owned_lock_has_no_version'),
     Mutation('lock-of-several-clients-asked-for', f'{_SUPERPOSITION}/protocol/create.py',
              'len(image.clients) == 1 and image.clients == image.owners', 'image.owners',
@@ -332,6 +333,19 @@ MUTATIONS = (
              '    if site.fence.outside(others):\n', '    if False:\n',
              f'{_FUNCTIONAL}.test_handover.SilenceTest.'
              'test_client_of_an_earlier_superposition_that_may_wake_prevents_it'),
+    Mutation('sealed-first-without-a-fence', f'{_SUPERPOSITION}/protocol/create.py',
+             '        site.fence.close(clients)\n', '        pass\n',
+             f'{_FUNCTIONAL}.test_handover.DeadTest.'
+             'test_every_placement_group_has_the_fence_before_the_cut'),
+    Mutation('sealed-first-beside-an-owner', f'{_SUPERPOSITION}/protocol/create.py',
+             'sealed = volumes.owners(site.cluster, volume.ref) <= clients', 'sealed = True',
+             f'{_FUNCTIONAL}.test_handover.DeadTest.'
+             'test_lock_of_an_owner_that_nobody_knows_proves_nothing'),
+    Mutation('primary-elsewhere-taken-for-dead', f'{_SUPERPOSITION}/protocol/create.py',
+             'if clients and {address.host(client) for client in clients} <= set(hosts):',
+             'if clients and hosts:',
+             f'{_FUNCTIONAL}.test_handover.DeadTest.'
+             'test_primary_on_another_host_is_not_fenced'),
     Mutation('part-of-a-sweep-taken-for-the-first', f'{_SUPERPOSITION}/sweep.py',
              'self._unproven is None and self._volumes == self._record.volumes:',
              'self._unproven is None:',

@@ -10,6 +10,7 @@ from typing import Any
 
 import tenacity
 
+from specreds_cinder.superposition import address
 from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import cut as cuts
 from specreds_cinder.superposition import errors
@@ -25,6 +26,7 @@ from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import trace
 from specreds_cinder.superposition import volume as volumes
 from specreds_cinder.superposition.protocol import base
+from specreds_cinder.superposition.protocol import clients as looks
 from specreds_cinder.superposition.protocol import end
 
 LOG = logging.getLogger(__name__)
@@ -34,7 +36,8 @@ def superpose(site: base.Site, refs: Sequence[records.VolumeRef], reason: str = 
               server_id: str | None = None, *, superposition: str | None = None,
               labels: Mapping[str, Any] | None = None,
               encrypted: Collection[records.VolumeRef] = (),
-              read: Collection[records.VolumeRef] = ()) -> records.Record:
+              read: Collection[records.VolumeRef] = (),
+              dead: Collection[str] = ()) -> records.Record:
     """Put a set of volumes into superposition: all of them, or none.
 
     The backup must not open them before this returns.
@@ -47,6 +50,8 @@ def superpose(site: base.Site, refs: Sequence[records.VolumeRef], reason: str = 
     :param encrypted: the volumes that servers open with a key
     :param read: the volumes that another host reads, beside the server's. Its client
         is fenced with the primary
+    :param dead: the addresses of a host that is dead as a fact, as :func:`address.host` returns
+        them. If all clients are on it, they are fenced before the cut, and no decision sweeps
     :raises InvalidInput: no volume is named, or one is named twice
     :raises VolumeGone: a volume does not exist
     :raises NotEligible: a volume cannot be superposed
@@ -60,10 +65,11 @@ def superpose(site: base.Site, refs: Sequence[records.VolumeRef], reason: str = 
     superposition = superposition or records.new_id()
     eligible, ended, owned = _eligible(site, refs, superposition, frozenset(encrypted),
                                        frozenset(read))
+    fenced = _clients_of(eligible, frozenset(dead))
     now = records.now()
     record = site.store.create(records.Record(
         id=superposition, state=states.CREATING, volumes=eligible, created_at=now,
-        updated_at=now, reason=reason, server_id=server_id,
+        updated_at=now, reason=reason, server_id=server_id, fenced=fenced,
         labels=dict(labels or {})))
     try:
         site.each(lambda volume: site.store.claim(volume, superposition, record.home),
@@ -101,6 +107,14 @@ def _eligible(site: base.Site, refs: Sequence[records.VolumeRef], superposition:
     owned = frozenset(image.image_id for image in facts if image.ref not in read
                       and len(image.clients) == 1 and image.clients == image.owners)
     return eligible, tuple(ended), owned
+
+
+def _clients_of(eligible: Sequence[records.Volume], hosts: Collection[str]) -> tuple[str, ...]:
+    """Return the clients of volumes; none if one of them is on another host than some."""
+    clients = {client for volume in eligible for client in volume.clients}
+    if clients and {address.host(client) for client in clients} <= set(hosts):
+        return tuple(sorted(clients))
+    return ()
 
 
 def objections(site: base.Site, ref: records.VolumeRef, *, encrypted: bool = False,
@@ -168,6 +182,9 @@ def _take(site: base.Site, record: records.Record, owned: Collection[str]) -> re
     :param owned: ids of the images whose owners are asked to hand their locks over
     """
     owned_volumes = [volume for volume in record.volumes if volume.image_id in owned]
+    if record.fenced:
+        record = _seal_first(site, record)
+        owned_volumes = []
     with futures.ThreadPoolExecutor(2) as executor:
         taking = executor.submit(_handed_over_and_cut, site, record, owned_volumes)
         listing = executor.submit(site.store.enter_again, record)
@@ -179,6 +196,31 @@ def _take(site: base.Site, record: records.Record, owned: Collection[str]) -> re
         record.volumes)
     return site.store.swap(record, record.moved(
         states.SUPERPOSED, cuts=taken_cuts, volumes=tuple(mapped)))
+
+
+def _seal_first(site: base.Site, record: records.Record) -> records.Record:
+    """Fence a primary that is dead, and close the latches, before the cuts.
+
+    A placement group that answers a cut has the osdmap of the cut, and refuses a fenced client
+    from then on. Behind the latches, nobody else takes a lock.
+
+    :returns: the record, with the version of each header whose lock no living client has
+    """
+    site.each(lambda volume: _enter_primary(site, volume, record), record.volumes)
+    clients = frozenset(record.fenced) | looks.entries(site, record).keys()
+    if clients != set(record.fenced):
+        record = looks.fencing(site, record, tuple(sorted(clients)))
+    with trace.span('fence', record.id):
+        site.fence.close(clients)
+
+    def seal(volume: records.Volume) -> records.Volume:
+        site.latch.arm(volume, record.id)
+        site.latch.close(volume, record.id)
+        sealed = volumes.owners(site.cluster, volume.ref) <= clients
+        return dataclasses.replace(
+            volume, handed=site.latch.version(volume, record.id) if sealed else 0)
+    with trace.span('seal', record.id):
+        return dataclasses.replace(record, volumes=tuple(site.each(seal, record.volumes)))
 
 
 def _handed_over_and_cut(site: base.Site, record: records.Record,
@@ -228,10 +270,15 @@ def _cuts(site: base.Site, record: records.Record) -> dict[int, records.Cut]:
 
 def _equip(site: base.Site, volume: records.Volume, record: records.Record) -> None:
     """Enter the primary's clients into the ledger, arm the latch, and create the overlay."""
+    if not record.fenced:
+        _enter_primary(site, volume, record)
+        site.latch.arm(volume, record.id)
+    overlay.create(site.cluster, volume)
+
+
+def _enter_primary(site: base.Site, volume: records.Volume, record: records.Record) -> None:
     site.ledger.enter(volume, volume.clients, ledgers.Entry(ledgers.PRIMARY, record.id),
                       replace=True)
-    site.latch.arm(volume, record.id)
-    overlay.create(site.cluster, volume)
 
 
 def _mapped(site: base.Site, volume: records.Volume, cut: records.Cut, handed: bool
@@ -249,7 +296,7 @@ def _mapped(site: base.Site, volume: records.Volume, cut: records.Cut, handed: b
     if sweep.moved(site.cluster, volume, cut):
         digest = ''
     return dataclasses.replace(volume, map_digest=digest, pending=pending,
-                               handed=_unowned(site, volume) if handed else 0)
+                               handed=_unowned(site, volume) if handed else volume.handed)
 
 
 def _unowned(site: base.Site, volume: records.Volume) -> int:

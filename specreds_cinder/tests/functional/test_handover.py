@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A primary that lives hands over its lock: one look at the header proves that it is idle."""
+"""What keeps a decision from sweeping: a lock that was handed over, or a fence before the cut."""
 
 import signal
 import threading
-
-import rbd
+from unittest import mock
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import ledger as ledgers
@@ -14,6 +13,8 @@ from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import protocol_base
 
 _SECONDS = 60
+# A map with one entry, as librbd encodes it.
+NOTE = b'\1\0\0\0\4\0\0\0note\1\0\0\0x'
 
 
 class HandoverTestCase(protocol_base.ProtocolTestCase):
@@ -108,9 +109,8 @@ class AnswerTest(HandoverTestCase):
 
     def test_header_that_others_have_changed_proves_nothing(self) -> None:
         record = self.superposed()
-        with self.open_pool() as io, rbd.Image(io, self.volume.image, read_only=True) as image:
-            io.execute(f'rbd_header.{image.id()}', 'rbd', 'metadata_set',
-                       b'\1\0\0\0\4\0\0\0note\1\0\0\0x')
+        with self.open_pool() as io:
+            io.execute(f'rbd_header.{record.volumes[0].image_id}', 'rbd', 'metadata_set', NOTE)
         decided = self.protocol.collapse(record)
         self.assertEqual(states.PROMOTED, decided.outcome)
         assert decided.sweep2 is not None
@@ -169,3 +169,86 @@ class SilenceTest(HandoverTestCase):
         self.protocol.ledger.enter(earlier.volumes[0], ['127.0.0.9:0/9'], ledgers.Entry(
             ledgers.PRIMARY, earlier.id))
         self.assertFalse(self.handed(self.superpose(self.volume)))
+
+class DeadTest(HandoverTestCase):
+    """A primary whose host is dead as a fact: it is fenced first.
+
+    In these tests it lives, so that it can show that it is shut out.
+    """
+
+    def sealed(self) -> sp.Record:
+        """Put the volume into superposition, behind the fence of its primary."""
+        hosts = {sp.address.host(client) for client in self.primary.clients}
+        record = self.protocol.super([self.volume], dead=hosts)
+        self.addCleanup(self.drop, record)
+        self.assertTrue(self.handed(record))
+        self.assertTrue(self.primary.clients <= self.fenced())
+        return record
+
+    def test_dead_primary_is_replaced_without_any_sweep(self) -> None:
+        record = self.sealed()
+        self.assertEqual(protocol_base.DEAD, self.primary.write(0))
+        self.child_io(record, 'write -P 7 1M 64k')
+        decided = self.protocol.collapse(record)
+        self.assertEqual(states.PROMOTED, decided.outcome)
+        assert decided.sweep2 is not None
+        self.assertEqual((0, 0), (decided.sweep1.objects, decided.sweep2.objects))
+        self.protocol.merge(record)
+        self.assertEqual(b'\x07' * 65536, self.contents(self.volume)[2**20:2**20 + 65536])
+        self.assert_nothing_left(record)
+
+    def test_every_placement_group_has_the_fence_before_the_cut(self) -> None:
+        codes: list[int] = []
+        with sp.trace.observe(self.at(
+                'cut', 'after', lambda: codes.append(self.primary.write(2**22)))):
+            record = self.sealed()
+        self.assertEqual([protocol_base.DEAD], codes)
+        self.assertEqual(states.PROMOTED, self.protocol.collapse(record).outcome)
+
+    def test_stranger_takes_no_lock(self) -> None:
+        record = self.sealed()
+        self.assertEqual(record.id, self.protocol.latch.superposition(record.volumes[0]))
+
+    def test_interrupted_decision_is_continued_without_any_sweep(self) -> None:
+        record = self.sealed()
+        with sp.trace.observe(self.at('fence', 'before', protocol_base.cut)):
+            self.assertRaises(protocol_base.Cut, self.protocol.collapse, record)
+        swept: list[int] = []
+        with sp.trace.observe(lambda event: swept.append(1) if event.kind == 'progress' else None):
+            self.assertEqual(states.PROMOTED, self.protocol.resume(record))
+        self.assertEqual([], swept)
+
+    def test_header_that_others_have_changed_proves_nothing(self) -> None:
+        record = self.sealed()
+        with self.open_pool() as io:
+            io.execute(f'rbd_header.{record.volumes[0].image_id}', 'rbd', 'metadata_set', NOTE)
+        decided = self.protocol.collapse(record)
+        self.assertEqual(states.PROMOTED, decided.outcome)
+        self.assertLess(0, decided.sweep1.objects)
+
+    def test_lock_of_an_owner_that_nobody_knows_proves_nothing(self) -> None:
+        owners = frozenset({'127.0.0.9:0/9'})
+        with mock.patch.object(volumes, 'owners', lambda *_arguments: owners):
+            record = self.protocol.super([self.volume], dead={'127.0.0.1'})
+        self.addCleanup(self.drop, record)
+        self.assertFalse(self.handed(record))
+
+    def test_abort_lets_the_primary_go_on(self) -> None:
+        record = self.sealed()
+        self.protocol.abort(record)
+        self.assertEqual(set(), self.primary.clients & self.fenced())
+        self.assert_nothing_left(record)
+
+    def test_creation_that_fails_leaves_no_fence(self) -> None:
+        with sp.trace.observe(self.at('cut', 'after', protocol_base.cut)):
+            self.assertRaises(protocol_base.Cut, self.protocol.super, [self.volume],
+                              dead=['127.0.0.1'])
+        self.assertEqual(set(), self.primary.clients & self.fenced())
+        self.assertRaises(sp.NotSuperposed, self.protocol.find, self.volume)
+
+    def test_primary_on_another_host_is_not_fenced(self) -> None:
+        record = self.protocol.super([self.volume], dead=['192.0.2.1'])
+        self.addCleanup(self.drop, record)
+        self.assertEqual(set(), self.primary.clients & self.fenced())
+        self.write(0)
+        self.assertTrue(self.protocol.check(record).dirty)
