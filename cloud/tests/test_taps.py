@@ -7,6 +7,7 @@ import fixtures
 import testtools
 
 from cloud.hosts import taps
+from specreds_nova.heartbeat import renewals
 from specreds_nova.sentinel import lease
 from specreds_nova.sentinel import links
 
@@ -68,7 +69,7 @@ class TestHidden(testtools.TestCase):
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.assertEqual(set(), taps.hidden(path / 'taps.json'))
         hider = lease.Lease(1e-9, path / 'taps.json', _Up())
-        hider.renewed(0.0, hides=True)
+        hider.renewed(renewals.now(), hides=True)
         hider.look([lease.Guest('instance-1', (TAP,))])
         self.assertEqual({TAP}, taps.hidden(path / 'taps.json'))
 
