@@ -13,7 +13,7 @@
     paced: here all hosts share the processors of one machine, and in production the backup
     takes none from the primary.
 *merge*
-    transactions of a PostgreSQL client while its server is merged, and before it is adopted.
+    transactions of a PostgreSQL client until its server is merged, and afterwards.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ from cloud.hosts import packets
 from cloud.hosts import services
 
 _PRIMARY, _BACKUP = 'cn1', 'cn2'
-# Seconds that the database is used before the merge begins.
+# Seconds that the database is used by itself.
 _BEFORE = 15.0
 _PAYLOAD = '4000'
 # Seconds after which all services have finished with a primary that was booted.
@@ -190,7 +190,7 @@ class _Bench:
         return _ratio(counts)
 
     def merge(self) -> float:
-        """Measure transactions per second while a server is merged ÷ before."""
+        """Measure transactions per second until a server is merged ÷ afterwards."""
         drill = self._drill
         with self.server('g2', **drills.READY['g2']) as server:
             self.kill(server)
@@ -202,17 +202,16 @@ class _Bench:
             drill.wait_guest(server, 'the database to be used',
                              lambda: client.acknowledged() > 0, host=_BACKUP)
             began = time.time()
-            time.sleep(_BEFORE)
-            before = began, time.time()
             drill.adopt(recovery)
             drill.wait('the end of the merge', lambda: self._phase(recovery) == 'merged')
+            merged = time.time()
+            time.sleep(_BEFORE)
             ended = time.time()
             client.stop()
-            took = drill.status(recovery)['merge']['timings_ms']['total'] / 1e3
             done = list(client.ledger().values())
             drill.merged(recovery)
             self.mend()
-        return _rate(done, ended - took, ended) / _rate(done, *before)
+        return _rate(done, began, merged) / _rate(done, merged, ended)
 
     def _phase(self, recovery: drills.Recovery) -> str:
         return str(self._drill.status(recovery)['phase'])

@@ -102,7 +102,7 @@ BARS = (
         at_most=300),
     Bar('nova.primary_throughput_ratio',
         "primary's transactions while there is a backup ÷ before", at_least=0.95),
-    Bar('nova.merge_throughput_ratio', "guest's transactions during a merge ÷ before",
+    Bar('nova.merge_throughput_ratio', "guest's transactions until its merge ends ÷ after",
         at_least=0.8),
     Bar('nova.two_talkers_s', 'both guests of one address answer, longest time (s)', at_most=3),
     Bar('nova.frames_leaked_from_box', 'frames that left the box before promotion', at_most=0),
