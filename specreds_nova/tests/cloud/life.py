@@ -21,6 +21,8 @@ from specreds_nova.virt.disks import nodes as disk_nodes
 from specreds_nova.virt.merge import pivot
 
 _MIB = 1 << 20
+# MiB per second of a merge that lasts.
+_SLOWLY = 4
 # Beyond the part of the disk that the guests' file systems use.
 _OFFSET = 1536 * _MIB
 _PATTERN = '0x5a'
@@ -33,7 +35,8 @@ class LifeTestCase(base.NovaTestCase):
                  ) -> drills.Recovery:
         """Promote the backup of a server, without an adoption.
 
-        :param fill: MiB to write to the backup's disk beside the writes of the guest
+        :param fill: MiB to write to the backup's disk beside the writes of the guest; they are
+            merged slowly, so that there is time for what a test does before the end of the merge
         """
         server = server or self.boot(metadata={'specreds:ready': 'delay:1'})
         # Instead of an accident of its host: the primary only must not write.
@@ -42,6 +45,8 @@ class LifeTestCase(base.NovaTestCase):
         if fill:
             self.fill(recovery, fill)
         self.drill.promote(recovery)
+        if fill:
+            self.limit_merge(recovery, _SLOWLY)
         return recovery
 
     def adopted(self, *, fill: int = 0, server: drills.Server | None = None
