@@ -159,15 +159,15 @@ class Cloud:
 
     # Backups
 
-    def start(self, host: str, backup_id: str, server_id: str, superposition_id: str,
-              expected_marker: str | None = None) -> Mapping[str, Any]:
+    def start(self, host: str, backup_id: str, server_id: str, superposition_id: str
+              ) -> Mapping[str, Any]:
         """Record the time of the request."""
         self._begun(server_id)
         self.takes(latency.RPC if backup_id in self._until else latency.START)
         return {'phase': 'running', 'ready': False}
 
-    def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str,
-              expected_marker: str | None = None) -> None:
+    def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str
+              ) -> None:
         """Record the time of the request."""
         self.takes(latency.RPC)
         self._begun(server_id)

@@ -276,31 +276,6 @@ class Eligibility(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Expectation:
-    """What earlier backups of a server, or of similar servers, let expect of the next one.
-
-    :ivar seconds: time from the start of the backup until it is ready
-    :ivar marker: what the console of the server itself showed at the end of its last boot; None if
-        that is unknown
-    """
-
-    seconds: float
-    marker: str | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Marker:
-    """What the console of a server showed at the end of its boot.
-
-    :ivar updated: when a host last reported it
-    """
-
-    server: str
-    text: str
-    updated: float
-
-
-@dataclasses.dataclass(frozen=True)
 class Step:
     """One attempt of one step of a recovery.
 
@@ -322,7 +297,6 @@ class Recovery:
     :ivar epoch: changes when an engine takes over; an engine with an older one must not continue
     :ivar suspected: time at which the host was suspected
     :ivar expected: seconds that the backup is expected to take until it is ready
-    :ivar expected_marker: what the server's console showed at the end of its last boot
     :ivar abort: an operator has aborted the recovery
     :ivar bytes: bytes of the backup that were merged
     :ivar ended: when it has ended; for one that was only observed, when its host was back
@@ -340,7 +314,6 @@ class Recovery:
     why: tuple[Mapping[str, Any], ...] = ()
     priority: int = 0
     expected: float | None = None
-    expected_marker: str | None = None
     destination: str | None = None
     superposition: str | None = None
     outcome: str | None = None

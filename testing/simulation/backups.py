@@ -31,10 +31,9 @@ class Backups:
             raise backup_errors.ServerNotEligible(reason=f'there is no server {server_id}')
         return {'eligible': True, 'reasons': [], 'immovable': server.immovable or None}
 
-    def start(self, host: str, backup_id: str, server_id: str, superposition_id: str,
-              expected_marker: str | None = None) -> Mapping[str, Any]:
+    def start(self, host: str, backup_id: str, server_id: str, superposition_id: str
+              ) -> Mapping[str, Any]:
         """Start a backup on a host."""
-        del expected_marker
         def act(there: parts.Host) -> dict[str, Any]:
             backup = there.backups.get(backup_id)
             if backup is None:
@@ -60,10 +59,9 @@ class Backups:
             return self._status(backup)
         return self._call_host(host, 'start', act)
 
-    def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str,
-              expected_marker: str | None = None) -> None:
+    def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str
+              ) -> None:
         """Have a host start a backup, without waiting for it."""
-        del expected_marker
         self._hub.spawn('network', lambda: self.start(host, backup_id, server_id,
                                                       superposition_id))
 

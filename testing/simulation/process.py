@@ -32,7 +32,6 @@ from specreds_nova.engine.detection import votes
 from specreds_nova.engine.detection import watcher
 from specreds_nova.engine.recovery import crashes
 from specreds_nova.engine.recovery import creation
-from specreds_nova.engine.recovery import dirty_precheck
 from specreds_nova.engine.recovery import nova_prefetch
 from specreds_nova.engine.recovery import preparation_limit
 from specreds_nova.engine.recovery import tenant
@@ -55,7 +54,7 @@ _SIMULATED: dict[Any, tuple[str, ...]] = {
     service: ('threading', 'futures'), event_loop: ('queue',), watcher: ('queue',),
     conductor: ('threading', 'time'), crashes: ('threading', 'queue'),
     threads: ('threading', 'time'), nova_prefetch: ('threading', 'futures'),
-    preparation_limit: ('threading',), dirty_precheck: ('threading',), tenant: ('threading',),
+    preparation_limit: ('threading',), tenant: ('threading',),
     callers: ('threading', 'queue'),
     fibers: ('threading', 'queue', 'futures', 'time'),
     clocks: ('threading', 'time'), creation: ('uuid',), due: ('threading',)}

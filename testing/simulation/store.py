@@ -37,7 +37,6 @@ class Store:
         self._hosts: dict[str, model.Host] = {}
         self.history: dict[str, model.Recovery] = {}
         self._learned: dict[str, float] = {}
-        self._markers: dict[str, str] = {}
         self._votes: dict[str, model.Vote] = {}
         self._crashes: dict[tuple[str, str], model.Crash] = {}
         # By scope, name, and whether the mode lasts.
@@ -324,18 +323,13 @@ class Store:
         self._put(current, abort=True)
         return True
 
-    def expected(self, servers: Iterable[str]) -> dict[str, model.Expectation]:
-        """Return the seconds that past backups of servers took to be ready, and their markers."""
-        return {server: model.Expectation(self._learned[server], self._markers.get(server))
-                for server in servers if server in self._learned}
+    def expected(self, servers: Iterable[str]) -> dict[str, float]:
+        """Return the seconds that past backups of servers took to be ready."""
+        return {server: self._learned[server] for server in servers if server in self._learned}
 
     def learn(self, server_id: str, seconds: float) -> None:
         """Remember how long a backup of a server took to be ready."""
         self._learned[server_id] = seconds
-
-    def learn_marker(self, server_id: str, marker: str) -> None:
-        """Remember what the console of a server showed at the end of its boot."""
-        self._markers[server_id] = marker
 
     def prune(self, before: float) -> int:
         """Forget nothing."""

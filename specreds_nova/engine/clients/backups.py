@@ -31,18 +31,15 @@ class Backups:
         """
         return self._ask(host, 'check', server_id)
 
-    def start(self, host: str, backup_id: str, server_id: str, superposition_id: str,
-              expected_marker: str | None = None) -> Mapping[str, Any]:
-        """Start a backup; it runs when this returns.
+    def start(self, host: str, backup_id: str, server_id: str, superposition_id: str
+              ) -> Mapping[str, Any]:
+        """Start a backup; it runs when this returns."""
+        return self._ask(host, 'start', backup_id, server_id, superposition_id)
 
-        :param expected_marker: what the server's console showed at the end of earlier boots
-        """
-        return self._ask(host, 'start', backup_id, server_id, superposition_id, expected_marker)
-
-    def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str,
-              expected_marker: str | None = None) -> None:
+    def begin(self, host: str, backup_id: str, server_id: str, superposition_id: str
+              ) -> None:
         """Have a host start a backup, without waiting for it."""
-        self._ask(host, 'begin', backup_id, server_id, superposition_id, expected_marker)
+        self._ask(host, 'begin', backup_id, server_id, superposition_id)
 
     def status(self, host: str, backup_id: str) -> Mapping[str, Any]:
         """Return the status of a backup."""

@@ -43,10 +43,10 @@ class Backups(all_fibers.Client):
         # Starts that hosts work on without a call.
         self._waiting = 0
 
-    def start(self, host: str, backup_id: str, server_id: str, superposition_id: str,
-              expected_marker: str | None = None) -> Mapping[str, Any]:
+    def start(self, host: str, backup_id: str, server_id: str, superposition_id: str
+              ) -> Mapping[str, Any]:
         """Start a backup; it runs when this returns."""
-        what = (host, backup_id, server_id, superposition_id, expected_marker)
+        what = (host, backup_id, server_id, superposition_id)
         if self._free <= 0:
             self._fibers.call(self._backups.begin, *what)
             self._waiting += 1

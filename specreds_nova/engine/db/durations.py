@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """The mean times until backups of servers are ready, in which recent samples count most.
-
-They are read together with the servers' markers, as a recovery needs both.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -9,27 +7,23 @@ from collections.abc import Collection, Mapping, Sequence
 from oslo_db import exception as db_exception
 import sqlalchemy as sa
 
-from specreds_nova.engine import model
 from specreds_nova.engine.db import tables
 
 # Weight of the newest sample in the mean.
 WEIGHT = 0.3
 
 _T = tables.DURATIONS
-_MARKERS = tables.MARKERS
 _IN_ONE_QUERY = 500
 _CHANGE = sa.update(_T).where(_T.c.server == sa.bindparam('the_server')).values(
     seconds=_T.c.seconds * sa.bindparam('kept') + sa.bindparam('added'),
     samples=_T.c.samples + sa.bindparam('more'), updated=sa.bindparam('now'))
 
 
-def get(connection: sa.Connection, servers: Collection[str]) -> dict[str, model.Expectation]:
-    """Return the mean seconds and the markers of the known servers, by server."""
+def get(connection: sa.Connection, servers: Collection[str]) -> dict[str, float]:
+    """Return the mean seconds of the known servers, by server."""
     rows = connection.execute(
-        sa.select(_T.c.server, _T.c.seconds, _MARKERS.c.text)
-        .outerjoin(_MARKERS, _MARKERS.c.server == _T.c.server)
-        .where(_T.c.server.in_(servers)))
-    return {row.server: model.Expectation(row.seconds, row.text) for row in rows}
+        sa.select(_T.c.server, _T.c.seconds).where(_T.c.server.in_(servers)))
+    return {row.server: row.seconds for row in rows}
 
 
 def learn(connection: sa.Connection, samples: Mapping[str, Sequence[float]], now: float) -> None:

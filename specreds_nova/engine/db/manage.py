@@ -3,7 +3,6 @@
 
 import argparse
 from collections.abc import Sequence
-import datetime
 import sys
 import time
 
@@ -53,24 +52,6 @@ def _areas(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None
     mode.add_argument('mode', choices=model.MODES)
     mode.add_argument('--reason', required=True, metavar='REASON')
     mode.set_defaults(run=_set_mode)
-    _marker_areas(areas)
-
-
-def _marker_areas(areas: 'argparse._SubParsersAction[argparse.ArgumentParser]') -> None:
-    markers = areas.add_parser(
-        'markers', help='what consoles of servers showed at the end of their boots, by which the '
-                        'condition "boot" of readiness recognizes the next end')
-    what = markers.add_subparsers(metavar='COMMAND', required=True)
-    listing = what.add_parser('list', help='print server, time and marker, one per line')
-    listing.set_defaults(run=_list_markers)
-    forget = what.add_parser(
-        'forget', help='remove the markers of servers, such as those that were rebuilt')
-    forget.add_argument('servers', nargs='+', metavar='SERVER', help='ID of a server')
-    forget.set_defaults(run=_forget_markers)
-    purge = what.add_parser('purge', help='remove old markers')
-    purge.add_argument('--older-than', type=_days, default=365.0, metavar='DAYS',
-                       help='least age of the marker in days (default: %(default)g)')
-    purge.set_defaults(run=_purge_markers)
 
 
 def _days(text: str) -> float:
@@ -101,21 +82,6 @@ def _set_mode(conf: cfg.ConfigOpts) -> None:
     area = conf.area
     store.from_conf(conf).set_mode(model.Mode(
         model.CLOUD, '', area.mode, area.reason, 'specreds-engine-manage', time.time()))
-
-
-def _list_markers(conf: cfg.ConfigOpts) -> None:
-    for marker in store.from_conf(conf).markers():
-        at = datetime.datetime.fromtimestamp(marker.updated, datetime.UTC)
-        print(marker.server, at.isoformat(timespec='seconds'), marker.text)
-
-
-def _forget_markers(conf: cfg.ConfigOpts) -> None:
-    print(f'{store.from_conf(conf).forget_markers(conf.area.servers)} removed')
-
-
-def _purge_markers(conf: cfg.ConfigOpts) -> None:
-    before = time.time() - conf.area.older_than * _DAY_S
-    print(f'{store.from_conf(conf).prune_markers(before)} removed')
 
 
 if __name__ == '__main__':

@@ -18,7 +18,6 @@ from specreds_nova.engine.db import connection as db_connection
 from specreds_nova.engine.db import crashes
 from specreds_nova.engine.db import durations
 from specreds_nova.engine.db import hosts
-from specreds_nova.engine.db import markers
 from specreds_nova.engine.db import modes
 from specreds_nova.engine.db import recoveries
 from specreds_nova.engine.db import samples
@@ -375,8 +374,8 @@ class Store:
         return self._transactions.run(
             lambda connection: recoveries.request_abort(connection, recovery_id, self._now()))
 
-    def expected(self, servers: Iterable[str]) -> dict[str, model.Expectation]:
-        """Return what earlier backups let expect of the next one, by server."""
+    def expected(self, servers: Iterable[str]) -> dict[str, float]:
+        """Return the seconds that the next backup is expected to take, by server."""
         try:
             self._samples.flush()
         except (exception.Unreachable, db_exception.DBError) as exc:
@@ -384,8 +383,8 @@ class Store:
             LOG.warning('durations of backups are written later: %s', exc)
         wanted = list(servers)
 
-        def read(connection: sa.Connection) -> dict[str, model.Expectation]:
-            known: dict[str, model.Expectation] = {}
+        def read(connection: sa.Connection) -> dict[str, float]:
+            known: dict[str, float] = {}
             for first in range(0, len(wanted), _IN_ONE_QUERY):
                 known |= durations.get(connection, wanted[first:first + _IN_ONE_QUERY])
             return known
@@ -407,23 +406,6 @@ class Store:
     def _learn(self, taken: Mapping[str, Sequence[float]]) -> None:
         self._transactions.run(
             lambda connection: durations.learn(connection, taken, self._now()))
-
-    def learn_marker(self, server_id: str, marker: str) -> None:
-        """Record what the console of a server showed at the end of its boot."""
-        self._transactions.run(
-            lambda connection: markers.learn(connection, server_id, marker, self._now()))
-
-    def markers(self) -> list[model.Marker]:
-        """Return the markers of all servers, by server."""
-        return self._transactions.run(markers.get_all)
-
-    def forget_markers(self, servers: Collection[str]) -> int:
-        """Remove the markers of servers; return how many."""
-        return self._transactions.run(lambda connection: markers.forget(connection, servers))
-
-    def prune_markers(self, before: float) -> int:
-        """Remove the markers that were learned before a time; return how many."""
-        return self._transactions.run(lambda connection: markers.prune(connection, before))
 
     def prune(self, before: float) -> int:
         """Remove the recoveries that ended before a time; return how many."""

@@ -4,8 +4,6 @@
 import sqlalchemy as sa
 from sqlalchemy.schema import SchemaItem
 
-from specreds_nova import markers
-
 METADATA = sa.MetaData()
 
 
@@ -48,7 +46,6 @@ RECOVERIES = _table(
     sa.Column('why', sa.JSON, nullable=False),
     sa.Column('priority', sa.Integer, nullable=False),
     sa.Column('expected', sa.Double),
-    sa.Column('expected_marker', sa.String(markers.LONGEST)),
     sa.Column('destination', sa.String(255)),
     sa.Column('superposition', sa.String(64)),
     sa.Column('outcome', sa.String(16)),
@@ -116,12 +113,5 @@ DURATIONS = _table(
     sa.Column('server', sa.String(36), primary_key=True),
     sa.Column('seconds', sa.Double, nullable=False),
     sa.Column('samples', sa.Integer, nullable=False),
-    sa.Column('updated', sa.Double, nullable=False),
-)
-
-MARKERS = _table(
-    'markers',
-    sa.Column('server', sa.String(36), primary_key=True),
-    sa.Column('text', sa.String(markers.LONGEST), nullable=False),
     sa.Column('updated', sa.Double, nullable=False),
 )

@@ -36,14 +36,13 @@ class Creation:
         self._engine = engine
 
     def new(self, host: model.Host, server: model.Server,
-            expected: model.Expectation | None, now: float) -> model.Recovery:
+            expected: float | None, now: float) -> model.Recovery:
         """Return a new recovery, which is not in the database yet."""
-        seconds, marker = (None, None) if expected is None else (expected.seconds, expected.marker)
         return model.Recovery(
             id=str(uuid.uuid4()), server=server.id, server_name=server.name,
             project=server.project, host=host.name, suspected=host.since, why=host.why,
             priority=order.priority(server, self._context.settings.tenant_priority_max),
-            expected=seconds, expected_marker=marker, created=now)
+            expected=expected, created=now)
 
     def begin_all(self, wanted: Sequence[Wanted]) -> int:
         """Create recoveries, and begin them in order; return how many."""

@@ -5,16 +5,12 @@ A server that fails for the first time has no history, but similar servers may h
 consists of the server's conditions of readiness, its size, and the image from which it boots: all
 are known before the backup exists. Servers that boot from volumes are of one kind whatever their
 image, because Nova does not report the image of a volume.
-
-Only times are expected of similar servers. A marker is a text of one server's guest: the boot of
-another image may go on after it, and it is no business of other servers.
 """
 
 from collections.abc import Sequence
 import json
 import uuid
 
-from specreds_nova import markers
 from specreds_nova.engine import model
 from specreds_nova.engine.db import store as stores
 
@@ -33,26 +29,21 @@ def kind(server: model.Server) -> str:
 
 
 def expected(store: stores.Store, servers: Sequence[model.Server]
-             ) -> dict[str, model.Expectation]:
-    """Return what is expected of a backup, by the id of each known server.
+             ) -> dict[str, float]:
+    """Return the seconds that a backup is expected to take, by the id of each known server.
 
     :raises exception.Unreachable: the database does not answer
     """
     by_kind = {server.id: kind(server) for server in servers}
     learned = store.expected({*by_kind, *by_kind.values()})
-    return {server: learned.get(server) or model.Expectation(learned[its].seconds)
+    return {server: learned[server if server in learned else its]
             for server, its in by_kind.items() if server in learned or its in learned}
 
 
-def learn(store: stores.Store, server: model.Server, seconds: float,
-          marker: object = None) -> None:
+def learn(store: stores.Store, server: model.Server, seconds: float) -> None:
     """Remember how long a server's backup took, for the server and for its kind.
 
-    :param marker: what its console showed at the end of the boot, for the server alone; ignored if
-        it is malformed
     :raises exception.Unreachable: the database does not answer
     """
     store.learn(server.id, seconds)
     store.learn(kind(server), seconds)
-    if markers.valid(marker):
-        store.learn_marker(server.id, marker)

@@ -43,7 +43,6 @@ class Run(recorded.RecordedRun):
         self._began = self.now
         self._resumed: verdicts.StepVerdict | None = None
         self._looked = False
-        self._written = False
         # Whether a host for the backup is being chosen, while other steps are taken.
         self.choosing = False
         # When the backup was started by this run, by the engine's clock.
@@ -188,8 +187,6 @@ class Run(recorded.RecordedRun):
         if (mode := self.insist(self.context.modes.of, self._recovery.host)) != model.ACT:
             return verdicts.StepVerdict(
                 verdicts.ABORTED, f'the mode of {self._recovery.host} is {mode}')
-        if self._written:
-            return verdicts.StepVerdict(verdicts.PRIMARY, 'it has written')
         if self.back():
             return verdicts.StepVerdict(verdicts.PRIMARY, f'{self._recovery.host} is back')
         return None
@@ -243,10 +240,6 @@ class Run(recorded.RecordedRun):
                 and (self.left or suspects.running(host, self._recovery.server))):
             return verdicts.StepVerdict(verdicts.PRIMARY, f'{host} is well')
         return self.over()
-
-    def wrote(self) -> None:
-        """Record that the primary has written since the cut, which is final."""
-        self._written = True
 
     @property
     def left(self) -> bool:

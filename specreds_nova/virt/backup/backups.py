@@ -70,11 +70,10 @@ class Backups:
         return {'eligible': not reasons, 'reasons': reasons, 'immovable': immovable,
                 'disks': sorted(disks)}
 
-    def start(self, backup_id: str, instance_uuid: str, superposition_id: str,
-              expected_marker: str | None = None) -> statuses.Status:
+    def start(self, backup_id: str, instance_uuid: str, superposition_id: str
+              ) -> statuses.Status:
         """Start a backup. When this returns, its guest runs in a box.
 
-        :param expected_marker: what the server's console showed at the end of earlier boots
         :raises ServerNotEligible: this host cannot run it; nothing has been started
         :raises BackupConflict: the backup has ended, or the server has another one on this host
         :raises StartFailed: the start failed; everything that it had made is removed
@@ -93,7 +92,7 @@ class Backups:
                     f'backup {other.backup_id} of server {instance_uuid} is {other.phase} on '
                     f'this host: end that backup first')
             record = journals.Record(backup_id, instance_uuid, superposition_id,
-                                     self._host.name, expected_marker=expected_marker)
+                                     self._host.name)
             try:
                 with self._starts_in_progress.track(backup_id, instance_uuid) as check_cancelled:
                     self._starter.start(record, check_cancelled)

@@ -11,7 +11,6 @@ import oslo_messaging as messaging
 from oslo_utils import uuidutils
 
 from specreds_nova import exception
-from specreds_nova import markers
 from specreds_nova.virt.liveness import boot
 
 NAMESPACE = 'specreds'
@@ -41,17 +40,12 @@ class Endpoint:
 
     @_expected
     def start(self, ctxt: Any, backup_id: str, instance_uuid: str,
-              superposition_id: str, expected_marker: str | None = None) -> dict[str, Any]:
-        """Start a backup, and return its status when it runs.
-
-        A malformed marker is left out: the backup does not depend on it.
-        """
+              superposition_id: str) -> dict[str, Any]:
+        """Start a backup, and return its status when it runs."""
         del ctxt
         _check_ids(backup_id=backup_id, instance_uuid=instance_uuid,
                    superposition_id=superposition_id)
-        marker = expected_marker if markers.valid(expected_marker) else None
-        return dict(self._backups.start(backup_id, instance_uuid, superposition_id,
-                                        expected_marker=marker))
+        return dict(self._backups.start(backup_id, instance_uuid, superposition_id))
 
     @_expected
     def status(self, ctxt: Any, backup_id: str) -> dict[str, Any]:

@@ -55,9 +55,6 @@ class Record:
         evacuation to this host
     :ivar ready_timeout: seconds after which the server's owner takes the backup for late; None if
         the metadata name no time
-    :ivar expected_marker: what the server's console showed at the end of earlier boots, by the
-        engine
-    :ivar learned_marker: what it showed at the end of this boot, if that is another marker
     :ivar timings_ms: duration of each step, in milliseconds
     :ivar merge: progress of the merge, as the merger reports it
     """
@@ -77,8 +74,6 @@ class Record:
     ready: bool = False
     ready_detail: str = ''
     ready_timeout: float | None = None
-    expected_marker: str | None = None
-    learned_marker: str | None = None
     error: str | None = None
     timings_ms: dict[str, float] = dataclasses.field(default_factory=dict)
     merge: dict[str, Any] | None = None

@@ -79,8 +79,7 @@ class Watches:
             if condition.owned:
                 record.ready_timeout = condition.timeout
             watch = ready.watch(condition, guest, self._box, record.backup_id,
-                                then=lambda: self._ready(record.backup_id),
-                                expected_marker=record.expected_marker)
+                                then=lambda: self._ready(record.backup_id))
         except Exception as exc:
             LOG.exception('cannot watch backup %s for readiness', record.backup_id)
             record.ready_detail = f'cannot be watched: {exc}'
@@ -95,7 +94,6 @@ class Watches:
         if watch is not None:
             record.ready = record.ready or bool(watch.ready)
             record.ready_detail = str(watch.detail)
-            record.learned_marker = watch.learned_marker
         return record.ready, record.ready_detail
 
     def end(self, backup_id: str) -> None:

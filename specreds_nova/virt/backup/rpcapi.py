@@ -43,21 +43,18 @@ class BackupsAPI:
         return Status(self._call(ctxt, host, 'check', instance_uuid=instance_uuid))
 
     def start(self, ctxt: Any, host: str, backup_id: str, instance_uuid: str,
-              superposition_id: str, expected_marker: str | None = None) -> Status:
-        """Start a backup, and return its status when it runs.
-
-        :param expected_marker: what the server's console showed at the end of earlier boots
-        """
+              superposition_id: str) -> Status:
+        """Start a backup, and return its status when it runs."""
         return Status(self._call(
             ctxt, host, 'start', backup_id=backup_id, instance_uuid=instance_uuid,
-            superposition_id=superposition_id, expected_marker=expected_marker))
+            superposition_id=superposition_id))
 
     def begin(self, ctxt: Any, host: str, backup_id: str, instance_uuid: str,
-              superposition_id: str, expected_marker: str | None = None) -> None:
+              superposition_id: str) -> None:
         """Have a host start a backup, without waiting for it."""
         self._client.prepare(server=host).cast(
             ctxt, 'start', backup_id=backup_id, instance_uuid=instance_uuid,
-            superposition_id=superposition_id, expected_marker=expected_marker)
+            superposition_id=superposition_id)
 
     def status(self, ctxt: Any, host: str, backup_id: str) -> Status:
         """Return the status of a backup."""

@@ -48,7 +48,6 @@ class Statuses:
             'ready': ready,
             'ready_detail': detail,
             'ready_timeout': record.ready_timeout,
-            'learned_marker': record.learned_marker,
             'error': record.error,
             'timings_ms': dict(record.timings_ms),
             'merge': record.merge,

@@ -5,14 +5,10 @@ import abc
 
 
 class Probe(abc.ABC):
-    """Checks one running backup.
-
-    :ivar learned_marker: what the console showed at the end of the boot; None if that is unknown
-    """
+    """Checks one running backup."""
 
     # Seconds between two checks.
     interval = 0.1
-    learned_marker: str | None = None
 
     @abc.abstractmethod
     def look(self) -> str | None:

@@ -11,7 +11,6 @@ from lxml import etree
 from specreds_nova.virt.ready import base
 from specreds_nova.virt.ready import consoles
 from specreds_nova.virt.ready import expressions
-from specreds_nova.virt.ready import learning
 
 # What guests write to the serial console at the end of a boot: getty, cloud-init, systemd.
 _MARKERS = (r'login: *$|Cloud-init v\. \S+ finished at |'
@@ -64,23 +63,17 @@ class Boot(base.Probe):
     The network of a box answers nothing but requests for addresses, ARP and metadata.
 
     :param guest: nova.virt.libvirt.guest.Guest
-    :param expected_marker: what the server's console showed at the end of earlier boots; None if
-        that is unknown
     """
 
     interval = 0.25
 
-    def __init__(self, guest: Any, expected_marker: str | None = None) -> None:
+    def __init__(self, guest: Any) -> None:
         self._domain = guest._domain
         xml = guest.get_xml_desc()
         self._console = consoles.path(xml)
         self._devices = [str(target.get('dev')) for target in etree.fromstring(xml).iterfind(
             './devices/interface/target')]
         self._markers = expressions.Expression(_MARKERS)
-        self._expected_marker = expected_marker
-        # What the console showed when the guest was last idle for long enough, and what it showed
-        # in the last such pause that has ended.
-        self._shown = self._shown_before = b''
         self._begun = time.monotonic()
         self._before = self._sample()
         self._idle_since = self._begun
@@ -92,7 +85,7 @@ class Boot(base.Probe):
         now, before = self._sample(), self._before
         self._before = now
         if not now.idle(before):
-            self._idle_since, self._shown_before = now.at, self._shown
+            self._idle_since = now.at
         if sign := self._pause(now.at - self._idle_since):
             return sign
         elapsed = now.at - self._begun
@@ -110,17 +103,11 @@ class Boot(base.Probe):
         """
         if idle < _IDLE_AFTER_MARKER:
             return None
-        self._shown = self._tail() or b''
-        if marker := self._markers.search(self._shown):
+        if marker := self._markers.search(self._tail() or b''):
             return f'the console shows {marker[:200]!r}, and the guest is idle'
-        marker = self._expected_marker
-        known = marker is not None and marker.encode() in self._shown
-        if not (known or idle >= _IDLE_AFTER_ANSWER) or not self._answered():
-            return None
-        if known:
-            return f'the console shows {marker!r} as after earlier boots, and the guest is idle'
-        self.learned_marker = learning.marker(self._shown, self._shown_before)
-        return 'the network has answered the guest, and the guest is idle'
+        if idle >= _IDLE_AFTER_ANSWER and self._answered():
+            return 'the network has answered the guest, and the guest is idle'
+        return None
 
     def _listen(self, now: float) -> None:
         text = self._tail()

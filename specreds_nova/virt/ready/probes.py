@@ -181,12 +181,8 @@ class Delay(base.Probe):
         return f'{self._seconds:g} s have passed'
 
 
-def of(condition: conditions.Condition, guest: Any, box: Any, backup_id: str,
-       expected_marker: str | None = None) -> base.Probe:
-    """Return the probe of a condition.
-
-    :param expected_marker: what the server's console showed at the end of earlier boots
-    """
+def of(condition: conditions.Condition, guest: Any, box: Any, backup_id: str) -> base.Probe:
+    """Return the probe of a condition."""
     match condition.kind:
         case conditions.Kind.AGENT:
             return Agent(guest, condition.argument)
@@ -197,6 +193,6 @@ def of(condition: conditions.Condition, guest: Any, box: Any, backup_id: str,
         case conditions.Kind.TCP:
             return Tcp(box, backup_id, int(condition.argument))
         case conditions.Kind.BOOT:
-            return boot.Boot(guest, expected_marker)
+            return boot.Boot(guest)
         case conditions.Kind.DELAY:
             return Delay(float(condition.argument))

@@ -20,14 +20,12 @@ class ReadinessWatch:
 
     :param begun: start of the backup, by time.monotonic()
     :param then: called once when the condition holds, by the thread of the watch
-    :ivar learned_marker: what the console showed at the end of the boot; None if that is unknown
     """
 
     def __init__(self, condition: conditions.Condition, probe: base.Probe,
                  begun: float, then: Callable[[], None] | None = None) -> None:
         self.ready = False
         self.detail = f'waiting for {condition}'
-        self.learned_marker: str | None = None
         self._condition = condition
         self._probe = probe
         self._begun = begun
@@ -71,23 +69,21 @@ class ReadinessWatch:
 
     def _done(self, detail: str) -> None:
         self.detail = detail
-        self.learned_marker = self._probe.learned_marker
         self.ready = True
         if self._then is not None:
             self._then()
 
 
 def watch(condition: conditions.Condition, guest: Any, box: Any, backup_id: str,
-          begun: float | None = None, then: Callable[[], None] | None = None,
-          expected_marker: str | None = None) -> ReadinessWatch:
+          begun: float | None = None, then: Callable[[], None] | None = None
+          ) -> ReadinessWatch:
     """Start to watch a backup.
 
     :param guest: nova.virt.libvirt.guest.Guest, running
     :param box: the boxes of this host
     :param begun: start of the backup, by time.monotonic(); default: now
     :param then: called once when it is ready, by the thread of the watch
-    :param expected_marker: what the server's console showed at the end of earlier boots
     """
-    probe = probes.of(condition, guest, box, backup_id, expected_marker)
+    probe = probes.of(condition, guest, box, backup_id)
     return ReadinessWatch(condition, probe,
                           time.monotonic() if begun is None else begun, then)

@@ -165,15 +165,15 @@ class _Race:
             return None
         run = self._run
         if self._missing == 0:
-            self._learn(run.now - self._began, status.get('learned_marker'))
+            self._learn(run.now - self._began)
             return verdicts.StepVerdict(verdicts.READY, str(status.get('ready_detail') or ''))
         return None
 
-    def _learn(self, seconds: float, marker: object) -> None:
+    def _learn(self, seconds: float) -> None:
         run = self._run
         server = run.server()
         if server is not None:
-            run.insist(kinds.learn, run.context.store, server, seconds, marker)
+            run.insist(kinds.learn, run.context.store, server, seconds)
 
     def _request(self) -> verdicts.StepVerdict | None:
         """Return a verdict if a user has asked Nova for something else during the race."""

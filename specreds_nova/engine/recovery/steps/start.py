@@ -1,23 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Step ``start``: a host starts the backup; if that host cannot run it, another one does."""
 
-from collections.abc import Iterator
-import contextlib
 from typing import Any
 
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import dirty_precheck
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import unanswered
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import destination
 
-# With more recoveries than these the host is probably dead: a check for writes, which reads all
-# objects of the volumes, would slow the backups down, and is left to their races.
-_FEW = 4
 # Seconds that a host which is heard may take to start a backup.
 _PATIENCE = 120.0
 _PAUSE = 0.5
@@ -47,8 +41,7 @@ def start(run: runs.Run, placed: verdicts.StepVerdict,
         with run.step(timeline.START) as detail:
             detail.update(host=recovery.destination, backup_id=run.backup_id)
             run.context.preparations.leave(run.id)
-            with _prechecking(run):
-                failure = _on(run, str(recovery.destination), str(recovery.superposition))
+            failure = _on(run, str(recovery.destination), str(recovery.superposition))
             if failure is not None:
                 detail['error'] = failure.why
                 failure = run.over() or failure
@@ -63,18 +56,6 @@ def start(run: runs.Run, placed: verdicts.StepVerdict,
         _note(run, placed, superposed)
         if placed.kind != verdicts.STARTED:
             return placed
-
-
-@contextlib.contextmanager
-def _prechecking(run: runs.Run) -> Iterator[None]:
-    """Check in the background whether the primary has written."""
-    precheck = dirty_precheck.DirtyPrecheck(run, str(run.recovery.destination), run.backup_id)
-    if run.context.capacity.count() <= _FEW and not (run.insisting() or run.drill):
-        run.context.in_background(precheck.check)
-    try:
-        yield
-    finally:
-        precheck.finish()
 
 
 def _note(run: runs.Run, placed: verdicts.StepVerdict, superposed: verdicts.StepVerdict) -> None:
@@ -102,7 +83,7 @@ def _on(run: runs.Run, host: str, superposition: str) -> verdicts.StepVerdict | 
     while True:
         try:
             run.answer = run.context.backups.start(
-                host, backup, run.recovery.server, superposition, run.recovery.expected_marker)
+                host, backup, run.recovery.server, superposition)
             return None
         except backup_errors.ServerNotEligible as exc:
             return verdicts.StepVerdict(_ELSEWHERE, exc.format_message())

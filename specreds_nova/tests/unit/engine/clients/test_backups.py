@@ -34,9 +34,9 @@ class BackupsTest(testtools.TestCase):
     def test_arguments_are_passed_on(self) -> None:
         self.api.start.return_value = {'phase': 'running'}
         self.assertEqual({'phase': 'running'}, self.backups.start('h2', 'r', 'a', 's1'))
-        self.api.start.assert_called_once_with({}, 'h2', 'r', 'a', 's1', None)
-        self.backups.begin('h2', 'r', 'a', 's1', 'web server is up')
-        self.api.begin.assert_called_once_with({}, 'h2', 'r', 'a', 's1', 'web server is up')
+        self.api.start.assert_called_once_with({}, 'h2', 'r', 'a', 's1')
+        self.backups.begin('h2', 'r', 'a', 's1')
+        self.api.begin.assert_called_once_with({}, 'h2', 'r', 'a', 's1')
         for name in ('status', 'harden', 'release', 'abort', 'check'):
             getattr(self.backups, name)('h2', 'r')
             getattr(self.api, name).assert_called_once_with({}, 'h2', 'r')

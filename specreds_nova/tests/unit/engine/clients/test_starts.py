@@ -15,7 +15,7 @@ from specreds_nova.engine import fibers as all_fibers
 from specreds_nova.engine.clients import starts
 
 _TIMEOUT = 20.0
-_WHAT = ('backup', 'server', 'superposition', 'a marker')
+_WHAT = ('backup', 'server', 'superposition')
 _RUNS = {'phase': 'running', 'superposition_id': 'superposition'}
 
 

@@ -88,7 +88,7 @@ class TroubleTest(testtools.TestCase):
         self.store.flush()
         self.reads = 1
         self.store.learn('vm1', 20.0)
-        self.assertEqual(13.0, self.store.expected(['vm1'])['vm1'].seconds)
+        self.assertEqual(13.0, self.store.expected(['vm1'])['vm1'])
 
     def test_samples_outlast_a_database_that_does_not_answer(self) -> None:
         self.store.learn('vm1', 10.0)
@@ -96,7 +96,7 @@ class TroubleTest(testtools.TestCase):
         self.assertRaises(exception.Unreachable, self.store.flush)
         self.store.learn('vm1', 20.0)
         self.troubles = []
-        self.assertAlmostEqual(13.0, self.store.expected(['vm1'])['vm1'].seconds)
+        self.assertAlmostEqual(13.0, self.store.expected(['vm1'])['vm1'])
 
     def test_returned_connection_is_not_awaited_by_other_threads(self) -> None:
         with mock.patch('time.sleep') as sleep:

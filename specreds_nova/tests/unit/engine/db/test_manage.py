@@ -74,19 +74,6 @@ class ManageTest(testtools.TestCase):
         self.assertIn('1 removed', self.run_db('purge'))
         self.assertIsNone(old_store.get(recovery.id))
 
-    def test_markers_are_listed_and_removed(self) -> None:
-        self.run_db('sync')
-        clock = clocks.Clock()
-        for number in range(3):
-            store.Store(connection.connect(self.conf), clock.now).learn_marker(
-                f'vm{number}', 'web server is up')
-        lines = self.run_db('list', area='markers').splitlines()
-        self.assertEqual(3, len(lines))
-        self.assertRegex(lines[0], r'^vm0 1970-\S+\+00:00 web server is up$')
-        self.assertIn('1 removed', self.run_db('forget', 'vm0', 'vm9', area='markers'))
-        self.assertIn('2 removed', self.run_db('purge', area='markers'))
-        self.assertEqual('', self.run_db('list', area='markers'))
-
     def test_unreachable_database_is_named(self) -> None:
         self.file.write_text('[database]\nconnection = sqlite:////nowhere/engine.db\n'
                              'max_retries = 1\nretry_interval = 0\n')

@@ -370,17 +370,17 @@ class DurationsTest(base.StoreTest):
     def test_latest_durations_count_most(self) -> None:
         self.store.learn('vm1', 10.0)
         self.store.learn('vm2', 3.0)
-        self.assertEqual({'vm1': model.Expectation(10.0)}, self.store.expected(['vm1', 'vm9']))
+        self.assertEqual({'vm1': 10.0}, self.store.expected(['vm1', 'vm9']))
         self.store.learn('vm1', 20.0)
-        self.assertEqual({'vm1': model.Expectation(13.0), 'vm2': model.Expectation(3.0)},
+        self.assertEqual({'vm1': 13.0, 'vm2': 3.0},
                          self.store.expected(iter(['vm1', 'vm2'])))
         for _ in range(30):
             self.store.learn('vm1', 5.0)
-        self.assertAlmostEqual(5.0, self.store.expected(['vm1'])['vm1'].seconds, places=2)
+        self.assertAlmostEqual(5.0, self.store.expected(['vm1'])['vm1'], places=2)
 
     def test_durations_of_many_servers_are_read_at_once(self) -> None:
         self.store.learn('vm1199', 1.0)
-        self.assertEqual({'vm1199': model.Expectation(1.0)},
+        self.assertEqual({'vm1199': 1.0},
                          self.store.expected(f'vm{number}' for number in range(1200)))
 
 
@@ -465,8 +465,8 @@ class StatementsTest(base.StoreTest):
         for seconds in (20.0, 5.0, 10.0, 20.0, 5.0):
             mean += 0.3 * (seconds - mean)
         learned = self.store.expected(['kind', 'vm5.0'])
-        self.assertAlmostEqual(mean, learned['kind'].seconds)
-        self.assertAlmostEqual(5.0, learned['vm5.0'].seconds)
+        self.assertAlmostEqual(mean, learned['kind'])
+        self.assertAlmostEqual(5.0, learned['vm5.0'])
 
     def test_samples_are_written_without_a_further_call(self) -> None:
         with mock.patch.object(threading, 'Timer') as timer:

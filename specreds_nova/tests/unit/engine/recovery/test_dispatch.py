@@ -103,13 +103,6 @@ class DispatcherTest(_DispatcherTest):
         self.dispatcher.suspect('h1', _WHY)
         self.assertEqual(['urgent', 'short', 'nonsense', 'long', 'unknown'], self._created())
 
-    def test_recovery_expects_the_marker_of_its_server(self) -> None:
-        self.store.learn('a', 3.0)
-        self.store.learn_marker('a', 'web server is up')
-        self.dispatcher.suspect('h1', _WHY)
-        self.assertEqual({'a': 'web server is up', 'b': None}, {
-            recovery.server: recovery.expected_marker for recovery in self.store.history.values()})
-
     def test_servers_of_several_hosts_are_recovered_in_one_order(self) -> None:
         self.compute.servers.side_effect = lambda host: [
             base.make_server(f'{host}-{kind}', host=host) for kind in ('long', 'short')]

@@ -20,12 +20,7 @@ class KindsTest(base.RecoveryTest):
     """The duration of similar servers is expected of a new one."""
 
     def _expected(self, *servers: model.Server) -> dict[str, float]:
-        return {server: expectation.seconds for server, expectation in
-                kinds.expected(self.context.store, servers).items()}
-
-    def _markers(self, *servers: model.Server) -> dict[str, str | None]:
-        return {server: expectation.marker for server, expectation in
-                kinds.expected(self.context.store, servers).items()}
+        return kinds.expected(self.context.store, servers)
 
     def test_own_history_precedes_that_of_similar_servers(self) -> None:
         kinds.learn(self.context.store, _server('a'), 5.0)
@@ -37,26 +32,6 @@ class KindsTest(base.RecoveryTest):
         kinds.learn(self.context.store, _server('a', image='i1'), 5.0)
         self.assertEqual({'b': 5.0}, self._expected(_server('b', image='i1'),
                                                     _server('c', image='i2'), _server('d')))
-
-    def test_marker_is_expected_of_the_server_that_showed_it(self) -> None:
-        kinds.learn(self.context.store, _server('a'), 5.0, 'web server is up')
-        self.assertEqual({'a': 'web server is up'}, self._markers(_server('a')))
-        kinds.learn(self.context.store, _server('a'), 5.0)
-        self.assertEqual({'a': 'web server is up'}, self._markers(_server('a')))
-        kinds.learn(self.context.store, _server('a'), 5.0, 'all services are up')
-        self.assertEqual({'a': 'all services are up'}, self._markers(_server('a')))
-
-    def test_marker_is_expected_of_no_other_server(self) -> None:
-        kinds.learn(self.context.store, _server('a', project='p1'), 5.0, 'web server is up')
-        self.assertEqual(
-            {'b': None, 'c': None},
-            self._markers(_server('b', project='p1'), _server('c', project='p2')))
-
-    @ddt.data(7, 'short', 'x' * 65, 'two\nlines of it', 'at 10:00 it ended', '\x1b[2J cleared',
-              ['web server is up'])
-    def test_malformed_marker_is_not_learned(self, marker: object) -> None:
-        kinds.learn(self.context.store, _server('a'), 5.0, marker)
-        self.assertEqual({'a': None}, self._markers(_server('a')))
 
     @ddt.data(_server('b', 'console:UP'), _server('b', image='i1'),
               _server('b', flavor={'vcpus': 2, 'ram': 1}),

@@ -55,15 +55,6 @@ class WatchesTest(testtools.TestCase):
         self.assertEqual((conditions.Kind.BOOT, 9.0, 9.0),
                          (condition.kind, condition.timeout, self.record.ready_timeout))
 
-    def test_marker_is_expected_and_learned(self) -> None:
-        self.record.expected_marker = 'web server is up'
-        self.watches.begin(self.record)
-        self.assertEqual('web server is up', self.watch.call_args.kwargs['expected_marker'])
-        self.watch.return_value.ready = True
-        self.watch.return_value.learned_marker = 'all services are up'
-        self.watches.look(self.record)
-        self.assertEqual('all services are up', self.record.learned_marker)
-
     def test_backup_is_watched_once(self) -> None:
         self.watches.begin(self.record)
         self.watches.begin(self.record)

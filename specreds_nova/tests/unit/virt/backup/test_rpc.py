@@ -16,8 +16,7 @@ from specreds_nova.virt.backup import endpoint
 from specreds_nova.virt.backup import rpcapi
 
 # By method: the arguments that the host gets if the caller leaves them out.
-_DEFAULTS: dict[str, dict[str, Any]] = {'promote': {'keep_claim': False},
-                                        'start': {'expected_marker': None}}
+_DEFAULTS: dict[str, dict[str, Any]] = {'promote': {'keep_claim': False}}
 
 
 class RpcTest(base.TestCase):
@@ -58,24 +57,13 @@ class RpcTest(base.TestCase):
     def test_begun_backup_is_started_by_the_host(self) -> None:
         started = threading.Event()
 
-        def start(*_ids: str, expected_marker: str | None) -> dict[str, str]:
+        def start(*_ids: str) -> dict[str, str]:
             started.set()
             return {}
-        for marker in (None, 'web server is up'):
-            started.clear()
-            self.served.start.side_effect = start
-            self.api.begin({}, base.HOST, base.BACKUP_ID, base.SERVER, base.SUPERPOSITION, marker)
-            self.assertTrue(started.wait(20.0))
-            self.served.start.assert_called_with(base.BACKUP_ID, base.SERVER, base.SUPERPOSITION,
-                                                 expected_marker=marker)
-
-    def test_start_passes_a_valid_marker_on(self) -> None:
-        self.served.start.return_value = {}
-        wrong: Any = ['x']
-        for marker, valid in (('web server is up', True), ('x' * 65, False), (wrong, False)):
-            self.api.start({}, base.HOST, base.BACKUP_ID, base.SERVER, base.SUPERPOSITION, marker)
-            self.served.start.assert_called_with(base.BACKUP_ID, base.SERVER, base.SUPERPOSITION,
-                                                 expected_marker=marker if valid else None)
+        self.served.start.side_effect = start
+        self.api.begin({}, base.HOST, base.BACKUP_ID, base.SERVER, base.SUPERPOSITION)
+        self.assertTrue(started.wait(20.0))
+        self.served.start.assert_called_with(base.BACKUP_ID, base.SERVER, base.SUPERPOSITION)
 
     def test_promote_passes_keep_claim_on(self) -> None:
         self.served.promote.return_value = {}
@@ -109,7 +97,7 @@ class RpcTest(base.TestCase):
         entered, free = threading.Event(), threading.Event()
         self.addCleanup(free.set)
 
-        def slow(*ids: str, expected_marker: str | None) -> dict[str, Any]:
+        def slow(*ids: str) -> dict[str, Any]:
             entered.set()
             free.wait(10)
             return {}

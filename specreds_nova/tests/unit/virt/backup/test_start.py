@@ -105,15 +105,6 @@ class StartTest(base.TestCase):
         self.assertEqual(['launch', 'locate', 'attached'],
                          [call[0] for call in order.mock_calls])
 
-    def test_marker_of_earlier_boots_is_recorded(self) -> None:
-        # A nova-compute that restarts watches the backup again.
-        status = self.backups.start(base.BACKUP_ID, base.SERVER, base.SUPERPOSITION,
-                                    'web server is up')
-        self.assertIsNone(status['learned_marker'])
-        record = self.on_disk()
-        assert record is not None
-        self.assertEqual('web server is up', record.expected_marker)
-
     def test_sentinel_of_the_primary_is_asked_before_anything_is_made(self) -> None:
         sentinels = mock.Mock(**{'runs.return_value': None}, asks=True)
         sentinels.expect.side_effect = lambda host: self.box.seal.assert_not_called()

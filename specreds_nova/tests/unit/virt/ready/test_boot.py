@@ -47,11 +47,11 @@ class _BootTest(testtools.TestCase):
         self.domain = domain
         self.boot = self.booting(domain)
 
-    def booting(self, domain: Any, expected_marker: str | None = None) -> boot.Boot:
+    def booting(self, domain: Any) -> boot.Boot:
         """Return the probe of a domain."""
         guest = mock.Mock(_domain=domain)
         guest.get_xml_desc.return_value = _XML
-        return boot.Boot(guest, expected_marker)
+        return boot.Boot(guest)
 
     def stats(self, domains: list[Any], kinds: int) -> list[tuple[Any, dict[str, int]]]:
         """Return what libvirt does; like libvirt, take nothing but domains."""
@@ -154,78 +154,3 @@ class BootTest(_BootTest):
         self.console = b'login: '
         self.assertEqual({None}, set(self.busy(29)))
         self.assertIn('30 s', self.first(self.busy(2)))
-
-
-class MarkerTest(_BootTest):
-    """A guest whose console shows the end of its boot in words of its own."""
-
-    def up(self, console: bytes = b'starting\nweb server is up\n# ') -> list[str | None]:
-        """Let a guest boot, show a text, and be idle for less than three seconds."""
-        self.busy(3)
-        self.packets = (4, 2)
-        self.console = console
-        return self.idle(2.75)
-
-    def test_idle_guest_teaches_what_its_console_shows(self) -> None:
-        self.assertEqual({None}, set(self.up()))
-        self.assertIsNone(self.boot.learned_marker)
-        self.assertIn('network', self.first(self.idle(0.5)))
-        self.assertEqual('web server is up', self.boot.learned_marker)
-
-    def test_expected_marker_makes_an_idle_guest_ready(self) -> None:
-        self.boot = self.booting(self.domain, 'web server is up')
-        seen = self.up()
-        # As after a marker that every guest may show.
-        self.assertEqual({None}, set(seen[:3]))
-        self.assertIn("'web server is up' as after earlier boots", str(seen[4]))
-        self.assertIsNone(self.boot.learned_marker)
-
-    def test_busy_guest_with_the_expected_marker_is_not_ready(self) -> None:
-        self.boot = self.booting(self.domain, 'web server is up')
-        self.up(b'')
-        self.console = b'web server is up\n'
-        self.assertEqual({None}, set(self.busy(10)))
-
-    def test_expected_marker_without_an_answer_of_the_network_is_none(self) -> None:
-        self.boot = self.booting(self.domain, 'web server is up')
-        self.console = b'web server is up\n'
-        self.assertEqual({None}, set(self.idle(10)))
-
-    def test_expected_marker_is_literal(self) -> None:
-        self.boot = self.booting(self.domain, 'web.*|server')
-        self.assertEqual({None}, set(self.up()))
-
-    def test_other_end_of_a_boot_is_learned_anew(self) -> None:
-        self.boot = self.booting(self.domain, 'mail server is up')
-        self.assertEqual({None}, set(self.up()))
-        self.idle(0.5)
-        self.assertEqual('web server is up', self.boot.learned_marker)
-
-    def test_text_before_a_pause_of_the_boot_is_no_marker(self) -> None:
-        # With the marker, a backup would have been ready in that pause.
-        self.assertEqual({None}, set(self.up()))
-        self.busy(5)
-        self.assertIn('network', self.first(self.idle(4)))
-        self.assertIsNone(self.boot.learned_marker)
-
-    def test_text_after_a_pause_of_the_boot_is_a_marker(self) -> None:
-        self.assertEqual({None}, set(self.up()))
-        self.busy(5)
-        self.console = (self.console or b'') + b'\nmail server is up, too\n'
-        self.assertIn('network', self.first(self.idle(4)))
-        self.assertEqual('mail server is up, too', self.boot.learned_marker)
-
-    def test_marker_that_every_guest_may_show_is_not_learned(self) -> None:
-        self.up(b'web server is up\nvm login: ')
-        self.assertIsNone(self.boot.learned_marker)
-
-    def test_guest_that_was_not_idle_teaches_nothing(self) -> None:
-        self.up(b'')
-        self.console = b'web server is up\n'
-        self.assertIn('30 s', self.first(self.busy(40)))
-        self.assertIsNone(self.boot.learned_marker)
-
-    def test_guest_without_an_answer_of_the_network_teaches_nothing(self) -> None:
-        self.console = b'choose what to boot\n'
-        self.assertIn('30 s', self.first(self.idle(40)))
-        self.assertIsNone(self.boot.learned_marker)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The race: how often services are called, and what the backup's host reports."""
 
-from unittest import mock
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
@@ -99,20 +98,6 @@ class RacingTest(base.RecoveryTest):
                                            *[exception.Unreachable('no')] * 9]
         self.backups.status.side_effect = [*[_NOT_YET] * 9, _READY]
         self.assertEqual(verdict.READY, self.race().kind)
-
-    def test_marker_of_the_host_is_learned(self) -> None:
-        for shown, known in (('web server is up', 'web server is up'),
-                             (None, 'web server is up'), ('x' * 300, 'web server is up'),
-                             ('all services are up', 'all services are up')):
-            self.backups.status.return_value = {**_READY, 'learned_marker': shown}
-            self.assertEqual(verdict.READY, self.race().kind)
-            self.assertEqual(known, self.context.store.expected(['a'])['a'].marker)
-
-    def test_host_without_a_marker_teaches_none(self) -> None:
-        self.backups.status.return_value = _READY
-        with mock.patch.object(self.context.store, 'learn_marker') as learn:
-            self.assertEqual(verdict.READY, self.race().kind)
-        learn.assert_not_called()
 
     def test_primary_that_runs_by_its_sentinel_wins(self) -> None:
         self.backups.status.side_effect = [{**_NOT_YET, 'primary_runs': None},
