@@ -37,6 +37,8 @@ class Facts:
     :ivar sentinel: the state of the host's sentinel; None if that is unknown or does not matter
     :ivar shows: engines may have told its sentinel to hide no server
     :ivar reported: seconds after its latest beat at which its nova-compute has reported to Nova
+    :ivar unheard: seconds since the start of this engine, which has not heard the host; None if it
+        has, or if a goodbye is recorded
     """
 
     host: str
@@ -54,6 +56,7 @@ class Facts:
     sentinel: str | None = None
     shows: bool = False
     reported: float = 0.0
+    unheard: float | None = None
 
 
 class Gate(Protocol):
@@ -193,8 +196,10 @@ class Reporting:
 
     def reason(self, facts: Facts) -> str | None:
         """Return since when Nova alone hears the host, and what an operator can do."""
-        if facts.word or facts.reported < REPORTED_S:
+        if facts.word:
             return None
+        if facts.reported < REPORTED_S:
+            return self._unheard(facts)
         heard = (f'nova-compute of {facts.host} has reported to Nova until {facts.reported:.0f} s '
                  f'after its latest heartbeat')
         if facts.reported >= UNPLUGGED_S:
@@ -203,6 +208,19 @@ class Reporting:
         if facts.service.get('up', False):
             return f'{heard}: the host has failed only if Nova takes it for down'
         return None
+
+    @staticmethod
+    def _unheard(facts: Facts) -> str | None:
+        """Return why an engine that has just started waits for the next reports of a host.
+
+        It does not know when the host was heard last, so that one report proves little.
+        """
+        if facts.unheard is None or not facts.service.get('up', False):
+            return None
+        if facts.unheard >= (2 * REPORTED_S if facts.reported > 0.0 else REPORTED_S):
+            return None
+        return f'this engine has started {facts.unheard:.0f} s ago and has not heard ' \
+               f'{facts.host}, which Nova takes for up: it waits for the next reports to Nova'
 
 
 class Flapping:

@@ -404,6 +404,8 @@ class Monitor:
                        if watched_host else 0),
                 service=service or {},
                 reported=self._reported(watched_host, service or {}),
+                unheard=(now - self._began if watched_host is None or (
+                    watched_host.heard is None and watched_host.goodbye_at is None) else None),
                 silence=self._weighing.lasts(watched_host, horizon) if watched_host else 0.0)
 
     def _reported(self, host: watched.Watched | None, service: Mapping[str, Any]) -> float:

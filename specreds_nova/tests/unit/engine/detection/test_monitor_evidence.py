@@ -250,6 +250,27 @@ class UnpluggedTest(base.CloudTestCase):
         self.assertIn('has reported to Nova', self.reasons(updated=5.0))
         self.assertEqual('[]', self.reasons(updated=70.0))
 
+    def test_engine_that_starts_waits_for_reports_of_a_host_that_it_has_not_heard(self) -> None:
+        self.monitor = monitor.Monitor(self.clock, self.witness, self.settings)
+        self.monitor.expect(['cn1'])
+        self.nodes['cn1'].alive = False
+        began = self.clock.wall()
+        for _ in range(6):
+            self.run_for(5.0)
+            # It reports every ten seconds, and the latest report is as old as possible.
+            seconds = self.clock.wall() - began
+            self.assertNotEqual('[]', self.reasons(updated=min(9.9, seconds)), seconds)
+            self.assertEqual('[]', self.reasons(updated=9.9, up=False))
+        # A host that died before the engine started has not reported since.
+        self.assertEqual('[]', self.reasons(updated=31.0))
+
+    def test_host_that_died_before_an_engine_started_waits_for_one_report(self) -> None:
+        self.monitor = monitor.Monitor(self.clock, self.witness, self.settings)
+        self.monitor.expect(['cn1'])
+        self.nodes['cn1'].alive = False
+        self.run_for(15.1)
+        self.assertEqual('[]', self.reasons(updated=20.0))
+
     def test_host_without_heartbeat_is_not_taken_for_dead_when_an_engine_starts(self) -> None:
         self.monitor = monitor.Monitor(self.clock, self.witness, self.settings)
         self.monitor.expect(['cn1'])
