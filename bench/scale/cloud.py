@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova, Placement, Cinder and hosts in the process of an engine, with latencies."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 import dataclasses
 import random
 import threading
@@ -78,7 +78,7 @@ class Cloud:
         """Return the other hosts."""
         return [f'host{number}' for number in range(self.hosts)]
 
-    def await_ready(self, host: str, backup: str, seconds: float) -> bool:
+    def await_ready(self, host: str, signs: Sequence[str], seconds: float) -> bool:
         """Report that no backup is ready."""
         self.sleep(seconds)
         return False

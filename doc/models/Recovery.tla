@@ -41,7 +41,7 @@ CONSTANTS Engines, Lease, Bound, Events, Fault
 Faults == {"none", "no-lease", "no-wait-for-lease", "beat-without-domains",
            "no-compare-and-swap", "taps-before-record", "resume-forgets", "no-vote",
            "no-wait-from-record", "no-sentinel-restart", "restart-forgets-taps", "fall-back",
-           "no-new-start", "no-epoch", "lift-only-at-return"}
+           "no-new-start", "no-epoch", "lift-only-at-return", "own-beats"}
 ASSUME Fault \in Faults
 
 VARIABLES
@@ -243,11 +243,16 @@ Clean ==
     /\ record' = "none" /\ backup' = "none"
     /\ UNCHANGED <<machine, won, orphaned, nova, engines, happened>>
 
-\* Wait, from the record of the suspicion on, until a primary that hears nobody has left the
-\* network, unless its host says that it does not run.  A beat meanwhile spares it.
-Waited == since = Longest \/ Fault = "no-wait-from-record"
+\* Wait until a primary that hears nobody has left the network, unless its host says that it does
+\* not run.  The wait begins with the record of the suspicion, or with the last beat that any engine
+\* has heard, if all of them have said since the record when that was.  A beat meanwhile spares the
+\* primary.
+Waited(e) == \/ since = Longest
+             \/ since >= 1 /\ silence = Longest
+             \/ Fault = "no-wait-from-record"
+             \/ Fault = "own-beats" /\ e \in deaf
 Silent(e) == IF Hears(e) THEN silence >= since ELSE TRUE
-Unseen(e) == \/ Waited /\ Silent(e)
+Unseen(e) == \/ Waited(e) /\ Silent(e)
              \/ absent
              \/ Fault = "no-wait-for-lease"
 

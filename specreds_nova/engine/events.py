@@ -24,6 +24,10 @@ class Observer(observer.Observer):
             self._metrics.ended(recovery.outcome)
         self._notifications.recovery(phase, recovery)
 
+    def unready(self) -> None:
+        """Count a promoted guest that has not become ready in its time."""
+        self._metrics.unready()
+
     def host(self, phase: observer.HostPhase, host: model.Host) -> None:
         """Count and notify the phase of a host."""
         if phase in ('hold', 'release'):

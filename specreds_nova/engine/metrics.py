@@ -80,6 +80,9 @@ class Metrics:
         self._holds = prometheus_client.Counter(
             'specreds_holds', 'Hosts that were held back by gates, by whether a hold has begun or '
             'ended.', ['phase'], registry=self._registry)
+        self._unready = prometheus_client.Counter(
+            'specreds_unready', 'Promoted guests that were not ready in their time.',
+            registry=self._registry)
         self._ended = prometheus_client.Counter(
             'specreds_recoveries', 'Recoveries that have ended, by outcome.', ['outcome'],
             registry=self._registry)
@@ -147,6 +150,10 @@ class Metrics:
     def held(self, *, ends: bool) -> None:
         """Count the beginning or the end of a hold of a host."""
         self._holds.labels(_HOLDS[ends]).inc()
+
+    def unready(self) -> None:
+        """Count a promoted guest that was not ready in its time."""
+        self._unready.inc()
 
     def ended(self, outcome: str) -> None:
         """Count a recovery that has ended."""

@@ -175,6 +175,8 @@ class Vote:
         the host's report, None before a report
     :ivar expected: the hosts whose silence it expects after a goodbye: it does not hear them
     :ivar counter: changes with each vote that is stored, so that others see that the engine lives
+    :ivar ages: by silent host: for how many seconds it was not heard when the engine voted. A host
+        that was never heard may have been heard until the engine started
     """
 
     engine: str
@@ -183,6 +185,7 @@ class Vote:
     heard: Mapping[str, tuple[str, ...] | None] = dataclasses.field(default_factory=dict)
     expected: tuple[str, ...] = ()
     counter: int = 0
+    ages: Mapping[str, float] = dataclasses.field(default_factory=dict, compare=False)
 
 
 # What has become of a request for an evacuation: Nova's conductor has given it up, or not.

@@ -115,7 +115,8 @@ class Engine:
         self._votes = votes.Votes(options.name, self._monitor, self._store, self._clock)
         context = contexts.in_fibers(
             self._fibers, self._clock, self._clients, self._store, options,
-            suspects=suspects.Suspects(self._monitor, self._clock, self._votes),
+            suspects=suspects.Suspects(self._monitor, self._clock, self._votes,
+                                       detection_conf.host_gates(options)),
             stopping=self._stopping.is_set, observer=self._observer, settings=recovering,
             places=self._monitor.places)
         self._modes = context.modes

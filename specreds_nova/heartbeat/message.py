@@ -60,7 +60,8 @@ class Beat:
     :ivar storage_age: seconds since Ceph has answered; None if that is not looked at
     :ivar ended: UUIDs of servers whose domain has crashed or panicked lately, each as often as it
         has
-    :ivar ready: ids of backups on it that have become ready lately
+    :ivar ready: ids of backups on it that have become ready lately, and :func:`first_frame` of
+        those whose guests have sent their first frames
     :ivar leaving: nova-compute is being stopped: its silence means nothing for a while
     :ivar goodbye: why, in a beat that is leaving: ``SERVICE`` or ``SYSTEM``; empty for the former
     :ivar kernel: another one after each boot of the host; empty from a host that does not say it
@@ -134,6 +135,11 @@ _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Beat)}
 _FIELDS = frozenset(_DEFAULTS)
 # Tuples, which are lists on the bus.
 _LISTS = ('ended', 'ready', 'domains')
+
+
+def first_frame(backup_id: str) -> str:
+    """Return what reports the first frame of a backup's guest."""
+    return f'{backup_id} frame'
 
 
 def digest(domains: Iterable[str]) -> str:

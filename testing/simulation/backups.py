@@ -14,6 +14,9 @@ from testing.simulation import parts
 
 _T = TypeVar('_T')
 
+# Seconds for which a host watches a backup until it is ready.
+_LATE = 60.0
+
 
 class Backups:
     """The backups on the hosts."""
@@ -149,9 +152,13 @@ class Backups:
     def _status(self, backup: parts.Backup) -> dict[str, Any]:
         server = self._cloud.servers.get(backup.server)
         boot = server.boot if server else -1.0
-        ready = backup.runs and 0 <= boot <= self._hub.now() - backup.began
+        frame = server.frame if server else -1.0
+        age = self._hub.now() - backup.began
+        ready = backup.runs and 0 <= boot <= age
         return {'backup_id': backup.id, 'phase': backup.phase, 'ready': ready,
                 'ready_detail': '', 'error': None,
+                'ready_late': not ready and age > _LATE,
+                'first_frame': backup.runs and 0 <= frame <= age,
                 'domain': {'pid': 1, 'state': 'running'} if backup.runs else None,
                 'primary_runs': self._cloud.primary_runs(server, backup.host),
                 'primary_asked': self._cloud.second_opinion}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster of broker nodes between hosts and engines, with a network per engine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 import dataclasses
 import functools
 from typing import Any
@@ -257,7 +257,7 @@ class Broker:
             host=name, boot=f'{name}-{key}', number=number, interval=self._interval,
             libvirt_age=0.0, storage_age=0.0 if host.storage else now - host.deaf,
             ended=self._world.ended(name),
-            ready=tuple(backup.id for backup in host.backups.values() if self._ready(backup)),
+            ready=tuple(self._signs(host)),
             leaving=bool(goodbye), goodbye=goodbye, kernel=f'{name}-{host.kernel}',
             running='+'.join(sorted(running)) or 'none', broker=home,
             domains=tuple(sorted(running)) if listed else None,
@@ -306,10 +306,17 @@ class Broker:
         self._named[host.name] = home
         return self._hub.now() - host.booted
 
-    def _ready(self, backup: parts.Backup) -> bool:
-        server = self._world.servers.get(backup.server)
-        return (backup.runs and backup.phase in ('running', 'hardened') and server is not None
-                and 0.0 <= server.boot <= self._hub.now() - backup.began)
+    def _signs(self, host: parts.Host) -> Iterator[str]:
+        """Yield what a host reports of its backups."""
+        for backup in host.backups.values():
+            server = self._world.servers.get(backup.server)
+            if not backup.runs or backup.phase not in ('running', 'hardened') or server is None:
+                continue
+            age = self._hub.now() - backup.began
+            if 0.0 <= server.boot <= age:
+                yield backup.id
+            if 0.0 <= server.frame <= age:
+                yield message.first_frame(backup.id)
 
     def answer(self, engine: str, host: str, boot: str, number: int, hides: bool) -> None:
         """Bring an engine's answer to a host."""

@@ -105,6 +105,8 @@ class Server:
 
     :ivar period: seconds between two writes of the guest; 0 for no writes
     :ivar boot: seconds until its backup is ready; negative for never
+    :ivar frame: seconds until the first frame of its backup; negative if its owner has set a
+        condition
     :ivar refused: why its volumes cannot be superposed
     :ivar unfenceable: why its volumes cannot be fenced without a superposition
     :ivar immovable: why Nova refuses to evacuate it, which its hosts report
@@ -122,6 +124,7 @@ class Server:
     host: str
     period: float = 0.5
     boot: float = 5.0
+    frame: float = -1.0
     refused: str = ''
     unfenceable: str = ''
     immovable: str = ''

@@ -96,7 +96,8 @@ class Play:
             {**_defaults(), 'max_errors': _MAX_ERRORS, **schedule.options})
         world = worlds.World(self._hub, options.sentinel_network_lease)
         world.second_opinion = schedule.second_opinion
-        world.reports = any(fault.kind == 'mode' for fault in schedule.faults)
+        world.reports = schedule.second_opinion or any(
+            fault.kind == 'mode' for fault in schedule.faults)
         world.places = {host: (f'availability zone {zone}',)
                         for host, zone in schedule.zones.items()}
         broker = brokers.Broker(self._hub, world, schedule.nodes, _BEAT, _ECHO)
@@ -137,7 +138,8 @@ class Play:
             cloud.world.add_host(name, rate=schedule.rates.get(name, 1.0))
             cloud.broker.add_host(name)
         for name, (host, period, boot) in schedule.servers.items():
-            cloud.world.add_server(name, host, period=period, boot=boot)
+            cloud.world.add_server(name, host, period=period, boot=boot,
+                                   frame=schedule.frames.get(name, -1.0))
             cloud.world.servers[name].metadata.update(schedule.metadata.get(name, {}))
         for name in schedule.engines:
             self._start_engine(name)

@@ -34,6 +34,8 @@ CONDUCTOR = 'conductor'
 CLOCK = 'clock_jump'
 # The nova-compute of a host dies, whose servers are idle and whose sentinel answers.
 DRILL = 'drill'
+# A whole host stands still for so many seconds, and goes on. Its sentinel answers when it runs.
+STANDS, _STANDS = 'stands', (3.0, 5.0, 10.0, 20.0)
 # All hosts lose power at once, and boot one after the other; the hosts of an availability zone
 # lose their links to the control plane at once; a host loses that link again and again. Schedules
 # with them have zones, and beats with the uptime and the broker node of their host.
@@ -98,6 +100,8 @@ class Schedule:
     :ivar clocks: by engine: rate of its clock, and by how much its system clock is ahead
     :ivar rates: by host: rate of its clock
     :ivar second_opinion: sentinels answer through Ceph which servers run
+    :ivar frames: by server without a condition of its owner: seconds until the first frame of a
+        backup
     :ivar metadata: of servers
     :ivar zones: by host: its availability zone; with zones, beats have the uptime of their host
     :ivar options: options of engines that differ from the options in :mod:`play`
@@ -113,6 +117,7 @@ class Schedule:
     faults: tuple[Fault, ...]
     rates: dict[str, float] = dataclasses.field(default_factory=dict)
     second_opinion: bool = False
+    frames: dict[str, float] = dataclasses.field(default_factory=dict)
     zones: dict[str, str] = dataclasses.field(default_factory=dict)
     metadata: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
 
@@ -192,16 +197,22 @@ def generate(seed: int, mix: Sequence[str] = ()) -> Schedule:
     if endless.random() < (0.0 if lasting else 1.0 if never else 0.0 if mix else _ENDLESS):
         faults += [_never_mended(endless, hosts) for _ in range(endless.choice((1, 1, 2)))]
     opinion = random.Random(f'opinion {seed}').random() < 0.1 and not mix
+    opinion = opinion or STANDS in mix
     if DRILL in mix:
         opinion = True
         servers = {name: (host, 0.0, boot) for name, (host, _, boot) in servers.items()}
+    source, frames = random.Random(f'frames {seed}'), {}
+    if opinion:
+        # A guest that is never ready may send frames all the same.
+        frames = {name: source.uniform(0.2, 0.9) * (boot if boot > 0 else 20.0)
+                  for name, (_, _, boot) in servers.items() if source.random() < 0.7}
     zones = {}
     if any(kind in MANY for kind in mix):
         size = random.Random(f'zones {seed}').choice((2, len(hosts) - 1))
         zones = {host: 'z1' if number < size else 'z2' for number, host in enumerate(hosts)}
     faults.sort(key=lambda fault: (fault.at, fault.kind, fault.target))
     return Schedule(seed, hosts, engines, nodes, servers, clocks, options, tuple(faults),
-                    rates, opinion, zones)
+                    rates, opinion, frames, zones)
 
 
 def _never_mended(source: random.Random, hosts: Sequence[str]) -> Fault:
@@ -217,7 +228,9 @@ def _fault(source: random.Random, kind: str, hosts: Sequence[str], engines: Sequ
     detail = ''
     if kind in ('power', 'reboot'):
         lasts = max(lasts, _BOOT)
-    if kind in (*HOST, SENTINEL, DRILL):
+    if kind == STANDS:
+        lasts = source.choice(_STANDS)
+    if kind in (*HOST, SENTINEL, DRILL, STANDS):
         # Most faults concern the hosts that have servers.
         target = source.choice(hosts[:2] if source.random() < 0.7 else hosts)
     elif kind in (*ENGINE, CLOCK):

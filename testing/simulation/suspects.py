@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hosts as an engine of a story hears them."""
 
+from collections.abc import Sequence
+
 from testing.simulation import cloud as clouds
 from testing.simulation import hub as hubs
 from testing.simulation import parts
@@ -100,9 +102,9 @@ class Suspects:
         return [name for name in self._cloud.hosts
                 if self.is_well(name) and not self.suspected(name)]
 
-    def await_ready(self, name: str, backup_id: str, seconds: float) -> bool:
+    def await_ready(self, name: str, signs: Sequence[str], seconds: float) -> bool:
         """Wait for a host's report that a backup is ready, which now and then does not arrive."""
-        backup = self._cloud.hosts[name].backups.get(backup_id)
+        backup = self._cloud.hosts[name].backups.get(signs[-1])
         server = backup and self._cloud.servers.get(backup.server)
         if backup and server and backup.runs and server.boot >= 0:
             left = max(0.0, backup.began + server.boot - self._hub.now()) + _BEAT

@@ -8,6 +8,7 @@ from specreds_nova.engine import model
 from specreds_nova.engine import modes
 from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.recovery import timeline
+from specreds_nova.engine.recovery.steps import race
 from specreds_nova.engine.recovery.steps import restart
 from specreds_nova.heartbeat import message
 from testing.simulation import hub as hubs
@@ -22,6 +23,9 @@ _GRACE = 10.0
 _HEEDED = 20.0
 # Seconds from the start of a backup until its host has had an answer of the primary's sentinel.
 _ANSWERED = 1.5
+# Seconds of a silence, by the clock of an engine, from before the host stood still: one interval
+# between two beats, and what a clock is fast.
+_BEFORE = 1.1
 # Seconds between two looks at what engines hear, after which a look is missing.
 _LOOKS = 6.0
 
@@ -124,6 +128,8 @@ class Truth:
         if host.reached and host.storage and now - well_since > _GRACE and witnesses:
             self._world.fail(f'{recovery.server} is decided against though it runs on '
                              f'{host.name}, which is heard by {" and ".join(witnesses)}')
+        if early := self._early(host, recovery):
+            self._world.fail(early)
         if self._silent_in_order(host, recovery):
             self._world.fail(f'{recovery.server} is decided against though it runs on '
                              f'{host.name}, whose nova-compute was stopped in good order')
@@ -143,6 +149,23 @@ class Truth:
         mode = modes.mode(self._store().modes(), host, (), now)
         late = now - self._world.restrained.get(host, 0.0) > _HEEDED
         return mode if late and mode != model.ACT else None
+
+    def _early(self, host: parts.Host, recovery: model.Recovery) -> str | None:
+        """Return what is wrong with a decision by a first frame; None if nothing is."""
+        last = next((step for step in reversed(recovery.steps)
+                     if step.name == timeline.RACE), None)
+        if last is None or not last.detail.get('early'):
+            return None
+        now, server = self._hub.now(), self._world.servers.get(recovery.server)
+        silent = 0.0 if host.reached else now - host.silent
+        if silent < race.NOT_BEFORE - _BEFORE:
+            return (f'{recovery.server} is decided against by a first frame, though {host.name} '
+                    f'was silent for {silent:.1f} s only')
+        frames = server is not None and any(
+            0.0 <= server.frame <= now - backup.began
+            for there in self._world.hosts.values() for backup in there.backups.values()
+            if backup.superposition == recovery.superposition)
+        return None if frames else f'{recovery.server} has sent no frame, and is decided against'
 
     def _answered(self, host: parts.Host, recovery: model.Recovery) -> bool:
         """Return whether a sentinel has had the time to answer the host of a backup.

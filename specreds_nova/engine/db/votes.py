@@ -22,7 +22,7 @@ def cast(connection: sa.Connection, vote: model.Vote) -> None:
     Other engines do not believe a counter that is lower than before, such as in a restored table.
     """
     higher = _T.c.counter + 1
-    values = {'deaf': vote.deaf, 'silent': list(vote.silent),
+    values = {'deaf': vote.deaf, 'silent': {host: vote.ages.get(host) for host in vote.silent},
               'heard': {host: None if servers is None else list(servers)
                         for host, servers in vote.heard.items()},
               'expected': list(vote.expected)}
@@ -54,5 +54,6 @@ def withdraw(connection: sa.Connection, vote: model.Vote) -> None:
 def _vote(row: sa.Row[Any]) -> model.Vote:
     heard = {host: None if servers is None else tuple(servers)
              for host, servers in row.heard.items()}
-    return model.Vote(row.engine, bool(row.deaf), tuple(row.silent), heard,
-                      tuple(row.expected), row.counter)
+    ages = {host: age for host, age in row.silent.items() if age is not None}
+    return model.Vote(row.engine, bool(row.deaf), tuple(sorted(row.silent)), heard,
+                      tuple(row.expected), row.counter, ages)

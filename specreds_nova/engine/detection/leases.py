@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time since which engines have stopped renewing the network leases of hosts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 import threading
 from typing import Any
 
@@ -12,9 +12,15 @@ FRESH = 0.5
 
 
 class Leases:
-    """The suspicions that this engine has read, by its own clock. Thread-safe."""
+    """The suspicions that this engine has read, by its own clock. Thread-safe.
 
-    def __init__(self) -> None:
+    :param last_heard: returns a time after which no engine has heard a host; None if an engine has
+        not said so since a time
+    """
+
+    def __init__(self, last_heard: Callable[[str, float], float | None] = lambda host, since: None
+                 ) -> None:
+        self._last_heard = last_heard
         self._lock = threading.Lock()
         # By host: time of the suspicion in the database, and time at which it was read.
         self._refused: dict[str, tuple[float, float]] = {}
@@ -57,6 +63,21 @@ class Leases:
             _, noted = self._refused.get(host.name, (host.since, now))
         return max(0.0, now - noted)
 
+    def silence(self, host: model.Host, now: float) -> float | None:
+        """Return for how many seconds no engine has answered a beat of a host; None if trusted.
+
+        Engines answer beats until ``FRESH`` seconds after the suspicion. An engine that votes
+        after that tells when it has heard the host last, and it has answered no later beat.
+
+        :param host: as it was read just before
+        """
+        known = self.known(host, now)
+        if known is None:
+            return None
+        refused = now - known + FRESH
+        last = self._last_heard(host.name, refused)
+        return now - (refused if last is None else min(last, refused))
+
     def left(self, host: model.Host, now: float, settings: Any) -> float:
         """Return the seconds until a host's lease is over, 0 for a host that is trusted.
 
@@ -65,8 +86,8 @@ class Leases:
         :param host: as it was read just before
         :param settings: of recoveries
         """
-        known = self.known(host, now)
-        if known is None or not settings.sentinel_network_lease:
+        silence = self.silence(host, now)
+        if silence is None or not settings.sentinel_network_lease:
             return 0.0
-        lease = FRESH + settings.sentinel_network_lease + settings.network_lease_margin
-        return max(0.0, float(lease) - known)
+        lease = settings.sentinel_network_lease + settings.network_lease_margin
+        return max(0.0, float(lease) - silence)

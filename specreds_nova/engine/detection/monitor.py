@@ -310,7 +310,8 @@ class Monitor:
 
         :param contested: the hosts that another engine does not hear
         """
-        if self._listening.trouble(self._clock.now()) is not None:
+        now = self._clock.now()
+        if self._listening.trouble(now) is not None:
             return model.Vote(engine, deaf=True)
         horizon = self._listening.horizon()
         with self._lock:
@@ -320,8 +321,9 @@ class Monitor:
             expected = sorted(name for name, host in self._hosts.items() if host.leaving)
             heard = {name: self._hosts[name].listed() for name in sorted(contested)
                      if name not in silent and not self._hosts[name].leaving}
+            ages = {name: now - self._last(name) for name in silent}
         return model.Vote(engine, silent=tuple(sorted(silent)), heard=heard,
-                          expected=tuple(expected))
+                          expected=tuple(expected), ages=ages)
 
     def counted(self) -> int:
         """Return how many beats were heard since the last call."""
@@ -350,12 +352,12 @@ class Monitor:
             return None if watched_host is None else watched_host.view(
                 self._listening.horizon(), self._clock.now() - self._settings.flap_period)
 
-    def ready(self, host: str, backup_id: str) -> bool:
-        """Return whether a host has lately reported that a backup on it is ready."""
+    def ready(self, host: str, signs: Collection[str]) -> bool:
+        """Return whether a host has lately reported one of the signs of a backup on it."""
         with self._lock:
             watched_host = self._hosts.get(host)
             return (watched_host is not None and watched_host.beat is not None
-                    and backup_id in watched_host.beat.ready)
+                    and not set(signs).isdisjoint(watched_host.beat.ready))
 
     def runs(self, host: str, server: str) -> bool | None:
         """Return whether a server's domain runs on a host by its report; None before a report."""
@@ -422,6 +424,14 @@ class Monitor:
         return self._clock.wall() - self._clock.now()
 
     # Methods that hold the lock
+
+    def _last(self, name: str) -> float:
+        """Return when a host was heard last, by the engine's clock.
+
+        What an earlier process of this engine has heard is not known.
+        """
+        host = self._hosts.get(name)
+        return self._began if host is None or host.heard is None else host.heard
 
     def _hear(self, beats: Sequence[message.Beat], at: float, now: float, learn: bool,
               echoed: float) -> None:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hosts, as this engine hears them."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 import contextlib
+import dataclasses
 import threading
 
 from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.detection import evidence
+from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.engine.detection import votes
 
@@ -24,12 +26,15 @@ class Suspects:
     """The monitor, with the state of a host regardless of an operator's word.
 
     :param peers: the other engines
+    :param host_gates: reasons not to act on a host
     """
 
-    def __init__(self, monitor: monitors.Monitor, clock: clocks.Clock, peers: votes.Votes) -> None:
+    def __init__(self, monitor: monitors.Monitor, clock: clocks.Clock, peers: votes.Votes,
+                 host_gates: gates.Gates) -> None:
         self._monitor = monitor
         self._clock = clock
         self._peers = peers
+        self._gates = host_gates
         self._lock = threading.Lock()
         self._waiting = 0
         self._healthy: tuple[float, frozenset[str]] = (float('-inf'), frozenset())
@@ -57,6 +62,23 @@ class Suspects:
     def well_to_all(self, host: str) -> bool:
         """Return whether a host reports to every engine, and to this one that all is well."""
         return self._heard(host) and not self._peers.missing(host)
+
+    def last_heard(self, host: str, since: float) -> float | None:
+        """Return a time after which no engine has heard a host, as the votes do."""
+        return self._peers.last_heard(host, since)
+
+    def lost(self, host: str) -> bool:
+        """Return whether no engine hears a host, and it is unlikely that anything else has failed.
+
+        The gates judge it as if it had just fallen silent, whatever an operator says: hosts that
+        fell silent together may have lost a switch.
+        """
+        view = self._monitor.look(host)
+        if (view is None or view.leaving or not view.suspected or view.silence < view.patience):
+            return False
+        facts = dataclasses.replace(self._monitor.facts(host), word=False, silence=0.0,
+                                    hearing=self._peers.holding(host))
+        return not self._gates.reasons(facts)
 
     def heard_after(self, host: str, at: float) -> bool:
         """Return whether this engine has heard a beat that was sent after a time.
@@ -92,14 +114,15 @@ class Suspects:
             return self._peers.running(host, server)
         return self._monitor.runs(host, server)
 
-    def await_ready(self, host: str, backup_id: str, seconds: float) -> bool:
+    def await_ready(self, host: str, signs: Collection[str], seconds: float) -> bool:
         """Wait until a host reports that a backup on it is ready; return whether it did.
 
+        :param signs: the backup's id, and what reports the first frame of its guest
         :param seconds: longest wait, which also ends if the engine is being stopped
         """
         until = self._clock.now() + seconds
         with self._one_more():
-            while not self._monitor.ready(host, backup_id):
+            while not self._monitor.ready(host, signs):
                 left = until - self._clock.now()
                 if left <= 0 or self._clock.stopping():
                     return False

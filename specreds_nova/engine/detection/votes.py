@@ -86,6 +86,9 @@ class Votes(pulse.Pulse):
         # By engine, this one included: its latest vote, and when its counter was first seen. A row
         # is kept for an hour after it has gone.
         self._rows: dict[str, tuple[model.Vote, float]] = {}
+        # By engine: a time before its latest vote was taken, and one before that was written.
+        self._taken: dict[str, tuple[float, float]] = {}
+        self._read_began = float('-inf')
         # The end of the latest read, the time from which on counters have been read in time, and
         # the end of the first read.
         self._read_at = self._since = float('-inf')
@@ -142,6 +145,12 @@ class Votes(pulse.Pulse):
                 known = self._rows.get(vote.engine)
                 if known is None or vote.counter > known[0].counter:
                     self._rows[vote.engine] = vote, now
+                    # An engine takes a vote when it has written the one before, which the read
+                    # before did not show.
+                    never = float('-inf'), float('-inf')
+                    _, written = self._taken.get(vote.engine, never)
+                    self._taken[vote.engine] = written, self._read_began
+            self._read_began = began
             own = self._rows.get(self._engine)
             behind = 0.0 if own is None else now - own[1]
             if own is not None and before is not None and own[1] != before[1]:
@@ -194,6 +203,22 @@ class Votes(pulse.Pulse):
                    if not vote.deaf and (servers := vote.heard.get(host)) is not None]
         return any(server in servers for servers in reports) if reports else None
 
+    def last_heard(self, host: str, since: float) -> float | None:
+        """Return a time after which no engine has heard a host; None if an engine has not said.
+
+        :param since: what an engine hears later does not matter, but it has to have voted later
+        """
+        with self._lock:
+            if self._engine not in self._rows or self._clock.now() - self._read_at > _LATE:
+                return None
+            latest = float('-inf')
+            for engine, (vote, seen) in self._rows.items():
+                age = None if vote.deaf else vote.ages.get(host)
+                if age is None or self._taken[engine][0] < since:
+                    return None
+                latest = max(latest, seen - age)
+            return latest
+
     def _fresh(self) -> list[model.Vote]:
         now = self._clock.now()
         with self._lock:
@@ -226,3 +251,4 @@ class Votes(pulse.Pulse):
             self._database.withdraw(vote)
             with self._lock:
                 del self._rows[vote.engine]
+                self._taken.pop(vote.engine, None)

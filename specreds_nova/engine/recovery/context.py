@@ -93,6 +93,7 @@ def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: conn
         modes=all_modes.Modes(clock, database, places),
         preparations=preparation_limit.PreparationLimit(fibers.callers, fibers=fibers),
         group_turns=preparation_limit.Turns(fibers),
+        leases=all_leases.Leases(suspects.last_heard),
         rank=fibers.rank, in_background=fibers.spawn, together=fibers.together, stopping=stopping,
         observer=observer)
 

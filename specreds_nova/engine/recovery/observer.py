@@ -21,5 +21,8 @@ class Observer:
     def recovery(self, phase: Phase, recovery: model.Recovery) -> None:
         """Receive the phase that a recovery has reached."""
 
+    def unready(self) -> None:
+        """Receive that a promoted guest has not become ready in its time."""
+
     def host(self, phase: HostPhase, host: model.Host) -> None:
         """Receive that a host is suspected, cleared, held back by gates, or released."""

@@ -19,5 +19,7 @@ ADOPT = 'adopt'
 # The part of it that records a request of a user which the failed host has left.
 PENDING = 'pending'
 MERGE = 'merge'
+# A guest that was promoted at its first frame gets ready.
+READY = 'ready'
 # The only step of a recovery of a server that crashed on a healthy host.
 RESTART = 'restart'

@@ -229,7 +229,7 @@ class Backups:
             record.timings_ms.update(self._host.box.open(context, instance, record.backup_id))
             record.opened = True
             self._journal.save(record)
-            self._watches.end(record.backup_id)
+            self._watches.opened(record)
             if not keep_claim:
                 self._release(record)
         # Beside the adoption by Nova.
@@ -286,7 +286,7 @@ class Backups:
         self._advance(record, journals.HARDENED)
 
     def _harden_early(self, backup_id: str) -> None:
-        """Harden a backup as soon as it is ready: the engine asks for that next."""
+        """Harden a backup that is ready or sends frames: the engine asks for that next."""
         try:
             self.harden(backup_id)
         except exception.BackupError as exc:

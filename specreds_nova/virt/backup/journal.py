@@ -55,6 +55,8 @@ class Record:
         evacuation to this host
     :ivar ready_timeout: seconds after which the server's owner takes the backup for late; None if
         the metadata name no time
+    :ivar first_frame: its guest has sent a frame after its first write to a disk, and its owner
+        has set no condition
     :ivar timings_ms: duration of each step, in milliseconds
     :ivar merge: progress of the merge, as the merger reports it
     """
@@ -74,6 +76,7 @@ class Record:
     ready: bool = False
     ready_detail: str = ''
     ready_timeout: float | None = None
+    first_frame: bool = False
     error: str | None = None
     timings_ms: dict[str, float] = dataclasses.field(default_factory=dict)
     merge: dict[str, Any] | None = None

@@ -8,6 +8,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from specreds_nova.heartbeat import message
 from specreds_nova.virt import ready
 from specreds_nova.virt.backup import domain as backup_domain
 from specreds_nova.virt.backup import host as backup_host
@@ -53,6 +54,7 @@ class Watches:
         self._box = box
         self._lock = threading.Lock()
         self._watches: dict[str, Any] = {}
+        self._frames: dict[str, Any] = {}
         self.notify: Callable[[str], None] = lambda backup_id: None
         self.then: Callable[[str], None] = lambda backup_id: None
 
@@ -80,12 +82,17 @@ class Watches:
                 record.ready_timeout = condition.timeout
             watch = ready.watch(condition, guest, self._box, record.backup_id,
                                 then=lambda: self._ready(record.backup_id))
+            frames = None if condition.explicit else ready.watch_frames(
+                condition, guest, self._box, record.backup_id,
+                then=lambda: self._sent_frame(record))
         except Exception as exc:
             LOG.exception('cannot watch backup %s for readiness', record.backup_id)
             record.ready_detail = f'cannot be watched: {exc}'
             return
         with self._lock:
             self._watches[record.backup_id] = watch
+            if frames is not None:
+                self._frames[record.backup_id] = frames
 
     def look(self, record: journals.Record) -> tuple[bool, str]:
         """Return whether a backup is ready, and the details of its sign."""
@@ -96,13 +103,34 @@ class Watches:
             record.ready_detail = str(watch.detail)
         return record.ready, record.ready_detail
 
+    def is_late(self, backup_id: str) -> bool:
+        """Return whether a backup was watched until its time was over, and was not ready."""
+        with self._lock:
+            watch = self._watches.get(backup_id)
+        return watch is not None and bool(watch.late)
+
+    def opened(self, record: journals.Record) -> None:
+        """Watch a promoted backup only until it is ready."""
+        with self._lock:
+            frames = self._frames.pop(record.backup_id, None)
+        if frames is not None:
+            frames.stop()
+        if self.look(record)[0]:
+            self.end(record.backup_id)
+
     def end(self, backup_id: str) -> None:
         """Stop watching a backup. Do nothing if it is not watched."""
         with self._lock:
-            watch = self._watches.pop(backup_id, None)
-        if watch is not None:
-            watch.stop()
+            watches = self._watches.pop(backup_id, None), self._frames.pop(backup_id, None)
+        for watch in watches:
+            if watch is not None:
+                watch.stop()
 
     def _ready(self, backup_id: str) -> None:
         self.notify(backup_id)
         self.then(backup_id)
+
+    def _sent_frame(self, record: journals.Record) -> None:
+        record.first_frame = True
+        self.notify(message.first_frame(record.backup_id))
+        self.then(record.backup_id)

@@ -48,6 +48,8 @@ class Statuses:
             'ready': ready,
             'ready_detail': detail,
             'ready_timeout': record.ready_timeout,
+            'ready_late': self._watches.is_late(record.backup_id),
+            'first_frame': record.first_frame,
             'error': record.error,
             'timings_ms': dict(record.timings_ms),
             'merge': record.merge,

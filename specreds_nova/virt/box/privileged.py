@@ -22,6 +22,7 @@ from oslo_privsep import capabilities
 from oslo_privsep import priv_context
 
 from specreds_nova.virt.box import dhcp
+from specreds_nova.virt.box import frames
 from specreds_nova.virt.box import ipv6
 from specreds_nova.virt.box import plan as box_plan
 
@@ -50,6 +51,11 @@ _ETHTOOL_STXCSUM = 0x17
 _EXIT_SECONDS = 3.0
 # Time until a program in the background must be working, in seconds.
 _START_SECONDS = 10.0
+_ETH_P_ALL = 3
+# Frames that are read at once.
+_AT_ONCE = 1000
+# By guest's device: what receives its frames.
+_receivers: dict[str, socket.socket] = {}
 
 
 def prepare() -> None:
@@ -122,6 +128,46 @@ def bring_up(tap: str) -> None:
     """Set a guest's device up. Idempotent."""
     _require(_TAP, tap)
     _execute('ip', 'link', 'set', tap, 'up')
+
+
+@context.entrypoint
+def has_sent(tap: str) -> bool:
+    """Return whether a guest has sent a frame of its services since the first call.
+
+    :raises OSError: the guest's device cannot be listened to
+    """
+    _require(_TAP, tap)
+    if tap not in _receivers:
+        # Without a protocol it receives nothing before it is bound.
+        receiver = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
+        try:
+            receiver.bind((tap, _ETH_P_ALL))
+        except OSError:
+            receiver.close()
+            raise
+        _receivers[tap] = receiver
+    return _reads_frame(_receivers[tap])
+
+
+def _reads_frame(receiver: socket.socket) -> bool:
+    for _ in range(_AT_ONCE):
+        try:
+            frame, (_, _, kind, *_) = receiver.recvfrom(frames.LONGEST)
+        except BlockingIOError:
+            return False
+        # What is sent to the guest passes here, too.
+        if kind != socket.PACKET_OUTGOING and frames.of_services(frame):
+            return True
+    return False
+
+
+@context.entrypoint
+def stop_listening(tap: str) -> None:
+    """Listen to a guest no longer. Idempotent."""
+    _require(_TAP, tap)
+    receiver = _receivers.pop(tap, None)
+    if receiver is not None:
+        receiver.close()
 
 
 @context.entrypoint

@@ -276,6 +276,24 @@ class Box:
                    for subnet in (*plan.ipv4, *plan.answered_ipv6)
                    for address in subnet.addresses)
 
+    def has_sent(self, backup_id: str) -> bool:
+        """Return whether the guest has sent a frame of its services since the first call.
+
+        A guest that cannot be listened to has sent none.
+        """
+        sent = False
+        for plan in self._plans.of(backup_id):
+            try:
+                sent = privileged.has_sent(plan.tap) or sent
+            except OSError as exc:
+                LOG.debug('port %s: %s', plan.port, exc)
+        return sent
+
+    def stop_listening(self, backup_id: str) -> None:
+        """Listen to the guest no longer. Idempotent."""
+        for plan in self._plans.of(backup_id):
+            privileged.stop_listening(plan.tap)
+
     def _shown(self, plans: list[box_plan.Plan], ports: admission.Ports | None
                ) -> list[box_plan.Plan]:
         """Return plans as the network service shows their ports, without those that are gone.

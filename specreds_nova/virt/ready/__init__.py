@@ -7,5 +7,7 @@ from specreds_nova.virt.ready.conditions import parse
 from specreds_nova.virt.ready.errors import BadCondition
 from specreds_nova.virt.ready.watching import ReadinessWatch
 from specreds_nova.virt.ready.watching import watch
+from specreds_nova.virt.ready.watching import watch_frames
 
-__all__ = ('BadCondition', 'Condition', 'ReadinessWatch', 'default', 'parse', 'watch')
+__all__ = ('BadCondition', 'Condition', 'ReadinessWatch', 'default', 'parse', 'watch',
+           'watch_frames')

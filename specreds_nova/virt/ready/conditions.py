@@ -82,6 +82,7 @@ class Condition:
     :param argument: the text after the colon, validated
     :param timeout: seconds after which waiting ends
     :param owned: the server's metadata or its image set the timeout
+    :param explicit: the server's metadata or its image set a condition, valid or not
     :param agent_port: Nova gives the server the guest agent's port anyway
     :param refused: why the owner's condition was replaced by the default; empty if it was not
     """
@@ -92,6 +93,7 @@ class Condition:
     agent_port: bool = False
     owned: bool = False
     refused: str = ''
+    explicit: bool = False
 
     def __str__(self) -> str:
         text = f'{self.kind}:{self.argument}' if self.argument else str(self.kind)
@@ -113,8 +115,8 @@ def default(instance: Any, refused: str = '') -> Condition:
     """
     agent_port = _has_agent_port(instance)
     kind = Kind.AGENT if agent_port else Kind.BOOT
-    return Condition(kind, '', READY_TIMEOUT_S, agent_port,
-                     refused=refused)
+    return Condition(kind, '', READY_TIMEOUT_S, agent_port, refused=refused,
+                     explicit=bool(refused))
 
 
 def parse(instance: Any) -> Condition:
@@ -135,7 +137,7 @@ def parse(instance: Any) -> Condition:
                                       reason=str(exc)) from exc
     timeout = _timeout(instance)
     return Condition(kind, argument, usual.timeout if timeout is None else timeout,
-                     usual.agent_port, owned=timeout is not None)
+                     usual.agent_port, owned=timeout is not None, explicit=value is not None)
 
 
 def _has_agent_port(instance: Any) -> bool:

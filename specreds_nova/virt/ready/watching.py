@@ -10,6 +10,7 @@ from oslo_log import log as logging
 
 from specreds_nova.virt.ready import base
 from specreds_nova.virt.ready import conditions
+from specreds_nova.virt.ready import first_frame
 from specreds_nova.virt.ready import probes
 
 LOG = logging.getLogger(__name__)
@@ -20,11 +21,12 @@ class ReadinessWatch:
 
     :param begun: start of the backup, by time.monotonic()
     :param then: called once when the condition holds, by the thread of the watch
+    :ivar late: whether its time is over
     """
 
     def __init__(self, condition: conditions.Condition, probe: base.Probe,
                  begun: float, then: Callable[[], None] | None = None) -> None:
-        self.ready = False
+        self.ready = self.late = False
         self.detail = f'waiting for {condition}'
         self._condition = condition
         self._probe = probe
@@ -53,6 +55,7 @@ class ReadinessWatch:
                 if time.monotonic() >= deadline:
                     self.detail = (f'not ready within {self._condition.timeout:g} s: '
                                    f'{self._condition} does not hold')
+                    self.late = True
                     return
                 self._stopped.wait(self._probe.interval)
         finally:
@@ -87,3 +90,13 @@ def watch(condition: conditions.Condition, guest: Any, box: Any, backup_id: str,
     probe = probes.of(condition, guest, box, backup_id)
     return ReadinessWatch(condition, probe,
                           time.monotonic() if begun is None else begun, then)
+
+
+def watch_frames(condition: conditions.Condition, guest: Any, box: Any, backup_id: str,
+                 then: Callable[[], None]) -> ReadinessWatch:
+    """Start to watch a backup for its first frame.
+
+    :param condition: whose time it has
+    """
+    return ReadinessWatch(condition, first_frame.FirstFrame(guest, box, backup_id),
+                          time.monotonic(), then)

@@ -9,12 +9,14 @@ from oslo_log import log as logging
 from specreds_cinder.superposition import states
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
+from specreds_nova.engine import model
 from specreds_nova.engine.recovery import kinds
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import unanswered
 from specreds_nova.engine.recovery import verdict as verdicts
+from specreds_nova.heartbeat import message
 
 LOG = logging.getLogger(__name__)
 
@@ -28,6 +30,9 @@ _REST, _LONGEST_REST = 10.0, 30.0
 _SELDOM = 10.0
 # Seconds by which status_interval and dirty_interval grow with each recovery that races.
 _SHARE = 0.005
+# Seconds since the last beat of a host that any engine has heard, before which no first frame
+# decides: a host that stalls for less keeps its servers. The lease on the network is over then.
+NOT_BEFORE = 5.0
 # Phases of a backup that its host reports.
 _RUNS = ('running', 'hardened')
 _DECIDED = ('promoted', 'adopted', 'merged')
@@ -43,8 +48,11 @@ def race(run: runs.Run, started: verdicts.StepVerdict) -> verdicts.StepVerdict:
     if run.recovery.destination is None or run.recovery.superposition is None:
         return verdicts.StepVerdict(verdicts.AGAIN, 'its backup is gone')
     with run.step(timeline.RACE) as detail:
-        verdict = _Race(run).wait()
+        waiting = _Race(run)
+        verdict = waiting.wait()
         detail.update(won=verdict.kind, why=verdict.why)
+        if waiting.early:
+            detail['early'] = True
     return verdict
 
 
@@ -64,8 +72,11 @@ class _Race:
         self._asked = run.now
         self._unanswered = unanswered.UnansweredSince(run, self._host)
         self._missing = 0
-        # Whether the host has reported without a request that the backup is ready.
-        self._reported = False
+        # What the host may still report without a request.
+        self._signs = [message.first_frame(self._backup), self._backup]
+        # Whether the first frame of the guest decides, and in how many seconds it may.
+        self.early = False
+        self._left = float('inf')
         server = run.server()
         self._timeout = _metadata_seconds(
             server.metadata if server else {}, 'specreds:ready_timeout',
@@ -82,14 +93,17 @@ class _Race:
             self._pause()
 
     def _pause(self) -> None:
-        """Wait, but not longer than until the host reports that the backup is ready."""
-        run, seconds = self._run, self._status_interval
-        if self._reported:
+        """Wait, but not longer than until the host reports that the backup is ready.
+
+        A first frame is reported, too.
+        """
+        run, seconds = self._run, min(self._status_interval, self._left)
+        self._left = float('inf')
+        if not self._signs:
             # One report is enough: the status of the backup is requested after it.
             run.pause(seconds)
-        else:
-            self._reported = run.wait(run.context.suspects.await_ready, self._host, self._backup,
-                                      seconds)
+        elif run.wait(run.context.suspects.await_ready, self._host, self._signs, seconds):
+            del self._signs[0]
 
     def _over(self) -> verdicts.StepVerdict | None:
         run = self._run
@@ -161,13 +175,35 @@ class _Race:
         self._missing = 0 if domain.get('state') in _ALIVE else self._missing + 1
         if self._missing >= _MISSING:
             return verdicts.StepVerdict(verdicts.AGAIN, 'its backup has stopped')
-        if not status['ready']:
+        if self._missing:
             return None
-        run = self._run
-        if self._missing == 0:
-            self._learn(run.now - self._began)
+        if status['ready']:
+            self._learn(self._run.now - self._began)
             return verdicts.StepVerdict(verdicts.READY, str(status.get('ready_detail') or ''))
+        if status.get('first_frame') and self._nothing_is_heard(status):
+            self.early = True
+            LOG.info('recovery %s: its guest has sent its first frame', self._run.id)
+            return verdicts.StepVerdict(
+                verdicts.READY, f'it has sent its first frame, and nothing is heard of '
+                                f'{self._run.recovery.host}')
         return None
+
+    def _nothing_is_heard(self, status: Mapping[str, Any]) -> bool:
+        """Return whether the primary's host has been silent everywhere for long enough.
+
+        Its sentinel has looked at the servers until then, is asked in storage, and does not
+        answer. Whatever is not known speaks for the primary: its backup gets ready first.
+        """
+        run = self._run
+        if not status.get('primary_asked') or status.get('primary_runs') is not None:
+            return False
+        host = run.insist(run.context.store.host, run.recovery.host)
+        silence = run.context.leases.silence(host, run.now)
+        if (silence is None or host.sentinel != model.LIVE
+                or not run.context.suspects.lost(host.name)):
+            return False
+        self._left = NOT_BEFORE - silence
+        return self._left <= 0
 
     def _learn(self, seconds: float) -> None:
         run = self._run

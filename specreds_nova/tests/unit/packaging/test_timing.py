@@ -118,6 +118,8 @@ class TimingTest(testtools.TestCase):
         self.assertGreater(names['LEASE_S'] / 4, 2 * names['nova'].heartbeat_interval)
         self.assertGreater(names['ACTS_S'],
                            names['FRESH'] + names['HEEDED_S'] + names['SENTINEL_S'])
+        # A decision by a first frame does not wait for the lease, after all engines have voted.
+        self.assertGreaterEqual(names['NOT_BEFORE'], names['LEASE_S'] + margin)
         # Evacuations do not wait for the lease.
         self.assertGreater(names['engine'].evacuate_after / 2, names['LEASE_S'] + margin)
 

@@ -44,6 +44,15 @@ class NoWatches:
         """Return the recorded readiness."""
         return record.ready, record.ready_detail
 
+    def opened(self, record: journals.Record) -> None:
+        """Record the end of a watch."""
+        self.end(record.backup_id)
+
+    def is_late(self, backup_id: str) -> bool:
+        """Report that no backup is late."""
+        del backup_id
+        return False
+
 
 class TestCase(testtools.TestCase):
     """With a configuration, a journal in a directory of its own, and a played this_host."""

@@ -19,6 +19,11 @@ class VotesTest(base.StoreTest):
             self.store.vote(vote)
         self.assertEqual([self.first, self.second], self.store.votes())
 
+    def test_ages_of_silent_hosts_are_read_back(self) -> None:
+        self.store.vote(model.Vote('e1', silent=('h1', 'h2'), ages={'h1': 1.5, 'h2': 0.0}))
+        [vote] = self.store.votes()
+        self.assertEqual((('h1', 'h2'), {'h1': 1.5, 'h2': 0.0}), (vote.silent, vote.ages))
+
     def test_later_vote_replaces_an_earlier_one(self) -> None:
         later = model.Vote('e1', counter=3)
         for vote in (self.first, self.second, model.Vote('e1'), model.Vote('e1')):

@@ -141,10 +141,10 @@ class SilenceTest(base.CloudTestCase):
         self.run_for(0.3)
         self.assertEqual([('cn2', 'r1'), ('cn2', 'r2')], [
             (host, backup) for host in ('cn1', 'cn2', 'nobody') for backup in ('r1', 'r2', 'r3')
-            if self.monitor.ready(host, backup)])
+            if self.monitor.ready(host, ['x', backup])])
         del self.nodes['cn2'].more['ready']
         self.run_for(0.3)
-        self.assertFalse(self.monitor.ready('cn2', 'r1'))
+        self.assertFalse(self.monitor.ready('cn2', ['r1']))
 
     def test_time_of_the_last_trust_is_known(self) -> None:
         node = self.nodes['cn2']

@@ -10,6 +10,8 @@ import ddt
 import testtools
 
 from specreds_nova.engine.clients import clock as clocks
+from specreds_nova.engine.detection import correlation
+from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import suspects
 from specreds_nova.engine.detection import watched
 
@@ -18,12 +20,13 @@ _WELL = watched.View(
     why=(), leaving=False, word=None, flaps=0, libvirt_age=0.1, storage_age=0.2)
 _SILENT = ({'kind': 'silence'},)
 _SAID = ({'kind': 'operator'},)
+_OPEN = gates.Gates(())
 
 
 def _suspects(monitor: Any) -> suspects.Suspects:
     """Return the hosts as an engine sees them that has no peers."""
     return suspects.Suspects(monitor, mock.Mock(), mock.Mock(
-        hearing=lambda host: (), missing=lambda host: ()))
+        hearing=lambda host: (), missing=lambda host: ()), _OPEN)
 
 
 @ddt.ddt
@@ -51,7 +54,7 @@ class SuspectsTest(testtools.TestCase):
         monitor: Any = mock.Mock()
         monitor.look.return_value = dataclasses.replace(_WELL, **values)
         peers = mock.Mock(hearing=lambda host: ('e3',), missing=lambda host: missing)
-        seen = suspects.Suspects(monitor, mock.Mock(), peers)
+        seen = suspects.Suspects(monitor, mock.Mock(), peers, _OPEN)
         self.assertTrue(seen.is_well('h1'))
         self.assertEqual(well, seen.well_to_all('h1'))
 
@@ -64,12 +67,37 @@ class SuspectsTest(testtools.TestCase):
 
     def test_healthy_hosts_are_listed_ten_times_a_second(self) -> None:
         monitor, clock = mock.Mock(), mock.Mock()
-        seen = suspects.Suspects(monitor, clock, mock.Mock())
+        seen = suspects.Suspects(monitor, clock, mock.Mock(), _OPEN)
         monitor.healthy.side_effect = [['h1'], ['h1', 'h2']]
         answers = []
         for clock.now.return_value in (1000.0, 1000.05, 1000.15):
             answers.append(seen.healthy())
         self.assertEqual([{'h1'}, {'h1'}, {'h1', 'h2'}], answers)
+
+    @ddt.data(
+        ({}, (), (), True), ({'suspected': False}, (), (), False),
+        ({'silence': 0.1}, (), (), False), ({'leaving': True}, (), (), False),
+        ({}, ('e2',), (), False), ({}, (), ('h2', 'h3'), False))
+    @ddt.unpack
+    def test_host_is_lost_if_nothing_but_it_has_failed(
+            self, values: dict[str, Any], hearing: tuple[str, ...], silent: tuple[str, ...],
+            lost: bool) -> None:
+        monitor: Any = mock.Mock()
+        monitor.look.return_value = dataclasses.replace(
+            _WELL, **{'suspected': True, 'why': _SILENT, 'silence': 9.0, **values})
+        # An operator's word and a long silence open the gates; here they do not.
+        monitor.facts.side_effect = lambda host: gates.Facts(
+            host, known=9, silent=frozenset({host, *silent}), word=True, silence=9.0,
+            groups=(correlation.Group('zone z1', 1 + len(silent), 4),))
+        peers = mock.Mock(holding=lambda host: hearing)
+        seen = suspects.Suspects(monitor, mock.Mock(), peers, gates.Gates(
+            (gates.Hearing(), gates.Correlated(0.5))))
+        self.assertEqual(lost, seen.lost('h1'))
+
+    def test_unknown_host_is_not_lost(self) -> None:
+        monitor: Any = mock.Mock()
+        monitor.look.return_value = None
+        self.assertFalse(_suspects(monitor).lost('h1'))
 
     def test_unknown_host_is_not_well(self) -> None:
         monitor: Any = mock.Mock()
@@ -84,19 +112,20 @@ class ReadyTest(testtools.TestCase):
         super().setUp()
         self.monitor: Any = mock.Mock()
         self.stopping = threading.Event()
-        self.suspects = suspects.Suspects(self.monitor, clocks.Clock(self.stopping), mock.Mock())
+        self.suspects = suspects.Suspects(self.monitor, clocks.Clock(self.stopping), mock.Mock(),
+                                           _OPEN)
 
     def test_report_ends_the_wait(self) -> None:
         self.monitor.ready.side_effect = [False, False, True]
-        self.assertTrue(self.suspects.await_ready('h2', 'r1', 60.0))
-        self.monitor.ready.assert_called_with('h2', 'r1')
+        self.assertTrue(self.suspects.await_ready('h2', ['r1'], 60.0))
+        self.monitor.ready.assert_called_with('h2', ['r1'])
         self.assertEqual(3, self.monitor.ready.call_count)
 
     def test_wait_ends_without_a_report(self) -> None:
         self.monitor.ready.return_value = False
-        self.assertFalse(self.suspects.await_ready('h2', 'r1', 0.01))
+        self.assertFalse(self.suspects.await_ready('h2', ['r1'], 0.01))
 
     def test_stopping_engine_ends_the_wait(self) -> None:
         self.monitor.ready.return_value = False
         self.stopping.set()
-        self.assertFalse(self.suspects.await_ready('h2', 'r1', 60.0))
+        self.assertFalse(self.suspects.await_ready('h2', ['r1'], 60.0))

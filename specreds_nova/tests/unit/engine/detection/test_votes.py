@@ -12,6 +12,7 @@ import testtools
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.detection import conf as detection_conf
+from specreds_nova.engine.detection import gates
 from specreds_nova.engine.detection import monitor as monitors
 from specreds_nova.engine.detection import suspects
 from specreds_nova.engine.detection import votes
@@ -64,7 +65,8 @@ class Engine:
                                         detection_conf.monitor_settings(options))
         self.votes = votes.Votes(name, self.monitor, database, clock)
         clock_of_suspects = mock.Mock()
-        self.suspects = suspects.Suspects(self.monitor, clock_of_suspects, self.votes)
+        self.suspects = suspects.Suspects(self.monitor, clock_of_suspects, self.votes,
+                                           gates.Gates(()))
         self.gates = detection_conf.host_gates(options)
 
     def acts(self, host: str) -> bool:
@@ -238,3 +240,38 @@ class EnginesTest(testtools.TestCase):
         self.nodes['cn1'].boot = 'b2'
         self.run_for(3.0)
         self.assertIs(False, self.engines[0].suspects.running('cn1', 's1'))
+
+    def test_last_beat_is_that_of_the_engine_that_heard_the_host_longest(self) -> None:
+        self.engines[0].cut = frozenset({'cn1'})
+        self.run_for(2.0)
+        self.nodes['cn1'].alive = False
+        died = self.clock.time
+        self.assertIsNone(self.engines[0].votes.last_heard('cn1', died - 9.0))
+        self.run_for(2.0)
+        for engine in self.engines:
+            last = engine.votes.last_heard('cn1', died + 1.0)
+            assert last is not None
+            # Votes are read when they are a look old.
+            self.assertTrue(died - 0.3 <= last <= died + 0.3, last - died)
+            # A vote may have been taken before, and written later.
+            self.assertIsNone(engine.votes.last_heard('cn1', self.clock.time - 0.1))
+
+    def test_last_beat_is_unknown_if_an_engine_does_not_say(self) -> None:
+        for working in ('alive', 'echo'):
+            self.begin()
+            self.nodes['cn1'].alive = False
+            self.run_for(1.0)
+            setattr(self.engines[2], working, False)
+            self.run_for(2.0)
+            self.assertIsNone(self.engines[0].votes.last_heard('cn1', self.clock.time - 1.5))
+
+    def test_engine_that_has_started_may_have_heard_a_host_before(self) -> None:
+        self.nodes['cn1'].alive = False
+        self.run_for(2.0)
+        began = self.clock.time
+        self.engines[1] = Engine('ctl1', self.clock, self.database)
+        self.engines[1].monitor.expect(self.hosts)
+        self.run_for(8.0)
+        last = self.engines[0].votes.last_heard('cn1', began)
+        assert last is not None
+        self.assertGreaterEqual(last, began)

@@ -18,7 +18,8 @@ class WatchesTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.watch = self._patch('specreds_nova.virt.ready.watch')
-        self.condition = conditions.Condition(conditions.Kind.TCP, '80', 60.0)
+        self.frames = self._patch('specreds_nova.virt.ready.watch_frames')
+        self.condition = conditions.Condition(conditions.Kind.TCP, '80', 60.0, explicit=True)
         self._patch('specreds_nova.virt.ready.parse').side_effect = lambda _: self.condition
         self._patch('specreds_nova.virt.backup.host.find_instance')
         self._patch('specreds_nova.virt.backup.host.admin_context')
@@ -36,6 +37,36 @@ class WatchesTest(testtools.TestCase):
         self.watches.begin(self.record)
         self.watch.call_args.kwargs['then']()
         self.assertEqual([('tell', 'recovery-1'), ('then', 'recovery-1')], calls)
+
+    def test_first_frame_is_reported_before_the_hardening(self) -> None:
+        calls: list[tuple[str, str]] = []
+        self.watches.notify = lambda sign: calls.append(('tell', sign))
+        self.watches.then = lambda backup_id: calls.append(('then', backup_id))
+        self.condition = conditions.Condition(conditions.Kind.BOOT, '', 60.0)
+        self.watches.begin(self.record)
+        self.assertFalse(self.record.first_frame)
+        self.frames.call_args.kwargs['then']()
+        self.assertTrue(self.record.first_frame)
+        self.assertEqual([('tell', 'recovery-1 frame'), ('then', 'recovery-1')], calls)
+
+    def test_frames_mean_nothing_to_an_owner_with_a_condition(self) -> None:
+        self.watches.begin(self.record)
+        self.frames.assert_not_called()
+
+    def test_promoted_backup_is_watched_until_it_is_ready(self) -> None:
+        self.condition = conditions.Condition(conditions.Kind.BOOT, '', 60.0)
+        self.watch.return_value.configure_mock(ready=False, late=False)
+        self.watches.begin(self.record)
+        self.watches.opened(self.record)
+        self.frames.return_value.stop.assert_called_once_with()
+        self.watch.return_value.stop.assert_not_called()
+        self.assertFalse(self.watches.is_late('recovery-1'))
+        self.watch.return_value.late = True
+        self.assertTrue(self.watches.is_late('recovery-1'))
+        self.watch.return_value.ready = True
+        self.watches.opened(self.record)
+        self.watch.return_value.stop.assert_called_once_with()
+        self.assertFalse(self.watches.is_late('recovery-1'))
 
     def test_timeout_of_the_owner_is_used(self) -> None:
         self.watches.begin(self.record)
@@ -70,4 +101,6 @@ class WatchesTest(testtools.TestCase):
         condition = self.watch.call_args.args[0]
         self.assertEqual((conditions.Kind.BOOT, ''), (condition.kind, condition.argument))
         self.assertIn('neither back references nor lookaround', str(condition))
+        # Its owner wants another moment than the first frame.
+        self.assertTrue(condition.explicit)
         self.assertEqual([], readiness.devices(instance))

@@ -13,6 +13,7 @@ import testtools
 
 from specreds_nova.virt.ready import base
 from specreds_nova.virt.ready import conditions
+from specreds_nova.virt.ready import first_frame
 from specreds_nova.virt.ready import probes
 
 
@@ -143,3 +144,28 @@ class TestOthers(testtools.TestCase):
         self.assertIsNone(probe.look())
         clock.return_value = 105.0
         self.assertEqual('5 s have passed', probe.look())
+
+
+class FirstFrameTest(testtools.TestCase):
+    """A guest that boots, and begins to send."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.writes = 0
+        self.box = mock.Mock(**{'has_sent.return_value': True})
+        guest = mock.Mock()
+        guest._domain.blockStats.side_effect = lambda disk: (9, 9, self.writes, 0, 0)
+        self.probe = first_frame.FirstFrame(guest, self.box, 'backup')
+
+    def test_frame_before_the_first_write_does_not_count(self) -> None:
+        self.assertIsNone(self.probe.look())
+        self.box.has_sent.assert_not_called()
+        self.writes = 1
+        self.assertEqual('the guest has sent a frame', self.probe.look())
+        self.box.has_sent.assert_called_once_with('backup')
+
+    def test_guest_that_writes_and_sends_nothing_is_watched_on(self) -> None:
+        self.writes, self.box.has_sent.return_value = 1, False
+        self.assertIsNone(self.probe.look())
+        self.probe.close()
+        self.box.stop_listening.assert_called_once_with('backup')

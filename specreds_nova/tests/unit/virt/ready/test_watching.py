@@ -32,6 +32,7 @@ class TestWatch(testtools.TestCase):
         watch = self._watch(timeout=0.0)
         self.assertTrue(watch.wait(30))
         self.assertFalse(watch.ready)
+        self.assertTrue(watch.late)
         self.assertEqual('not ready within 0 s: tcp:80 does not hold', watch.detail)
         self.told.assert_not_called()
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The race: how often services are called, and what the backup's host reports."""
 
+import dataclasses
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.detection import leases
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict
@@ -146,9 +148,10 @@ class RacingTest(base.RecoveryTest):
         self.assertTrue(100.0 <= self.clock.now() - self.began < 110.0)
 
     def test_report_of_the_host_ends_the_race(self) -> None:
-        def report(host: str, backup: str, seconds: float) -> bool:
+        def report(host: str, signs: list[str], seconds: float) -> bool:
             self.assertEqual(('h2', _INTERVAL), (host, round(seconds, 1)))
-            self.assertEqual(self.backups.status.call_args.args, (host, backup))
+            backup = self.backups.status.call_args.args[1]
+            self.assertEqual([f'{backup} frame', backup], signs)
             self.clock.sleep(0.2)
             return True
         self.suspects.await_ready.side_effect = report
@@ -160,9 +163,10 @@ class RacingTest(base.RecoveryTest):
         # A report that contradicts the status does not lead to more calls.
         self.suspects.await_ready.side_effect = None
         self.suspects.await_ready.return_value = True
-        self.backups.status.side_effect = [_NOT_YET, _NOT_YET, _NOT_YET, _READY]
+        self.backups.status.side_effect = [*[_NOT_YET] * 4, _READY]
         self.assertEqual(verdict.READY, self.race().kind)
-        self.suspects.await_ready.assert_called_once()
+        # Once for a first frame, and once for its being ready.
+        self.assertEqual(2, self.suspects.await_ready.call_count)
         self.assertGreaterEqual(self.clock.now() - self.began, 2 * _INTERVAL)
 
     def test_timeout_of_the_image_ends_the_race(self) -> None:
@@ -194,3 +198,75 @@ class RacingTest(base.RecoveryTest):
             _READY if self.clock.now() > self.began + 95.0 else _NOT_YET)
         self.assertEqual(verdict.READY, self.race().kind)
         self.assertEqual(2, self.volumes.dirty.call_count)
+
+
+class FirstFrameTest(base.RecoveryTest):
+    """A backup that sends frames and is not ready, of a host that is silent since t = -1 s."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.suspect()
+        self.store.report_sentinel('h1', model.LIVE)
+        self.context = self.make_context(status_interval=0.5, dirty_interval=1000.0)
+        self.context = dataclasses.replace(
+            self.context, leases=leases.Leases(lambda host, since: self.heard_at))
+        self.context.leases.note([self.store.host('h1')], self.clock.now())
+        self.compute.server.side_effect = lambda name: base.make_server(name)
+        self.recovery = self.make_recovery(
+            state=model.RACING, destination='h2', superposition='sp')
+        self.suspects.suspected.side_effect = lambda host: host == 'h1'
+        self.suspects.lost.return_value = True
+        self.began = self.clock.now()
+        self.heard_at: float | None = self.began - 1.0
+        self.status = {**_NOT_YET, 'first_frame': True, 'primary_asked': True,
+                       'primary_runs': None}
+        self.backups.status.side_effect = lambda *_: (
+            _READY if self.clock.now() - self.began >= 20.0 else self.status)
+
+    def decided(self) -> float:
+        """Return the seconds until the race ends, and check what is recorded."""
+        run = runs.Run(self.context, self.recovery)
+        verdict_of_it = race.race(run, verdict.StepVerdict(verdict.STARTED))
+        self.assertEqual(verdict.READY, verdict_of_it.kind)
+        seconds = self.clock.now() - self.began
+        self.assertEqual(seconds < 20.0, run.recovery.steps[-1].detail.get('early', False))
+        return seconds
+
+    def test_decides_five_seconds_after_the_last_beat(self) -> None:
+        self.assertAlmostEqual(race.NOT_BEFORE - 1.0, self.decided(), 1)
+
+    def test_decides_later_if_an_engine_has_not_said_when_it_heard_the_host(self) -> None:
+        self.heard_at = None
+        self.assertAlmostEqual(race.NOT_BEFORE + leases.FRESH, self.decided(), 1)
+
+    def test_decides_at_once_of_a_host_that_is_silent_for_longer(self) -> None:
+        self.heard_at = self.began - 60.0
+        self.assertEqual(0.0, self.decided())
+
+    def ready(self) -> None:
+        """Check that the backup gets ready before the decision."""
+        self.assertGreaterEqual(self.decided(), 20.0)
+
+    def test_guest_without_a_frame_gets_ready(self) -> None:
+        self.status['first_frame'] = False
+        self.ready()
+
+    def test_backup_gets_ready_where_no_sentinel_is_asked(self) -> None:
+        self.status['primary_asked'] = False
+        self.ready()
+
+    def test_backup_gets_ready_if_the_sentinel_answers(self) -> None:
+        self.status['primary_runs'] = False
+        self.ready()
+
+    def test_backup_gets_ready_if_the_sentinel_was_silent_before(self) -> None:
+        self.store.report_sentinel('h1', model.SILENT)
+        self.ready()
+
+    def test_backup_gets_ready_if_gates_would_hold_the_host(self) -> None:
+        self.suspects.lost.return_value = False
+        self.ready()
+
+    def test_backup_of_a_trusted_host_gets_ready(self) -> None:
+        self.suspect(state=model.TRUSTED)
+        self.ready()
