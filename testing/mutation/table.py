@@ -455,8 +455,8 @@ MUTATIONS = (
              '            return self._gives_way()\n', '            return None\n',
              'specreds_nova.tests.unit.engine.recovery.steps.test_drill.DrillTest.'
              'test_second_of_two_drills_gives_way'),
-    Mutation('drill-that-ends-with-a-write', 'specreds_nova/engine/recovery/steps/start.py',
-             'not (run.insisting() or run.drill):', 'not run.insisting():',
+    Mutation('drill-that-ends-with-a-write', 'specreds_nova/engine/recovery/steps/race.py',
+             'if began < self._sweep or run.drill:', 'if began < self._sweep:',
              'specreds_nova.tests.unit.engine.recovery.steps.test_drill.DrillTest.'
              'test_backup_of_a_server_that_writes_becomes_ready_and_is_dropped'),
     Mutation('drill-beside-a-recovery', 'specreds_nova/engine/api/handlers/servers.py',

@@ -35,7 +35,8 @@ class DrillTest(base.RecoveryTest):
         self.volumes.ours.return_value = {}
         self.volumes.state.side_effect = ['superposed', None]
         self.backups.start.return_value = _NOT_YET
-        self.backups.status.side_effect = [_NOT_YET, _READY]
+        # For longer than the interval of looks for writes.
+        self.backups.status.side_effect = [*[_NOT_YET] * 9, _READY]
         self.recovery = self.make_recovery(
             why=(evidence.of(evidence.DRILL, 'u1', self.clock.wall()).told(),),
             created=self.clock.wall())
