@@ -85,6 +85,20 @@ class Hosts:
                 f'{left:.0f} s more']
 
 
+def outcome(*, gated: bool, against: bool, stays: bool) -> str:
+    """Return what a server would get if its host failed.
+
+    :param gated: a gate of the server or of its host is shut
+    :param against: something keeps it from having a backup
+    :param stays: that, or something else, keeps it from being evacuated
+    """
+    if gated:
+        return NONE
+    if not against:
+        return SPECULATIVE
+    return FAILED if stays else EVACUATED
+
+
 class Protection:
     """The check, which asks all services that a recovery needs. Changes nothing.
 
@@ -148,12 +162,7 @@ class Protection:
                               for volume, its in eligible.items() if not its.fenceable]
             reasons += obstacles
             stays = bool(immovable or obstacles or not destinations)
-        if gated:
-            recovery = NONE
-        elif not reasons:
-            recovery = SPECULATIVE
-        else:
-            recovery = FAILED if stays else EVACUATED
+        recovery = outcome(gated=gated, against=bool(reasons), stays=stays)
         reasons += under_way
         return {'name': server.name, 'project': server.project, 'host': server.host,
                 'protected': not reasons, 'recovery': recovery,

@@ -50,7 +50,7 @@ _CONFLICT = 409
 # Threads that read the server groups; those that wait for the same reading occupy one each.
 _READERS = 2
 # Extra spec of flavors whose servers have a virtual TPM, which Nova's API does not evacuate.
-_VTPM = 'hw:tpm_version'
+VTPM = 'hw:tpm_version'
 # Prefix of the reason with which Nova itself disables a service.
 _BY_NOVA = 'AUTO:'
 
@@ -119,7 +119,7 @@ class Compute:
 
     def _described(self, shown: Mapping[str, Any],
                    groups: Mapping[str, Mapping[str, Any]]) -> model.Server:
-        server, disks = _server(shown, groups), _disks(shown)
+        server, disks = described(shown, groups), _disks(shown)
         # A guess would leave a disk without a fence.
         if not disks or not self._disks_in_rbd.get():
             return server
@@ -148,7 +148,7 @@ class Compute:
 
     def immovable(self, server: model.Server) -> str | None:
         """Return why Nova would evacuate a server to no host; None if it may."""
-        if _VTPM in (server.flavor.get('extra_specs') or {}):
+        if VTPM in (server.flavor.get('extra_specs') or {}):
             return 'Nova evacuates no server with a virtual TPM, whose state is on its host'
         return self._groups.immovable(server)
 
@@ -398,7 +398,13 @@ def _disks(shown: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name, exists in present.items() if exists)
 
 
-def _server(shown: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]) -> model.Server:
+def described(shown: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]]
+              ) -> model.Server:
+    """Return a server.
+
+    :param shown: as Nova shows it
+    :param groups: by server: its server group
+    """
     return model.Server(
         id=shown['id'], name=shown['name'], project=shown['tenant_id'],
         host=shown['OS-EXT-SRV-ATTR:host'] or '', status=shown['status'],

@@ -16,7 +16,8 @@ from specreds_cinder.cli import main as super_main
 from specreds_nova.tests.unit.packaging import base
 
 # Programs that are not cliff applications; their first words select the action.
-_PLAIN = ('specreds-engine-manage', 'specreds-status', 'specreds-engine', 'specreds-sentinel')
+_PLAIN = ('specreds-engine-manage', 'specreds-status', 'specreds-engine', 'specreds-sentinel',
+          'specreds-preflight')
 _CLIENT = {'volume': 'openstack.volume.v3', 'speculative': 'openstack.speculative.v1'}
 _OWN = ('volume super', 'speculative')
 

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a cloud through its APIs, as an administrator. Changes nothing."""
+
+from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+import time
+from typing import Any
+
+from openstack import exceptions as sdk_exceptions
+
+Thing = Mapping[str, Any]
+
+# Seconds between two requests: 20 in a second.
+APART = 0.05
+# Objects of an answer.
+_PAGE = 1000
+# Nova shows the flavor with its extra specs from 2.47 on, Cinder needs no microversion.
+_NOVA = {'microversion': '2.79'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Cloud:
+    """What a cloud consists of, as its APIs show it.
+
+    :ivar protocols: by back end of Cinder, as HOST@BACKEND: how its storage is reached
+    :ivar hypervisors: type of the hypervisor by host
+    :ivar aggregates: names of the aggregates of each host
+    :ivar ports: by server
+    :ivar extended: Cinder has the extension
+    """
+
+    servers: list[Thing]
+    volumes: Mapping[str, Thing]
+    protocols: Mapping[str, str]
+    services: list[Thing]
+    hypervisors: Mapping[str, str]
+    aggregates: Mapping[str, tuple[str, ...]]
+    ports: Mapping[str, list[Thing]]
+    extended: bool
+
+
+class Reader:
+    """Sends requests one after the other, at most 20 in a second.
+
+    :param connection: of openstacksdk
+    :param tell: receives what is read, in words, and how many objects of that there are so far
+    """
+
+    def __init__(self, connection: Any, tell: Callable[[str, int], object],
+                 now: Callable[[], float] = time.monotonic,
+                 sleep: Callable[[float], object] = time.sleep) -> None:
+        self._connection = connection
+        self._tell = tell
+        self._now = now
+        self._sleep = sleep
+        self._next = float('-inf')
+
+    def wait(self) -> None:
+        """Wait until another request may be sent."""
+        left = self._next - self._now()
+        if left > 0.0:
+            self._sleep(left)
+        self._next = max(self._next, self._now()) + APART
+
+    def read(self) -> Cloud:
+        """Read the cloud.
+
+        :raises openstack.exceptions.SDKException: a service does not answer, or refuses to
+        """
+        nova, cinder = self._connection.compute, self._connection.block_storage
+        servers = [*self._pages('servers', nova, '/servers/detail', all_tenants='true', **_NOVA)]
+        volumes = [*self._pages('volumes', cinder, '/volumes/detail', all_tenants='true')]
+        pools = self._get(cinder, '/scheduler-stats/get_pools', detail='true')['pools']
+        ports: dict[str, list[Thing]] = {}
+        for port in self._pages('ports', self._connection.network, '/ports', fields=[
+                'id', 'device_id', 'binding:vif_type', 'binding:vnic_type']):
+            ports.setdefault(port['device_id'], []).append(port)
+        aggregates: dict[str, list[str]] = {}
+        for aggregate in self._get(nova, '/os-aggregates')['aggregates']:
+            for host in aggregate['hosts']:
+                aggregates.setdefault(host, []).append(aggregate['name'])
+        return Cloud(
+            servers, {volume['id']: volume for volume in volumes},
+            {pool['name'].partition('#')[0]: str(
+                pool.get('capabilities', {}).get('storage_protocol', '')) for pool in pools},
+            self._get(nova, '/os-services', binary='nova-compute')['services'],
+            {each['service']['host']: each['hypervisor_type'] for each in self._pages(
+                'hypervisors', nova, '/os-hypervisors/detail', **_NOVA)},
+            {host: tuple(names) for host, names in aggregates.items()}, ports,
+            'os-superpositions' in {each['alias'] for each in self._get(
+                cinder, '/extensions')['extensions']})
+
+    def _pages(self, name: str, service: Any, path: str, **query: Any) -> Iterator[Thing]:
+        marker: dict[str, str] = {}
+        count = 0
+        while True:
+            page = self._get(service, path, limit=_PAGE, **marker, **query)[name]
+            count += len(page)
+            self._tell(name, count)
+            yield from page
+            # Services may send less than they are asked for.
+            if not page:
+                return
+            marker = {'marker': page[-1]['id']}
+
+    def _get(self, service: Any, path: str, microversion: str | None = None, **query: Any) -> Any:
+        self.wait()
+        response = service.get(path, params=query, microversion=microversion)
+        sdk_exceptions.raise_from_response(response)
+        return response.json()
