@@ -83,6 +83,32 @@ class Nova(cinder.Cinder):
                 server.attached.append(f'volume-{next(self._count)}')
         self._spawn(act)
 
+    def plug(self, name: str) -> None:
+        """Attach another port to a server, by the nova-compute of its host."""
+        server = self.servers[name]
+        host = self.hosts[server.host]
+
+        def act() -> None:
+            if server.task is None and self._waited(host) and server.host == host.name:
+                server.macs += (f'fa:16:3e:00:01:{next(self._count):02x}',)
+        self._spawn(act)
+
+    def unplug(self, name: str) -> None:
+        """Delete a port of a server in Neutron, for which no host is needed."""
+        server = self.servers[name]
+        server.macs = server.macs[:-1]
+
+    def resize(self, name: str) -> None:
+        """Begin to resize a server: the request stays in the queue of its host if that is dead.
+
+        ``API.resize`` takes a server that is active or stopped, and has no task.
+        """
+        server = self.servers[name]
+        if server.task is None and server.status in ('ACTIVE', 'SHUTOFF'):
+            other = self._room(server.host)
+            server.status, server.task = 'RESIZE', 'resize_prep'
+            server.moving = None if other is None else (other, False)
+
     def evacuate(self, server: parts.Server, host: str | None) -> None:
         """Begin Nova's evacuation of a server."""
         self._check_destination(server, host)
@@ -266,7 +292,7 @@ class Nova(cinder.Cinder):
             id=server.name, name=server.name, project='p', host=server.host,
             status=server.status, task=server.task, locked=False, zone=None,
             flavor={'vcpus': 1, 'ram': 1, 'disk': 0}, volumes=server.volumes(),
-            metadata=server.metadata)
+            metadata=server.metadata, macs=server.macs)
 
     # Backups
 

@@ -159,6 +159,8 @@ class Server:
     marked_at: float = 0.0
     # Volumes that were attached beside the one that it boots from.
     attached: list[str] = dataclasses.field(default_factory=list)
+    # MAC addresses of its ports.
+    macs: tuple[str, ...] = ('fa:16:3e:00:00:01',)
     # By id: the volumes that are not simply attached.
     states: dict[str, volumes.Volume] = dataclasses.field(default_factory=dict)
     # Number of acknowledged writes, and how many of them the version of the volumes contains.

@@ -129,7 +129,9 @@ class Story:
             'request_deletion': self._cloud.delete, 'reboot': self._reboot,
             'stopped': self._stopped, 'crash': self._cloud.crash, 'stop': self._cloud.stop,
             'attach': self._cloud.attach, 'detach': self._cloud.detach,
-            'back_up': self._cloud.back_up, 'end_jobs': self._cloud.end_jobs}
+            'back_up': self._cloud.back_up, 'end_jobs': self._cloud.end_jobs,
+            'plug': self._cloud.plug, 'unplug': self._cloud.unplug,
+            'resize': self._cloud.resize}
         if name.endswith(_UNDER):
             server = self._cloud.servers[target]
             name = name.removesuffix(_UNDER)
