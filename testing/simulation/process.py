@@ -32,6 +32,7 @@ from specreds_nova.engine.detection import votes
 from specreds_nova.engine.detection import watcher
 from specreds_nova.engine.recovery import crashes
 from specreds_nova.engine.recovery import creation
+from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import nova_prefetch
 from specreds_nova.engine.recovery import preparation_limit
 from specreds_nova.engine.recovery import tenant
@@ -328,7 +329,9 @@ class Process:
             self.world.fail(f'{recovery.server} is decided against though {host.name} is well')
         self._truth.check_decision(self, recovery, record.base)
         server = self.world.servers.get(recovery.server)
+        # One that was stopped when its host died is evacuated, and ends stopped.
         if (not unknown and server is not None and server.stopped_by_owner
+                and left.of(recovery) is None
                 and self.hub.now() - max(server.stopped_at, self.wire.unanswered.get('nova', 0.0))
                 > _ASKED):
             self.world.fail(f'{server.name} is promoted though its owner has stopped it')
