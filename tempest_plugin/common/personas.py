@@ -48,6 +48,7 @@ RULES = {
     'mode:list':                       '+   +   403 403 403 403',
     'mode:set':                        '+   +   403 403 403 403',
     'server:protection':               '+   +   +   +   +   404',
+    'server:drill':                    '+   +   403 403 403 403',
 }
 # What appears in an answer only for these personas, by rule.
 DETAILS = {'server:protection:details': ('admin', 'service')}

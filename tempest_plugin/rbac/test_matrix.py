@@ -128,6 +128,13 @@ class EngineMatrixTest(personas.PersonasTest):
             clients, 'PUT', 'v1/modes',
             {'scope': 'host', 'name': nothing, 'mode': 'pause', 'reason': 'tempest'}))
 
+    @decorators.idempotent_id('c2422773-9752-4462-a9a5-1a33d8ab761a')
+    def test_drills(self) -> None:
+        """Only administrators and services begin drills."""
+        nothing = data_utils.rand_uuid()
+        self.assert_rule('server:drill', lambda clients: self._missing(
+            clients, 'POST', f'v1/servers/{nothing}/action', {'drill': None}))
+
     def _act(self, clients: Any, action: str) -> None:
         """Act on a host that does not exist, which the API says only to those who may act."""
         nothing = data_utils.rand_uuid()

@@ -326,51 +326,6 @@ MUTATIONS = (
                    'unseen.wait(run) or _ask_again(run)',
                    f'{_ENGINE_TESTS}.recovery.steps.test_meanwhile.DecideTest.'
                    'test_server_that_a_user_stops_meanwhile_is_not_promoted'),
-    table.Mutation('first-frame-of-a-moment', f'{_STEPS}/race.py',
-                   '        return self._left <= 0',
-                   '        return True',
-                   f'{_ENGINE_TESTS}.recovery.steps.test_race.FirstFrameTest.'
-                   'test_decides_five_seconds_after_the_last_beat'),
-    table.Mutation('first-frame-without-a-question', f'{_STEPS}/race.py',
-                   "if not status.get('primary_asked') or ",
-                   'if ',
-                   f'{_ENGINE_TESTS}.recovery.steps.test_race.FirstFrameTest.'
-                   'test_backup_gets_ready_where_no_sentinel_is_asked'),
-    table.Mutation('first-frame-despite-an-answer', f'{_STEPS}/race.py',
-                   " or status.get('primary_runs') is not None:",
-                   ':',
-                   f'{_ENGINE_TESTS}.recovery.steps.test_race.FirstFrameTest.'
-                   'test_backup_gets_ready_if_the_sentinel_answers'),
-    table.Mutation('first-frame-without-a-sentinel', f'{_STEPS}/race.py',
-                   'silence is None or host.sentinel != model.LIVE',
-                   'silence is None',
-                   f'{_ENGINE_TESTS}.recovery.steps.test_race.FirstFrameTest.'
-                   'test_backup_gets_ready_if_the_sentinel_was_silent_before'),
-    table.Mutation('first-frame-behind-a-gate', f'{_STEPS}/race.py',
-                   '                or not run.context.suspects.lost(host.name)):',
-                   '                ):',
-                   f'{_ENGINE_TESTS}.recovery.steps.test_race.FirstFrameTest.'
-                   'test_backup_gets_ready_if_gates_would_hold_the_host'),
-    table.Mutation('lease-by-earlier-votes', f'{_DETECTION}/votes.py',
-                   'age is None or self._taken[engine][0] < since',
-                   'age is None',
-                   f'{_ENGINE_TESTS}.detection.test_votes.EnginesTest.'
-                   'test_last_beat_is_that_of_the_engine_that_heard_the_host_longest'),
-    table.Mutation('lease-by-own-beats', f'{_DETECTION}/votes.py',
-                   'for engine, (vote, seen) in self._rows.items():',
-                   'for engine, (vote, seen) in [(self._engine, self._rows[self._engine])]:',
-                   f'{_ENGINE_TESTS}.detection.test_votes.EnginesTest.'
-                   'test_last_beat_is_that_of_the_engine_that_heard_the_host_longest'),
-    table.Mutation('lease-by-a-new-process', f'{_DETECTION}/monitor.py',
-                   'return self._began if host is None or host.heard is None',
-                   'return -9e9 if host is None or host.heard is None',
-                   f'{_ENGINE_TESTS}.detection.test_votes.EnginesTest.'
-                   'test_engine_that_has_started_may_have_heard_a_host_before'),
-    table.Mutation('lease-by-deaf-engines', f'{_DETECTION}/votes.py',
-                   'age = None if vote.deaf else vote.ages.get(host)',
-                   'age = vote.ages.get(host, 9e9)',
-                   f'{_ENGINE_TESTS}.detection.test_votes.EnginesTest.'
-                   'test_last_beat_is_unknown_if_an_engine_does_not_say'),
     table.Mutation('promotion-without-the-sentinel', f'{_STEPS}/decide.py',
                    'reading.verdict() or _ask_again(run)\n',
                    'reading.verdict()\n',

@@ -534,4 +534,53 @@ MUTATIONS = (
              'int(self._clock.wall() * 1000) if own is None', '0 if own is None',
              'specreds_nova.tests.unit.engine.detection.test_leases_of_engines.LeasesTest.'
              'test_engine_that_starts_again_without_its_row_has_a_lease'),
+    Mutation('first-frame-of-a-moment', 'specreds_nova/engine/recovery/steps/race.py',
+             '        return self._left <= 0',
+             '        return True',
+             'specreds_nova.tests.unit.engine.recovery.steps.test_race.FirstFrameTest.'
+             'test_decides_five_seconds_after_the_last_beat'),
+    Mutation('first-frame-without-a-question', 'specreds_nova/engine/recovery/steps/race.py',
+             "if not status.get('primary_asked') or ",
+             'if ',
+             'specreds_nova.tests.unit.engine.recovery.steps.test_race.FirstFrameTest.'
+             'test_backup_gets_ready_where_no_sentinel_is_asked'),
+    Mutation('first-frame-despite-an-answer', 'specreds_nova/engine/recovery/steps/race.py',
+             " or status.get('primary_runs') is not None:",
+             ':',
+             'specreds_nova.tests.unit.engine.recovery.steps.test_race.FirstFrameTest.'
+             'test_backup_gets_ready_if_the_sentinel_answers'),
+    Mutation('first-frame-without-a-sentinel', 'specreds_nova/engine/recovery/steps/race.py',
+             'silence is None or host.sentinel != model.LIVE',
+             'silence is None',
+             'specreds_nova.tests.unit.engine.recovery.steps.test_race.FirstFrameTest.'
+             'test_backup_gets_ready_if_the_sentinel_was_silent_before'),
+    Mutation('first-frame-behind-a-gate', 'specreds_nova/engine/recovery/steps/race.py',
+             '                or not run.context.suspects.lost(host.name)):',
+             '                ):',
+             'specreds_nova.tests.unit.engine.recovery.steps.test_race.FirstFrameTest.'
+             'test_backup_gets_ready_if_gates_would_hold_the_host'),
+    Mutation('stuck-evacuation', 'specreds_nova/engine/recovery/evacuation.py',
+             'if host and self._lost(host):', 'if False:',
+             'specreds_nova.tests.unit.engine.recovery.test_evacuation.HangingTest.'
+             'test_evacuation_to_a_backup_whose_host_has_died_is_requested_again'),
+    Mutation('lease-by-earlier-votes', 'specreds_nova/engine/detection/votes.py',
+             'age is None or self._taken[engine][0] < since',
+             'age is None',
+             'specreds_nova.tests.unit.engine.detection.test_votes.EnginesTest.'
+             'test_last_beat_is_that_of_the_engine_that_heard_the_host_longest'),
+    Mutation('lease-by-own-beats', 'specreds_nova/engine/detection/votes.py',
+             'for engine, (vote, seen) in self._rows.items():',
+             'for engine, (vote, seen) in [(self._engine, self._rows[self._engine])]:',
+             'specreds_nova.tests.unit.engine.detection.test_votes.EnginesTest.'
+             'test_last_beat_is_that_of_the_engine_that_heard_the_host_longest'),
+    Mutation('lease-by-a-new-process', 'specreds_nova/engine/detection/monitor.py',
+             'return self._began if host is None or host.heard is None',
+             'return -9e9 if host is None or host.heard is None',
+             'specreds_nova.tests.unit.engine.detection.test_votes.EnginesTest.'
+             'test_engine_that_has_started_may_have_heard_a_host_before'),
+    Mutation('lease-by-deaf-engines', 'specreds_nova/engine/detection/votes.py',
+             'age = None if vote.deaf else vote.ages.get(host)',
+             'age = vote.ages.get(host, 9e9)',
+             'specreds_nova.tests.unit.engine.detection.test_votes.EnginesTest.'
+             'test_last_beat_is_unknown_if_an_engine_does_not_say'),
 )

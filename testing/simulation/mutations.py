@@ -20,7 +20,6 @@ from specreds_nova.engine.detection import weighing
 from specreds_nova.engine.recovery import capacity
 from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import dispatch
-from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import preparation_limit
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
@@ -221,9 +220,6 @@ MUTATIONS = _by_name((
              cleaning, 'require', _nothing(True), 4),
     Mutation('unclean-host', 'a host is trusted again before it is clean',
              janitor.Janitor, '_clean', _nothing(True), 105),
-    Mutation('stuck-evacuation', 'an evacuation to a host that has died is waited for',
-             evacuation._Evacuation, '_stuck', _nothing(False), 163,
-             ('power', 'power', 'power', 'crash_compute')),
     Mutation('lost-recoveries', 'the recoveries on which no living engine works are left',
              conductor.Conductor, '_take', _nothing(), 9,
              ('engine_without', 'engine_killed', 'engine_cut', 'power', 'engine_killed',

@@ -148,7 +148,7 @@ class HalfDoneTest(base.StoryTest):
         self.assertRegex(' '.join(played.run().wrong), 'makes no progress: [34][0-9]{2} steps')
 
     def test_resize_between_decision_and_adoption_is_shown(self) -> None:
-        played = story.Story(_script([_AT_REST], [(12.6, 'resize')]), 0)
+        played = story.Story(_script([_AT_REST], [(12.2, 'resize')]), 0)
         played.run()
         [recovery] = played._store.history.values()
         self.assertIn('it is RESIZE, resize_prep; its backup may serve on h2',

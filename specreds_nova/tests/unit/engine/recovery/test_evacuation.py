@@ -254,6 +254,14 @@ class HangingTest(base.CommittedTest):
         self.compute.reset.assert_called_with('a')
         self.compute.evacuate.assert_called_with('a', 'h2', False)
 
+    def test_evacuation_to_a_backup_whose_host_has_died_is_requested_again(self) -> None:
+        self.recovery = self.store.change(self.recovery, destination='h3')
+        self.suspects.suspected.side_effect = lambda host: host in ('h1', 'h3')
+        self.suspects.boot.side_effect = None
+        self._evacuate(lambda _host: True)
+        self.compute.reset.assert_called_with('a')
+        self.compute.evacuate.assert_called_with('a', 'h2', False)
+
     def _force_down_late(self, seconds: float, then: Callable[[], None]) -> None:
         """Let something happen while a service does not answer."""
         def force_down(host: str, down: bool) -> bool:
