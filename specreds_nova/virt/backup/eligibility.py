@@ -39,8 +39,10 @@ _SHARED_FILE_SYSTEMS = frozenset({'9p', 'afs', 'beegfs', 'ceph', 'cifs', 'fuse.c
 # Types of ports with a device of Cyborg, which Nova does not evacuate.
 _PORT_ACCELERATORS = frozenset({network_model.VNIC_TYPE_ACCELERATOR_DIRECT,
                                 network_model.VNIC_TYPE_ACCELERATOR_DIRECT_PHYSICAL})
-# States of servers that Nova evacuates.
-_EVACUATED_STATES = (vm_states.ACTIVE, vm_states.STOPPED, vm_states.ERROR)
+# States of servers that Nova evacuates, and of those that an engine resets for that.
+_EVACUATED_STATES = (vm_states.ACTIVE, vm_states.STOPPED, vm_states.ERROR, vm_states.PAUSED,
+                     vm_states.SUSPENDED, vm_states.RESCUED, vm_states.SHELVED,
+                     vm_states.RESIZED)
 # States of an evacuation that nova-compute on the source has not cleaned up yet.
 _UNNOTICED = ['accepted', 'pre-migrating', 'done']
 
@@ -99,7 +101,9 @@ class Eligibility:
     def immovable(self, context: Any, instance: Any) -> str | None:
         """Return why Nova's API would refuse to evacuate a server; None if it would not.
 
-        The checks are as in ``evacuate`` of nova/compute/api.py, which are the same in all
+        An engine resets the state of a server that is paused, suspended, rescued, shelved or
+        resized (:mod:`specreds_nova.engine.recovery.left`), so that Nova evacuates the server. The
+        other checks are as in ``evacuate`` of nova/compute/api.py, which are the same in all
         supported releases. Two of them are left out, because they refuse only if a nova-compute
         is older than any with which nova-api starts: accelerators of the flavor (service version
         53), and ports with extended resource requests (59). Nova ignores the server's task.

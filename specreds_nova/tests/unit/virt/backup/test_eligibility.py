@@ -208,10 +208,11 @@ class EligibilityTest(base.TestCase):
         self.assertIn('contradictory', self.immovable())
 
     def test_server_in_a_state_that_nova_does_not_evacuate_is_immovable(self) -> None:
-        for state in ('active', 'stopped', 'error'):
+        for state in ('active', 'stopped', 'error', 'paused', 'suspended', 'rescued', 'resized',
+                      'shelved'):
             self.server.vm_state = state
             self.assertEqual('', self.immovable())
-        for state in ('paused', 'suspended', 'rescued', 'resized', 'shelved'):
+        for state in ('building', 'soft-delete', 'shelved_offloaded'):
             self.server.vm_state = state
             self.assertIn(state, self.immovable())
 
