@@ -148,8 +148,14 @@ class HalfDoneTest(base.StoryTest):
         self.assertRegex(' '.join(played.run().wrong), 'makes no progress: [34][0-9]{2} steps')
 
     def test_resize_between_decision_and_adoption_is_shown(self) -> None:
-        played = story.Story(_script([_AT_REST], [(12.2, 'resize')]), 0)
-        played.run()
+        played = story.Story(_script([_AT_REST], []), 0)
+        connect = played._cloud.connect
+
+        def promoted(backup: parts.Backup) -> None:
+            connect(backup)
+            played._cloud.resize('a')
+        with mock.patch.object(played._cloud, 'connect', promoted):
+            played.run()
         [recovery] = played._store.history.values()
         self.assertIn('it is RESIZE, resize_prep; its backup may serve on h2',
                       str(recovery.error))
