@@ -73,9 +73,12 @@ class Backend:
         return shown
 
     def leads(self, shown: Mapping[str, Any]) -> bool:
-        """Return whether this back end has the first volume of a superposition."""
+        """Return whether this back end has the first volume of a superposition.
+
+        One with all volumes leads in any case: its name may have changed since.
+        """
         members: Sequence[str] = shown['labels'].get('members', [self.host])
-        return members[0] == self.host
+        return len(members) == 1 or members[0] == self.host
 
     def view(self, shown: Mapping[str, Any]) -> View:
         """Return a superposition in Cinder's terms, from the worker's description."""
@@ -88,7 +91,8 @@ class Backend:
         return {
             **{field: shown[field] for field in _COPIED},
             **{label: labels.get(label) for label in _LABELS},
-            'members': members, 'lead': members[0], 'host': self.host,
+            'members': members, 'lead': members[0] if len(members) > 1 else self.host,
+            'host': self.host,
             'volumes': volumes,
             'overlay_bytes': total(volume['overlay_bytes'] for volume in volumes),
         }

@@ -21,6 +21,7 @@ from specreds_nova.engine.recovery import kinds
 from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import nova_prefetch
 from specreds_nova.engine.recovery import order
+from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import stamps
 from specreds_nova.engine.recovery.steps import refused
 from specreds_nova.engine.recovery.steps import restart
@@ -451,7 +452,8 @@ class Dispatcher:
         """Return the recoveries of a server since its host was suspected."""
         return [recovery for recovery in
                 self._context.store.recoveries({'server': server.id}, _MANY)
-                if recovery.host == host.name and recovery.created >= host.since]
+                if recovery.host == host.name and recovery.created >= host.since
+                and not runs.is_drill(recovery)]
 
 
 def _unexpected(host: str, error: Exception) -> str:

@@ -217,7 +217,7 @@ class _Evacuation:
         the engine's look and Nova's evacuation, which then stops it again.
         """
         compute = self._run.context.compute
-        return server.status == 'SHUTOFF' and not self._run.left and bool(
+        return server.status == 'SHUTOFF' and not left.was_off(self._run.recovery) and bool(
             self._run.insist(compute.stopped_by_itself, server.id))
 
     def _start(self, server: model.Server) -> None:
@@ -498,7 +498,8 @@ class _Evacuation:
         if server.task is not None:
             return False
         return server.status == 'ACTIVE' or (server.status == 'SHUTOFF' and (
-            self._run.left or not self._run.context.compute.stopped_by_itself(server.id)))
+            left.was_off(self._run.recovery)
+            or not self._run.context.compute.stopped_by_itself(server.id)))
 
     def _other(self, server: model.Server) -> str | None:
         """Return a host that may run the server and is heard; None to let Nova choose."""

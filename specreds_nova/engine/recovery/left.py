@@ -64,6 +64,12 @@ def of(recovery: model.Recovery) -> Mapping[str, Any] | None:
     return next((fact for fact in reversed(recovery.why) if fact.get('kind') == _KIND), None)
 
 
+def was_off(recovery: model.Recovery) -> bool:
+    """Return whether the server of a recovery was stopped when its host died."""
+    fact = of(recovery)
+    return fact is not None and fact['status'] == 'SHUTOFF'
+
+
 def is_as_left(recovery: model.Recovery, server: model.Server) -> bool:
     """Return whether a server is in the state in which its dead host has left it."""
     fact = of(recovery)

@@ -208,6 +208,9 @@ class Run(recorded.RecordedRun):
         if self.insist(context.modes.of, host) == model.PAUSE:
             return verdicts.StepVerdict(verdicts.ABORTED,
                                         f'the mode of {host} is {model.PAUSE}')
+        if (context.suspects.is_well(host)
+                and context.suspects.running(host, self._recovery.server) is False):
+            return verdicts.StepVerdict(verdicts.ABORTED, f'its guest does not run on {host}')
         mine = self._recovery.created, self.id
         for other in self.insist(context.store.active):
             if other.id != self.id and (

@@ -161,7 +161,8 @@ class MergeJob:
             self._begin()
             try:
                 self._converge(domain)
-                with self._turns.turn(self._wait):
+                with self._turns.turn(lambda seconds: self._unbraked(domain, seconds)):
+                    self._approach(domain, lambda rate: self._brake(domain, rate))
                     self._switch(domain, None)
             finally:
                 self._release(domain)
@@ -215,6 +216,11 @@ class MergeJob:
             with contextlib.suppress(libvirt.libvirtError):
                 brake.release(domain)
                 self._braked = False
+
+    def _unbraked(self, domain: qmp.Domain, seconds: float) -> None:
+        """Wait for a turn, which may take for as long as other merges wait for Cinder."""
+        self._release(domain)
+        self._wait(seconds)
 
     def _next(self) -> None:
         """Wait until the progress is to be read again."""
@@ -295,7 +301,14 @@ class MergeJob:
         began = time.monotonic()
         if noted is None:
             noted = switch.suspend()
-            self._release(domain)
+            if self._braked:
+                try:
+                    brake.release(domain)
+                    self._braked = False
+                except libvirt.libvirtError:
+                    # Nobody would release the brake of a domain without overlays.
+                    switch.resume(noted)
+                    raise
         self._report(state='switching')
         switch.finish(state, noted)
         self._took('suspended', began)

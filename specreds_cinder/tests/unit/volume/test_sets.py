@@ -145,3 +145,16 @@ class LedSetTest(SetTestCase):
                 sorted(each['id'] for each in view['volumes']), view['lead']))
             self.assertEqual([volume_id], [each['volume_id'] for each in service.connection(
                 self.context, 's1', {})])
+
+
+class RenamedTest(SetTestCase):
+    """A back end whose name has changed since the superposition was made."""
+
+    def test_back_end_with_all_volumes_leads_under_any_name(self) -> None:
+        view = self.create(self.back.add_volume(LEAD))
+        record = self.worker.records[view['id']]
+        record['labels']['members'] = ['former@rbd']
+        backend = self.back.services[LEAD].backend
+        self.assertTrue(backend.leads(record))
+        self.assertFalse(backend.leads({'labels': {'members': ['former@rbd', LEAD]}}))
+        self.assertEqual(LEAD, backend.view(backend.show(None, view['id']))['lead'])

@@ -22,7 +22,7 @@ def elsewhere(run: runs.Run) -> verdicts.StepVerdict | None:
         if server is None:
             return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
         if not left.is_moving(server):
-            return None
+            return _runs_elsewhere(run, server)
         move = run.insist(run.context.compute.move, server)
         why = _obstacle(run, server, move)
         if why is None:
@@ -35,6 +35,16 @@ def elsewhere(run: runs.Run) -> verdicts.StepVerdict | None:
                 f'it is {server.status}, and {why}; look there before you make it active: '
                 f'openstack server set --state active {server.id}'))
         run.pause(_PAUSE)
+    return None
+
+
+def _runs_elsewhere(run: runs.Run, server: model.Server) -> verdicts.StepVerdict | None:
+    """Return a verdict if another host reports the guest of a server, as after a failed move."""
+    suspects = run.context.suspects
+    for host in sorted(suspects.healthy()):
+        if host != run.recovery.host and suspects.running(host, server.id):
+            return verdicts.StepVerdict(verdicts.FAILED, (
+                f'it is {server.status}, and its guest runs on {host}: look there'))
     return None
 
 

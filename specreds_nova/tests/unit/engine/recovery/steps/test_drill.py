@@ -92,7 +92,11 @@ class DrillTest(base.RecoveryTest):
     def _abort(self) -> None:
         self.store.request_abort(self.recovery.id)
 
-    @ddt.data((_suspect, 'h1 is suspected'), (_record, 'h1 is suspected'),
+    def _crash(self) -> None:
+        self.suspects.running.return_value = False
+
+    @ddt.data((_crash, 'its guest does not run on h1'),
+              (_suspect, 'h1 is suspected'), (_record, 'h1 is suspected'),
               (_recover, 'of another server is under way'), (_pause, 'the mode of h1 is pause'),
               (_abort, 'an operator wants it to end'))
     @ddt.unpack

@@ -8,6 +8,7 @@ from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import fibers
 from specreds_nova.engine import model
+from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import sequence
 from specreds_nova.engine.recovery import timeline
@@ -55,6 +56,17 @@ class FenceTest(base.RecoveryTest):
         self.volumes.fence.assert_not_called()
         self.assertEqual(model.SUSPECTED, self.store.host('h1').state)
         self.assertIsNone(runs.Run(self.context, self.recovery).standing())
+
+    def test_server_in_error_whose_guest_runs_elsewhere_is_not_fenced(self) -> None:
+        server = base.make_server('b', status='ERROR')
+        self.recovery = self.make_recovery('b', why=(left.fact(server, ['it is ERROR'], 0.0),))
+        self.compute.server.return_value = server
+        self.suspects.healthy.return_value = frozenset({'h2', 'h3'})
+        self.suspects.running.side_effect = lambda host, _server: host == 'h3'
+        verdict = self.fence(None)
+        self.assertEqual((verdicts.FAILED, 'it is ERROR, and its guest runs on h3: look there'),
+                         (verdict.kind, verdict.why))
+        self.volumes.fence.assert_not_called()
 
     def test_server_that_a_user_has_deleted_needs_no_other_host(self) -> None:
         self.compute.server.return_value = base.make_server('a', task='deleting')
