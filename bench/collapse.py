@@ -127,23 +127,24 @@ def _figures(reports: Reports) -> dict[str, float]:
     figures |= stats.summary([report.total_s for report in largest]).entries('collapse.total_s')
     figures |= stats.summary([report.window_s * 1e3 for ours in reports.values()
                               for report in ours]).entries('collapse.window_ms')
-    for count, ours in reports.items():
-        key = f'collapse.by_objects.{count}'
-        figures[f'{key}.total_s'] = stats.summary([report.total_s for report in ours]).median
-        for part, seconds in zip(PARTS, zip(*map(_parts, ours), strict=True), strict=True):
-            figures[f'{key}.{part.replace(" ", "_")}_s'] = stats.summary(seconds).median
-    return figures
+    return figures | _by_objects('collapse', reports)
 
 
 def _answered(reports: Reports) -> dict[str, float]:
     """Return the figures of the collapses whose primary has handed over its lock."""
     figures = stats.summary([report.total_s - report.durable_s for ours in reports.values()
                              for report in ours]).entries('collapse.answered_s')
+    return figures | _by_objects('collapse.answered', reports)
+
+
+def _by_objects(key: str, reports: Reports) -> dict[str, float]:
+    """Return the median duration of each part, by the number of objects."""
+    figures = {}
     for count, ours in reports.items():
-        key = f'collapse.answered.by_objects.{count}'
-        figures[f'{key}.total_s'] = stats.summary([report.total_s for report in ours]).median
+        name = f'{key}.by_objects.{count}'
+        figures[f'{name}.total_s'] = stats.summary([report.total_s for report in ours]).median
         for part, seconds in zip(PARTS, zip(*map(_parts, ours), strict=True), strict=True):
-            figures[f'{key}.{part.replace(" ", "_")}_s'] = stats.summary(seconds).median
+            figures[f'{name}.{part.replace(" ", "_")}_s'] = stats.summary(seconds).median
     return figures
 
 

@@ -31,8 +31,8 @@ _PRUNING = 3600.0
 # Seconds between two lists of the servers of a suspected host: they cost Nova more than all other
 # requests while backups boot.
 _LEFT = 10.0
-# Observed recoveries of a host that are read, and those of which one look asks whether a host has
-# room.
+# Observed recoveries of a host that are read, and recoveries for which one look asks whether a
+# host has room.
 _OBSERVED, _ROOMS = 1000, 5
 _NO_ROOM = 'no host has room for its backup'
 # Errors that concern only one host or superposition.

@@ -31,8 +31,7 @@ class Drill(base.SpeculativeCommand, command.ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the server."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('server', metavar='<server>',
-                            help='its name or ID; servers of other projects need their ID')
+        servers.add_argument(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Look up servers by name, which only Nova can do."""
 
+import argparse
 from typing import Any
 import uuid
 
 from keystoneauth1 import exceptions as auth_exceptions
 from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
+
+
+def add_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the argument ``server``, which :func:`find` looks up."""
+    parser.add_argument('server', metavar='<server>',
+                        help='its name or ID; servers of other projects need their ID')
 
 
 def find(manager: Any, text: str) -> str:

@@ -31,8 +31,8 @@ _CONDUCTED = 'rebuild_server'
 # States of evacuations that have neither ended nor failed.
 _UNDER_WAY = ('accepted', 'pre-migrating', 'queued', 'preparing', 'running')
 _EVACUATION = 'evacuation'
-# States of moves that have not ended, that of one whose request may be in the queue of its source
-# first: Nova's conductor has made the record.
+# States of moves that have not ended. In the first state, Nova's conductor has made the record,
+# and the request may be in the queue of the source.
 _REQUESTED = 'accepted'
 _MOVING = (_REQUESTED, 'queued', 'preparing', 'running', 'pre-migrating', 'migrating',
            'post-migrating', 'finished')

@@ -165,7 +165,7 @@ class MergeJob:
                     self._approach(domain, lambda rate: self._brake(domain, rate))
                     self._switch(domain, None)
             finally:
-                self._release(domain)
+                self._try_to_release(domain)
         else:
             # The guest is suspended already.
             self._switch(domain, noted)
@@ -213,13 +213,16 @@ class MergeJob:
 
     def _release(self, domain: qmp.Domain) -> None:
         if self._braked:
-            with contextlib.suppress(libvirt.libvirtError):
-                brake.release(domain)
-                self._braked = False
+            brake.release(domain)
+            self._braked = False
+
+    def _try_to_release(self, domain: qmp.Domain) -> None:
+        with contextlib.suppress(libvirt.libvirtError):
+            self._release(domain)
 
     def _unbraked(self, domain: qmp.Domain, seconds: float) -> None:
         """Wait for a turn, which may take for as long as other merges wait for Cinder."""
-        self._release(domain)
+        self._try_to_release(domain)
         self._wait(seconds)
 
     def _next(self) -> None:
@@ -301,14 +304,12 @@ class MergeJob:
         began = time.monotonic()
         if noted is None:
             noted = switch.suspend()
-            if self._braked:
-                try:
-                    brake.release(domain)
-                    self._braked = False
-                except libvirt.libvirtError:
-                    # Nobody would release the brake of a domain without overlays.
-                    switch.resume(noted)
-                    raise
+            try:
+                self._release(domain)
+            except libvirt.libvirtError:
+                # Nobody would release the brake of a domain without overlays.
+                switch.resume(noted)
+                raise
         self._report(state='switching')
         switch.finish(state, noted)
         self._took('suspended', began)
