@@ -15,7 +15,7 @@ from bench import images
 from bench import primary
 from bench import stats
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.ceph import volume as volumes
 
 _OBJECTS = 1024
 _DEPTH = 1024

@@ -33,16 +33,16 @@ from bench import amqp_frames
 from bench import clock as clocks
 from bench import progress
 from bench import stats
+from specreds_nova.beats import frames
+from specreds_nova.beats import listener
+from specreds_nova.beats import message
+from specreds_nova.beats import rabbit
 from specreds_nova.engine import garbage
 from specreds_nova.engine.clients import clock as engine_clocks
-from specreds_nova.engine.detection import accrual
-from specreds_nova.engine.detection import conf as options
-from specreds_nova.engine.detection import frames
-from specreds_nova.engine.detection import listener
-from specreds_nova.engine.detection import monitor as monitors
-from specreds_nova.engine.detection import watcher
-from specreds_nova.heartbeat import message
-from specreds_nova.heartbeat import rabbit
+from specreds_nova.engine.suspicion import accrual
+from specreds_nova.engine.suspicion import conf as options
+from specreds_nova.engine.suspicion import monitor as monitors
+from specreds_nova.engine.suspicion import watcher
 
 HOSTS = 1000
 INTERVAL = 0.2

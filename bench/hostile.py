@@ -15,9 +15,9 @@ from oslo_config import cfg
 
 from bench import options
 from specreds_nova import conf as specreds_conf
-from specreds_nova.virt.ready import conditions
-from specreds_nova.virt.ready import errors
-from specreds_nova.virt.ready import expressions
+from specreds_nova.host.ready import conditions
+from specreds_nova.host.ready import errors
+from specreds_nova.host.ready import expressions
 from testing import hostile_metadata
 
 NAME = options.HOOK

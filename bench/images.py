@@ -20,7 +20,7 @@ _FEATURES = (rbd.RBD_FEATURE_LAYERING | rbd.RBD_FEATURE_EXCLUSIVE_LOCK
 _IN_FLIGHT = 16
 _SMALL_IN_FLIGHT = 128
 _SMALL = 4096
-# The form of an object map: see specreds_cinder/superposition/objectmap.py.
+# The form of an object map: see specreds_cinder/superposition/evidence/objectmap.py.
 _LENGTH = 4
 _MAPPED_PER_BYTE = 4
 _POPULATED_SIZE = 100 * GIB

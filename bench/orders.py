@@ -5,7 +5,7 @@ import collections
 from collections.abc import Callable, Iterable
 
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import order
+from specreds_nova.engine.placing import order
 
 # Failed hosts in turn; one queue, in the order of arrival; and the engine's own.
 FIFO, CFCFS, OWN = ORDERS = ('fifo', 'cfcfs', 'own')

@@ -14,10 +14,10 @@ from bench import plots
 from bench import primary
 from bench import stats
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import cluster as ceph
-from specreds_cinder.superposition import cut as cuts
-from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.ceph import cluster as ceph
+from specreds_cinder.superposition.evidence import cut as cuts
+from specreds_cinder.superposition.truth import record as records
+from specreds_cinder.superposition.truth import states
 
 _GIB = images.GIB
 _SIZES = (1 * _GIB, 10 * _GIB, 100 * _GIB, 1024 * _GIB, 4096 * _GIB)

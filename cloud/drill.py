@@ -13,7 +13,7 @@ import oslo_messaging as messaging
 from cloud import administrator
 from cloud import cloud as openstack_cloud
 from cloud import commands
-from specreds_nova.virt.backup import rpcapi
+from specreds_nova import rpcapi
 
 # The readiness probe of each image. A PostgreSQL listens long before it serves.
 READY = {'g1': {'specreds:ready': 'tcp:80'}, 'g2': {'specreds:ready': 'console:G2-READY'}}

@@ -17,8 +17,8 @@ from specreds_cinder import conf
 from specreds_cinder import exception
 from specreds_cinder import removed_options
 from specreds_cinder import server_disks
-from specreds_cinder.superposition import states
-from specreds_cinder.worker import client
+from specreds_cinder.service.worker import client
+from specreds_cinder.superposition.truth import states
 
 CONF = cfg.CONF
 conf.register(CONF)

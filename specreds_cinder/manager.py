@@ -9,11 +9,11 @@ from oslo_log import log as logging
 from oslo_service import loopingcall
 
 from specreds_cinder import driver as drivers
-from specreds_cinder import endpoint
 from specreds_cinder import exception
-from specreds_cinder.volume import backend as backends
-from specreds_cinder.volume import housekeeping
-from specreds_cinder.volume import service
+from specreds_cinder.service import backend as backends
+from specreds_cinder.service import endpoint
+from specreds_cinder.service import housekeeping
+from specreds_cinder.service import service
 
 LOG = logging.getLogger(__name__)
 

@@ -14,5 +14,5 @@ def list_opts() -> list[tuple[str, list[Any]]]:
 def list_rules() -> list[Any]:
     """Return the policy rules, for the entry point `oslo.policy.policies`."""
     # This module imports Cinder, which the options do not need.
-    from specreds_cinder import policies
+    from specreds_cinder.api import policies
     return list(policies.list_rules())

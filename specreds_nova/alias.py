@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 ALIAS = 'nova.virt.specreds'
-REAL = 'specreds_nova.virt.entry'
+REAL = 'specreds_nova.host.entry'
 
 
 class _Alias:

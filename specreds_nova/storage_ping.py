@@ -14,7 +14,7 @@ import uuid
 
 import rados
 
-from specreds_nova.heartbeat import pulse
+from specreds_nova.beats import pulse
 
 _OBJECTS = 3
 # Seconds beyond the time limit of an operation within which librados reports its end.

@@ -8,7 +8,7 @@ until its host has rebooted it. A promoted backup has just booted, which is what
 STOPPING = 'powering-off'
 # Beginnings of the tasks that the host of a server does alone, and refuses if it finds them in its
 # queue after the server was evacuated: Nova's manager and, for all but reboots and snapshots, this
-# plug-in's driver look at the server first (specreds_nova.virt.unmerged.dropped_requests). Nova
+# plug-in's driver look at the server first (specreds_nova.host.unmerged.dropped_requests). Nova
 # would do other ones to the server on its new host.
 _OF_ITS_HOST = ('reboot', 'image_', STOPPING, 'pausing', 'suspending', 'shelving', 'rescuing',
                 'updating_password')

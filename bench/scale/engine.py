@@ -17,24 +17,24 @@ from oslo_db import options as db_options
 
 from bench.scale import cloud as clouds
 from bench.scale import services
-from specreds_nova.engine import conductor as conductors
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import fibers as all_fibers
 from specreds_nova.engine import model
 from specreds_nova.engine import service as engine_service
 from specreds_nova.engine.clients import clock as clocks
-from specreds_nova.engine.db import connection as db_connection
-from specreds_nova.engine.db import migration
-from specreds_nova.engine.db import store as stores
-from specreds_nova.engine.detection import accrual
-from specreds_nova.engine.detection import conf as detection_conf
-from specreds_nova.engine.detection import gates
-from specreds_nova.engine.detection import settings as monitoring
-from specreds_nova.engine.detection import votes
+from specreds_nova.engine.placing import conductor as conductors
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import nova_prefetch
 from specreds_nova.engine.recovery import observer as observers
+from specreds_nova.engine.store import connection as db_connection
+from specreds_nova.engine.store import migration
+from specreds_nova.engine.store import store as stores
+from specreds_nova.engine.suspicion import accrual
+from specreds_nova.engine.suspicion import conf as detection_conf
+from specreds_nova.engine.suspicion import gates
+from specreds_nova.engine.suspicion import settings as monitoring
+from specreds_nova.engine.suspicion import votes
 
 SERVERS = 60
 # The evidence against a host.

@@ -7,7 +7,7 @@ from unittest import mock
 
 from bench import orders
 from bench.scale import placed
-from specreds_nova.engine.recovery import order
+from specreds_nova.engine.placing import order
 
 
 def main() -> Any:

@@ -16,7 +16,7 @@ from bench.scale import process
 from bench.scale.simulated import inventory as inventories
 from cloud import commands
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import kinds
+from specreds_nova.engine.placing import kinds
 
 _NAME = 'scale'
 _PROGRAMS = {orders.FIFO: 'bench.scale.first_come', orders.OWN: 'bench.scale.placed'}

@@ -24,9 +24,9 @@ from bench.scale.simulated import inventory as inventories
 from bench.scale.simulated import openstack
 from cloud import commands
 from cloud.openstack import files as private
-from specreds_nova.engine.db import connection as db_connection
-from specreds_nova.engine.db import migration
-from specreds_nova.engine.db import store as stores
+from specreds_nova.engine.store import connection as db_connection
+from specreds_nova.engine.store import migration
+from specreds_nova.engine.store import store as stores
 
 _NAME = 'bench'
 _TIMEOUT, _PAUSE = 60.0, 0.25

@@ -8,7 +8,7 @@ from amqp import method_framing
 import testtools
 
 from bench import amqp_frames
-from specreds_nova.engine.detection import frames
+from specreds_nova.beats import frames
 
 _ARGUMENTS = b'\0\0\4name\0\0'
 

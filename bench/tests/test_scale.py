@@ -15,9 +15,9 @@ from bench.scale.simulated import inventory
 from bench.scale.simulated import openstack
 from bench.scale.simulated import web
 from specreds_nova import exception as backup_errors
+from specreds_nova.beats import fast_decode
+from specreds_nova.beats import frames
 from specreds_nova.engine.clients import compute
-from specreds_nova.engine.detection import frames
-from specreds_nova.heartbeat import fast_decode
 
 
 class OpenStackTest(testtools.TestCase):

@@ -14,11 +14,11 @@ from bench import images
 from bench import report
 from bench import superbench
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import cluster as ceph
-from specreds_cinder.superposition import cut as cuts
-from specreds_cinder.superposition import objectmap
-from specreds_cinder.superposition import placement_groups
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition.ceph import cluster as ceph
+from specreds_cinder.superposition.evidence import cut as cuts
+from specreds_cinder.superposition.evidence import objectmap
+from specreds_cinder.superposition.evidence import placement_groups
+from specreds_cinder.superposition.truth import record as records
 from specreds_cinder.tests.unit import fakes
 
 _POOL = ceph.Pool(id=7, name='pgs-256', pg_num=256, merges='null', erasure=False,

@@ -17,7 +17,7 @@ import oslo_messaging as messaging
 from cloud.backup import deciding
 from cloud.backup import reading
 from cloud.backup import starting
-from specreds_nova.virt.backup import rpcapi
+from specreds_nova import rpcapi
 
 _DESCRIPTION = """\
 Take the steps of a backup by hand, which an engine takes by itself.

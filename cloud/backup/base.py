@@ -13,7 +13,7 @@ from oslo_config import cfg
 import oslo_messaging as messaging
 
 from specreds_nova import exception
-from specreds_nova.virt.backup import rpcapi
+from specreds_nova import rpcapi
 
 FIELDS = ('backup_id', 'instance_uuid', 'superposition_id', 'host', 'phase', 'ready',
           'ready_detail', 'domain', 'merge', 'timings_ms', 'error')

@@ -12,7 +12,7 @@ BASES: Mapping[str, str] = {'debian': 'deb', 'rocky': 'rpm'}
 _PACKAGE = 'install --upgrade -c /requirements/upper-constraints.txt /plugins/*'
 _RBD = {'deb': 'python3-rbd', 'rpm': 'ceph-common'}
 _QEMU_RBD = {'deb': 'qemu-block-extra', 'rpm': 'qemu-kvm-block-rbd'}
-_FILTER = 'specreds_nova.virt.box.privileged.context'
+_FILTER = 'specreds_nova.host.box.privileged.context'
 # By image: what its Dockerfile, or the Dockerfile of an image that it is made of, has to have.
 WANTED: Mapping[str, tuple[str | Mapping[str, str], ...]] = {
     'cinder-api': (_PACKAGE,),

@@ -7,7 +7,7 @@ import fixtures
 import testtools
 
 from cloud.hosts import taps
-from specreds_nova.heartbeat import renewals
+from specreds_nova.beats import renewals
 from specreds_nova.sentinel import lease
 from specreds_nova.sentinel import links
 

@@ -9,8 +9,8 @@ import fixtures
 import testtools
 
 from devstack.tests import stack
+from specreds_nova.host.box import plan as box_plan
 from specreds_nova.sentinel import privileges
-from specreds_nova.virt.box import plan as box_plan
 
 _COMPUTE = 'n-cpu,c-vol,q-agt,placement-client'
 _SERVICES = {'specreds-engine', 'specreds-api', 'specreds-sentinel'}

@@ -20,13 +20,13 @@ from cinder.api.openstack import wsgi
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
-from specreds_cinder import at_rest
-from specreds_cinder import eligibility
 from specreds_cinder import exception
-from specreds_cinder import hints
-from specreds_cinder import rpcapi
 from specreds_cinder.api.guards import check
-from specreds_cinder.superposition import states
+from specreds_cinder.service import at_rest
+from specreds_cinder.service import eligibility
+from specreds_cinder.service import hints
+from specreds_cinder.service import rpcapi
+from specreds_cinder.superposition.truth import states
 
 LOG = logging.getLogger(__name__)
 

@@ -19,16 +19,16 @@ from oslo_utils import timeutils
 from oslo_utils import uuidutils
 
 from specreds_cinder import exception
-from specreds_cinder import policies
-from specreds_cinder import rpcapi
 from specreds_cinder import server_disks
 from specreds_cinder.api import fencing
 from specreds_cinder.api import joined
+from specreds_cinder.api import policies
 from specreds_cinder.api import reading
 from specreds_cinder.api import schemas
 from specreds_cinder.api import versions
 from specreds_cinder.api import views
-from specreds_cinder.superposition import states
+from specreds_cinder.service import rpcapi
+from specreds_cinder.superposition.truth import states
 
 _Answer = dict[str, Any]
 

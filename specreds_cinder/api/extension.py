@@ -10,10 +10,10 @@ from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_utils import importutils
 
-from specreds_cinder import policies
 from specreds_cinder.api import attachments
 from specreds_cinder.api import controller
 from specreds_cinder.api import guards
+from specreds_cinder.api import policies
 from specreds_cinder.api import views
 
 CONF = cfg.CONF

@@ -9,9 +9,9 @@ from cinder import objects
 from oslo_log import log as logging
 
 from specreds_cinder import exception
-from specreds_cinder import rpcapi
 from specreds_cinder import server_disks
 from specreds_cinder.api import reading
+from specreds_cinder.service import rpcapi
 
 LOG = logging.getLogger(__name__)
 

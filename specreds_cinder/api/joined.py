@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from specreds_cinder import server_disks
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 
 View = Mapping[str, Any]
 

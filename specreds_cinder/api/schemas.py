@@ -10,7 +10,7 @@ from cinder.api.openstack import wsgi
 import jsonschema
 
 from specreds_cinder import server_disks
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 
 MAX_VOLUMES = 256
 MAX_BOOTS = 256

@@ -9,22 +9,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from specreds_cinder.superposition import address
-    from specreds_cinder.superposition import cluster
-    from specreds_cinder.superposition import cut
     from specreds_cinder.superposition import errors
-    from specreds_cinder.superposition import fence
-    from specreds_cinder.superposition import merge_rate
-    from specreds_cinder.superposition import nodes
-    from specreds_cinder.superposition import overlay
-    from specreds_cinder.superposition import overrides
-    from specreds_cinder.superposition import record
     from specreds_cinder.superposition import settings
-    from specreds_cinder.superposition import states
-    from specreds_cinder.superposition import store
     from specreds_cinder.superposition import trace
-    from specreds_cinder.superposition import volume
-    from specreds_cinder.superposition.cluster import Cluster
+    from specreds_cinder.superposition.ceph import address
+    from specreds_cinder.superposition.ceph import cluster
+    from specreds_cinder.superposition.ceph import overrides
+    from specreds_cinder.superposition.ceph import volume
+    from specreds_cinder.superposition.ceph.cluster import Cluster
     from specreds_cinder.superposition.errors import AlreadySuperposed
     from specreds_cinder.superposition.errors import BackupError
     from specreds_cinder.superposition.errors import ClientsUnknown
@@ -39,16 +31,24 @@ if TYPE_CHECKING:
     from specreds_cinder.superposition.errors import RecordChanged
     from specreds_cinder.superposition.errors import SuperError
     from specreds_cinder.superposition.errors import VolumeGone
-    from specreds_cinder.superposition.protocol import Protocol
-    from specreds_cinder.superposition.protocol.collapse import CollapseReport
-    from specreds_cinder.superposition.protocol.host_fence import Target
-    from specreds_cinder.superposition.qmp_backup import QmpBackup
-    from specreds_cinder.superposition.record import Home
-    from specreds_cinder.superposition.record import Record
-    from specreds_cinder.superposition.record import VolumeRef
+    from specreds_cinder.superposition.evidence import cut
+    from specreds_cinder.superposition.evidence.sweep import BackgroundSweep
+    from specreds_cinder.superposition.evidence.sweep import SweepReport
+    from specreds_cinder.superposition.exclusion import fence
+    from specreds_cinder.superposition.overlay import merge_rate
+    from specreds_cinder.superposition.overlay import nodes
+    from specreds_cinder.superposition.overlay import overlay
+    from specreds_cinder.superposition.overlay.qmp_backup import QmpBackup
     from specreds_cinder.superposition.settings import Settings
-    from specreds_cinder.superposition.sweep import BackgroundSweep
-    from specreds_cinder.superposition.sweep import SweepReport
+    from specreds_cinder.superposition.steps import Protocol
+    from specreds_cinder.superposition.steps.collapse import CollapseReport
+    from specreds_cinder.superposition.steps.host_fence import Target
+    from specreds_cinder.superposition.truth import record
+    from specreds_cinder.superposition.truth import states
+    from specreds_cinder.superposition.truth import store
+    from specreds_cinder.superposition.truth.record import Home
+    from specreds_cinder.superposition.truth.record import Record
+    from specreds_cinder.superposition.truth.record import VolumeRef
 
 __all__ = (
     'AlreadySuperposed', 'BackgroundSweep', 'BackupError', 'ClientsUnknown', 'Cluster',
@@ -62,11 +62,10 @@ __all__ = (
 
 # The module of each class that is not in a module of errors.
 _MODULES = {
-    'Cluster': 'cluster', 'Protocol': 'protocol',
-    'CollapseReport': 'protocol.collapse', 'Target': 'protocol.host_fence',
-    'QmpBackup': 'qmp_backup', 'Home': 'record',
-    'Record': 'record', 'VolumeRef': 'record', 'Settings': 'settings', 'SweepReport': 'sweep',
-    'BackgroundSweep': 'sweep',
+    'Cluster': 'ceph.cluster', 'Protocol': 'steps', 'CollapseReport': 'steps.collapse',
+    'Target': 'steps.host_fence', 'QmpBackup': 'overlay.qmp_backup', 'Home': 'truth.record',
+    'Record': 'truth.record', 'VolumeRef': 'truth.record', 'Settings': 'settings',
+    'SweepReport': 'evidence.sweep', 'BackgroundSweep': 'evidence.sweep',
 }
 
 

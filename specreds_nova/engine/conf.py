@@ -5,11 +5,11 @@ import socket
 
 from oslo_config import cfg
 
-from specreds_nova.engine import boots
-from specreds_nova.engine import power
 from specreds_nova.engine.clients import conf as clients_conf
-from specreds_nova.engine.detection import conf as detection_conf
+from specreds_nova.engine.recovery import boots
 from specreds_nova.engine.recovery import conf as recovery_conf
+from specreds_nova.engine.recovery import power
+from specreds_nova.engine.suspicion import conf as detection_conf
 
 GROUP = 'engine'
 

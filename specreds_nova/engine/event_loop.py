@@ -9,13 +9,13 @@ from typing import Any
 from oslo_log import log as logging
 
 from specreds_nova.engine import exception
-from specreds_nova.engine import holding
 from specreds_nova.engine import model
 from specreds_nova.engine.clients import clock as clocks
-from specreds_nova.engine.db import store as stores
-from specreds_nova.engine.detection import monitor as monitors
-from specreds_nova.engine.detection import watcher
 from specreds_nova.engine.recovery import dispatch
+from specreds_nova.engine.store import store as stores
+from specreds_nova.engine.suspicion import holding
+from specreds_nova.engine.suspicion import monitor as monitors
+from specreds_nova.engine.suspicion import watcher
 
 LOG = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from wsgiref import simple_server
 import prometheus_client
 from prometheus_client import registry
 
+from specreds_nova.beats import rejections
 from specreds_nova.engine import model
-from specreds_nova.engine.detection import rejections
 
 _RECOVERY_STATES = (model.QUEUED, model.RACING, model.COMMITTED, model.MERGING)
 _HOLDS = ('begun', 'ended')

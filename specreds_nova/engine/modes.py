@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.clients import clock as clocks
-from specreds_nova.engine.db import store as stores
+from specreds_nova.engine.store import store as stores
 
 # Seconds for which an engine relies on a reading of the modes.
 FRESH = 0.5

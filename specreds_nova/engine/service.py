@@ -11,45 +11,45 @@ from typing import Any, Protocol
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from specreds_nova.engine import boots
-from specreds_nova.engine import conductor as conductors
+from specreds_nova.beats import answering
+from specreds_nova.beats import echo
+from specreds_nova.beats import listener
+from specreds_nova.beats import overload
+from specreds_nova.beats import rejections
 from specreds_nova.engine import event_loop
 from specreds_nova.engine import events
 from specreds_nova.engine import exception
 from specreds_nova.engine import fibers
-from specreds_nova.engine import janitor as janitors
 from specreds_nova.engine import metrics as counted
 from specreds_nova.engine import model
 from specreds_nova.engine import notify
-from specreds_nova.engine import power
 from specreds_nova.engine import threads
 from specreds_nova.engine import timing
 from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.clients import compute
 from specreds_nova.engine.clients import connect
 from specreds_nova.engine.clients import facts
-from specreds_nova.engine.db import store as stores
-from specreds_nova.engine.detection import answering
-from specreds_nova.engine.detection import conf as detection_conf
-from specreds_nova.engine.detection import decommissioned
-from specreds_nova.engine.detection import echo
-from specreds_nova.engine.detection import evidence
-from specreds_nova.engine.detection import gates
-from specreds_nova.engine.detection import listener
-from specreds_nova.engine.detection import monitor as monitors
-from specreds_nova.engine.detection import overload
-from specreds_nova.engine.detection import rejections
-from specreds_nova.engine.detection import sentinels
-from specreds_nova.engine.detection import settings as monitoring
-from specreds_nova.engine.detection import suspects
-from specreds_nova.engine.detection import votes
-from specreds_nova.engine.detection import watcher
+from specreds_nova.engine.placing import conductor as conductors
+from specreds_nova.engine.recovery import boots
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import crashes
 from specreds_nova.engine.recovery import dispatch
+from specreds_nova.engine.recovery import janitor as janitors
 from specreds_nova.engine.recovery import lost_servers
 from specreds_nova.engine.recovery import nova_prefetch
+from specreds_nova.engine.recovery import power
 from specreds_nova.engine.recovery import settings as recovery_settings
+from specreds_nova.engine.store import store as stores
+from specreds_nova.engine.suspicion import conf as detection_conf
+from specreds_nova.engine.suspicion import decommissioned
+from specreds_nova.engine.suspicion import evidence
+from specreds_nova.engine.suspicion import gates
+from specreds_nova.engine.suspicion import monitor as monitors
+from specreds_nova.engine.suspicion import sentinels
+from specreds_nova.engine.suspicion import settings as monitoring
+from specreds_nova.engine.suspicion import suspects
+from specreds_nova.engine.suspicion import votes
+from specreds_nova.engine.suspicion import watcher
 
 LOG = logging.getLogger(__name__)
 

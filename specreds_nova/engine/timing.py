@@ -9,8 +9,8 @@ from oslo_log import log as logging
 
 from specreds_nova import conf as nova_conf
 from specreds_nova.engine import exception
-from specreds_nova.engine.detection import accrual
-from specreds_nova.engine.detection import settings as monitoring
+from specreds_nova.engine.suspicion import accrual
+from specreds_nova.engine.suspicion import settings as monitoring
 
 LOG = logging.getLogger(__name__)
 

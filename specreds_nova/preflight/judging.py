@@ -2,7 +2,7 @@
 """What each server would get if its host failed, by what the APIs of a cloud show of it.
 
 The gates and the classes are as in ``openstack speculative server check``
-(:mod:`specreds_nova.engine.protection`). What only the installed services know is left out: the
+(:mod:`specreds_nova.engine.placing.protection`). What only the installed services know is left out: the
 features of images, and whether another host has room and a fitting CPU.
 """
 
@@ -11,9 +11,9 @@ import dataclasses
 from typing import Any
 
 from specreds_nova.engine import model
-from specreds_nova.engine import protection
 from specreds_nova.engine.clients import compute
-from specreds_nova.engine.detection import servers as gates
+from specreds_nova.engine.placing import protection
+from specreds_nova.engine.suspicion import servers as gates
 from specreds_nova.preflight import reading
 
 _CEPH = 'ceph'

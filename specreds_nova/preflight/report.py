@@ -7,7 +7,7 @@ import dataclasses
 import re
 from typing import Any
 
-from specreds_nova.engine import protection
+from specreds_nova.engine.placing import protection
 from specreds_nova.preflight import judging
 from specreds_nova.preflight import reading
 

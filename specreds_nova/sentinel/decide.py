@@ -57,9 +57,9 @@ that cannot be read, clients that were never seen.
 import dataclasses
 import enum
 
-from specreds_cinder.superposition import address
-from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.ceph import address
+from specreds_cinder.superposition.truth import record as records
+from specreds_cinder.superposition.truth import states
 
 
 class Kind(enum.Enum):

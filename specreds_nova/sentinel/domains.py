@@ -9,7 +9,7 @@ import libvirt
 from oslo_log import log as logging
 
 from specreds_cinder.superposition import errors
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition.truth import record as records
 from specreds_nova import libvirt_connection
 
 LOG = logging.getLogger(__name__)

@@ -6,13 +6,13 @@ import contextlib
 import dataclasses
 import errno
 
-from specreds_cinder.superposition import address
-from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
-from specreds_cinder.superposition import fence
-from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition import store as stores
-from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.ceph import address
+from specreds_cinder.superposition.ceph import cluster as ceph
+from specreds_cinder.superposition.ceph import volume as volumes
+from specreds_cinder.superposition.exclusion import fence
+from specreds_cinder.superposition.truth import record as records
+from specreds_cinder.superposition.truth import store as stores
 
 # Ceph does not allow it, knows no such pool, or this host has no keyring for the client.
 _REFUSED = frozenset({errno.EPERM, errno.EACCES, errno.ENOENT, errno.EOPNOTSUPP})

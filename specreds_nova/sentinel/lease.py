@@ -34,8 +34,8 @@ import threading
 
 from oslo_log import log as logging
 
-from specreds_nova.heartbeat import message
-from specreds_nova.heartbeat import renewals
+from specreds_nova.beats import message
+from specreds_nova.beats import renewals
 from specreds_nova.sentinel import links as all_links
 
 LOG = logging.getLogger(__name__)

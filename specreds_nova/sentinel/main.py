@@ -18,8 +18,7 @@ from oslo_log import log as logging
 from specreds_cinder import removed_options
 from specreds_nova import conf as shared
 from specreds_nova import systemd
-from specreds_nova import witness
-from specreds_nova.heartbeat import renewals
+from specreds_nova.beats import renewals
 from specreds_nova.sentinel import conf as options
 from specreds_nova.sentinel import domains
 from specreds_nova.sentinel import lease
@@ -30,6 +29,7 @@ from specreds_nova.sentinel import privileges
 from specreds_nova.sentinel import status
 from specreds_nova.sentinel import storages
 from specreds_nova.sentinel import watch
+from specreds_nova.sentinel import witness
 
 LOG = logging.getLogger(__name__)
 

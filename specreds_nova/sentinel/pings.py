@@ -13,10 +13,10 @@ import threading
 from oslo_log import log as logging
 import rados
 
-from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition.ceph import cluster as ceph
 from specreds_nova import storage_ping
-from specreds_nova.heartbeat import renewals
+from specreds_nova.beats import renewals
 
 LOG = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ import pathlib
 import time
 from typing import Any
 
-from specreds_nova.heartbeat import message
-from specreds_nova.heartbeat import renewals
+from specreds_nova.beats import message
+from specreds_nova.beats import renewals
 
 NAME = 'sentinel.json'
 _BOOT = pathlib.Path('/proc/sys/kernel/random/boot_id')

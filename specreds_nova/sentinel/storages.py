@@ -6,7 +6,7 @@ import time
 
 from oslo_log import log as logging
 
-from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition.ceph import cluster as ceph
 from specreds_nova.sentinel import conf
 from specreds_nova.sentinel import evidence
 

@@ -10,9 +10,9 @@ import time
 from oslo_log import log as logging
 
 from specreds_cinder.superposition import errors
-from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition import states
-from specreds_nova.heartbeat import renewals
+from specreds_cinder.superposition.truth import record as records
+from specreds_cinder.superposition.truth import states
+from specreds_nova.beats import renewals
 from specreds_nova.sentinel import act
 from specreds_nova.sentinel import decide
 from specreds_nova.sentinel import domains

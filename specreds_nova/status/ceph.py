@@ -3,11 +3,11 @@
 
 from collections.abc import Iterator
 
-from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
-from specreds_cinder.superposition import fence
-from specreds_cinder.superposition import overrides
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition.ceph import cluster as ceph
+from specreds_cinder.superposition.ceph import overrides
+from specreds_cinder.superposition.exclusion import fence
+from specreds_cinder.superposition.truth import record as records
 from specreds_nova.status import cinder
 from specreds_nova.status import files
 from specreds_nova.status import findings

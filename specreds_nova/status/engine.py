@@ -12,9 +12,9 @@ from oslo_policy import policy
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
 from specreds_nova.engine import policies
-from specreds_nova.engine.db import connection
-from specreds_nova.engine.db import migration
-from specreds_nova.engine.db import store as stores
+from specreds_nova.engine.store import connection
+from specreds_nova.engine.store import migration
+from specreds_nova.engine.store import store as stores
 from specreds_nova.status import files
 from specreds_nova.status import findings
 from specreds_nova.status import options

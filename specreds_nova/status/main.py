@@ -14,7 +14,7 @@ from oslo_upgradecheck import common_checks
 from oslo_upgradecheck import upgradecheck
 
 from specreds_nova.engine import conf as engine_conf
-from specreds_nova.engine.db import connection
+from specreds_nova.engine.store import connection
 from specreds_nova.status import ceph
 from specreds_nova.status import cinder
 from specreds_nova.status import compute

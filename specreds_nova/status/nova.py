@@ -10,12 +10,12 @@ from specreds_nova import alias
 from specreds_nova import cache_policy
 from specreds_nova import conf as nova_conf
 from specreds_nova import deployment
+from specreds_nova.host.box import dhcp
 from specreds_nova.sentinel import conf as sentinel_conf
 from specreds_nova.status import files
 from specreds_nova.status import findings
 from specreds_nova.status import options
 from specreds_nova.status import sentinel
-from specreds_nova.virt.box import dhcp
 
 DRIVER = deployment.compute()['DEFAULT']['compute_driver']
 _GROUP = nova_conf.GROUP.name
@@ -66,7 +66,7 @@ def settings(config: files.Files, engine: files.Files | None, python: str
             'specreds.pth')
     else:
         # Nova itself is imported only where it is in use, and can be.
-        nova_private = importlib.import_module('specreds_nova.virt.nova_private')
+        nova_private = importlib.import_module('specreds_nova.host.nova_private')
         for fault in nova_private.faults():
             yield findings.failure(f'there are no backups on this host, as the plug-in does not '
                                    f'fit the installed Nova: {fault}')

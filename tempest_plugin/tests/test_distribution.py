@@ -12,7 +12,7 @@ from typing import Any
 from packaging import requirements
 import testtools
 
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 import tempest_plugin
 from tempest_plugin import config
 from tempest_plugin import plugin

@@ -11,7 +11,7 @@ from oslo_config import cfg
 from oslo_policy import policy
 import testtools
 
-from specreds_cinder import policies as cinder_policies
+from specreds_cinder.api import policies as cinder_policies
 from specreds_nova.engine import policies as engine_policies
 from tempest_plugin import plugin
 from tempest_plugin.common import commands

@@ -10,72 +10,72 @@ from testing.mutation import table
 
 _STEPS = 'specreds_nova/engine/recovery/steps'
 _RECOVERY = 'specreds_nova/engine/recovery'
-_DETECTION = 'specreds_nova/engine/detection'
+_DETECTION = 'specreds_nova/engine/suspicion'
 _ENGINE = 'specreds_nova/engine'
 _SENTINEL = 'specreds_nova/sentinel'
-_BACKUP = 'specreds_nova/virt/backup'
-_PROTOCOL = 'specreds_cinder/superposition/protocol'
+_BACKUP = 'specreds_nova/host/backup'
+_PROTOCOL = 'specreds_cinder/superposition/steps'
 _SUPERPOSITION = 'specreds_cinder/superposition'
-_WORKER = 'specreds_cinder/worker'
+_WORKER = 'specreds_cinder/service/worker'
 _ENGINE_TESTS = 'specreds_nova.tests.unit.engine'
 _SENTINEL_TESTS = 'specreds_nova.tests.unit.sentinel'
-_VIRT_TESTS = 'specreds_nova.tests.unit.virt'
+_VIRT_TESTS = 'specreds_nova.tests.unit.host'
 _CINDER_TESTS = 'specreds_cinder.tests.unit'
 
 MUTATIONS = (
-    table.Mutation('overlay-opened-while-its-name-goes', f'{_SUPERPOSITION}/removal.py',
+    table.Mutation('overlay-opened-while-its-name-goes', f'{_SUPERPOSITION}/overlay/removal.py',
                    '        _shut_out(ref, _users(cluster, ref, image_id, evict=evict) - '
                    'users, fencing, evict=evict)\n',
                    '',
-                   f'{_CINDER_TESTS}.test_removal.RemovalTest.'
+                   f'{_CINDER_TESTS}.superposition.overlay.test_removal.RemovalTest.'
                    'test_user_that_opens_the_overlay_meanwhile_is_fenced'),
-    table.Mutation('orphan-that-was-opened', f'{_SUPERPOSITION}/removal.py',
+    table.Mutation('orphan-that-was-opened', f'{_SUPERPOSITION}/overlay/removal.py',
                    '        _shut_out(ref, _users(cluster, ref, image_id, evict=False), '
                    'fencing, evict=False)\n',
                    '',
-                   f'{_CINDER_TESTS}.test_removal.RemovalTest.'
+                   f'{_CINDER_TESTS}.superposition.overlay.test_removal.RemovalTest.'
                    'test_orphan_that_a_client_has_opened_meanwhile_stays'),
-    table.Mutation('removed-overlay-forgotten-at-once', f'{_SUPERPOSITION}/removal.py',
+    table.Mutation('removed-overlay-forgotten-at-once', f'{_SUPERPOSITION}/overlay/removal.py',
                    'if entry.age_seconds >= older_s\n',
                    'if True\n',
-                   f'{_CINDER_TESTS}.test_removal.RemovalTest.'
+                   f'{_CINDER_TESTS}.superposition.overlay.test_removal.RemovalTest.'
                    'test_overlay_is_looked_for_again_once_its_writers_have_ended_meanwhile'),
-    table.Mutation('blocklist-copied-between-two-epochs', f'{_SUPERPOSITION}/fence.py',
+    table.Mutation('blocklist-copied-between-two-epochs', f'{_SUPERPOSITION}/exclusion/fence.py',
                    'self._epoch = epoch if self._current() == epoch else None',
                    'self._epoch = epoch',
-                   f'{_CINDER_TESTS}.test_fence.FenceTest.'
+                   f'{_CINDER_TESTS}.superposition.exclusion.test_fence.FenceTest.'
                    'test_copy_is_not_used_if_the_osdmap_has_changed_meanwhile'),
-    table.Mutation('blocklist-copied-before-its-epoch', f'{_SUPERPOSITION}/fence.py',
+    table.Mutation('blocklist-copied-before-its-epoch', f'{_SUPERPOSITION}/exclusion/fence.py',
                    'self._epoch = epoch if self._current() == epoch else None',
                    'self._epoch = self._current()',
-                   f'{_CINDER_TESTS}.test_fence.FenceTest.'
+                   f'{_CINDER_TESTS}.superposition.exclusion.test_fence.FenceTest.'
                    'test_copy_is_not_used_if_the_osdmap_has_changed_meanwhile'),
     table.Mutation('fence-of-an-overtaken-controller', f'{_PROTOCOL}/collapse.py',
                    '        if site.reload(record).version != record.version:',
                    '        if False:',
-                   f'{_CINDER_TESTS}.test_collapse.CollapseTest.'
+                   f'{_CINDER_TESTS}.superposition.steps.test_collapse.CollapseTest.'
                    'test_controller_that_was_overtaken_meanwhile_does_not_fence'),
     table.Mutation('promotion-of-an-overlay-written-since', f'{_PROTOCOL}/collapse.py',
                    '        _assert_durable(site, record)\n'
                    '        _assert_fenced(site, record)\n',
                    '        _assert_fenced(site, record)\n',
-                   f'{_CINDER_TESTS}.test_collapse.CollapseTest.'
+                   f'{_CINDER_TESTS}.superposition.steps.test_collapse.CollapseTest.'
                    'test_overlay_that_is_written_meanwhile_is_not_promoted'),
     table.Mutation('promotion-beside-a-client-that-has-come', f'{_PROTOCOL}/collapse.py',
                    '        if clients <= known:\n'
                    '            return report\n',
                    '        return report\n',
-                   f'{_CINDER_TESTS}.test_collapse.CollapseTest.'
+                   f'{_CINDER_TESTS}.superposition.steps.test_collapse.CollapseTest.'
                    'test_client_that_has_come_meanwhile_is_fenced_and_swept_behind'),
     table.Mutation('dirty-although-fenced', f'{_PROTOCOL}/collapse.py',
                    'if not first.clean and not (resumed and _was_fenced(site, record)):',
                    'if not first.clean:',
-                   f'{_CINDER_TESTS}.test_collapse.CollapseTest.'
+                   f'{_CINDER_TESTS}.superposition.steps.test_collapse.CollapseTest.'
                    'test_primary_that_an_interrupted_decision_has_fenced_meanwhile_is_late_dirty'),
     table.Mutation('clients-of-one-that-has-ended-entered', f'{_PROTOCOL}/clients.py',
                    '    if site.reload(record).state in (states.MERGED, states.ABORTING):',
                    '    if False:',
-                   f'{_CINDER_TESTS}.test_collapse.ObserveTest.'
+                   f'{_CINDER_TESTS}.superposition.steps.test_collapse.ObserveTest.'
                    'test_clients_that_were_seen_of_one_that_ended_meanwhile_are_not_entered'),
     table.Mutation('fence-that-comes-late-stays', f'{_PROTOCOL}/end.py',
                    '    # since. Without a record it fences nothing, but the monitors may '
@@ -83,73 +83,73 @@ MUTATIONS = (
                    '    _unfence(site, record)\n',
                    '    # since. Without a record it fences nothing, but the monitors may '
                    'commit its entries late.\n',
-                   f'{_CINDER_TESTS}.test_end.LateFenceTest.'
+                   f'{_CINDER_TESTS}.superposition.steps.test_end.LateFenceTest.'
                    'test_fence_that_comes_while_the_overlays_are_removed_is_lifted_meanwhile'),
     table.Mutation('late-fence-of-another-superposition-lifted', f'{_PROTOCOL}/end.py',
                    '    if _claims(site, record):\n'
                    '        return\n',
                    '',
-                   f'{_CINDER_TESTS}.test_end.LateFenceTest.'
+                   f'{_CINDER_TESTS}.superposition.steps.test_end.LateFenceTest.'
                    'test_entry_of_a_volume_that_was_superposed_meanwhile_stays'),
     table.Mutation('fence-lifted-for-good-although-settled', f'{_PROTOCOL}/end.py',
                    'if living := _living(site, record, entries) & entries.keys():',
                    'if living := _living(site, record, entries):',
-                   f'{_CINDER_TESTS}.test_end.LateFenceTest.'
+                   f'{_CINDER_TESTS}.superposition.steps.test_end.LateFenceTest.'
                    'test_entry_of_a_client_that_has_left_the_ledger_meanwhile_stays'),
     table.Mutation('blocklist-entry-of-librbd-removed', f'{_PROTOCOL}/end.py',
                    '                              if left > site.settings.fence_expiry_s / 2)',
                    '                              )',
-                   f'{_CINDER_TESTS}.test_end.LateFenceTest.'
+                   f'{_CINDER_TESTS}.superposition.steps.test_end.LateFenceTest.'
                    'test_entry_that_librbd_has_made_meanwhile_stays'),
     table.Mutation('merge-of-an-overlay-opened-while-fencing', f'{_PROTOCOL}/merge.py',
                    '    late = site.fence.outside(looks.entries(site, record).keys() - fenced)\n'
                    '    if late:',
                    '    late = frozenset()\n'
                    '    if late:',
-                   f'{_CINDER_TESTS}.test_merging.MergingTest.'
+                   f'{_CINDER_TESTS}.superposition.steps.test_merging.MergingTest.'
                    'test_overlay_that_was_opened_and_left_meanwhile_is_not_written'),
     table.Mutation('merge-begun-under-a-server', f'{_PROTOCOL}/merge.py',
                    '    if backup is None:\n'
                    '        unused(site, record)\n',
                    '',
-                   f'{_CINDER_TESTS}.test_merging.MergingTest.'
+                   f'{_CINDER_TESTS}.superposition.steps.test_merging.MergingTest.'
                    'test_overlay_that_was_opened_meanwhile_stays_promoted'),
     table.Mutation('merge-fences-a-server', f'{_PROTOCOL}/merge.py',
                    '    observed = looks.classified(site, record, attended=False)\n'
                    '    unused(site, record)\n',
                    '    observed = looks.classified(site, record, attended=False)\n',
-                   f'{_CINDER_TESTS}.test_merging.MergingTest.'
+                   f'{_CINDER_TESTS}.superposition.steps.test_merging.MergingTest.'
                    'test_server_that_opens_the_overlay_meanwhile_is_not_fenced'),
     table.Mutation('guest-resumed-although-merged', f'{_PROTOCOL}/merge.py',
                    '        if site.reload(record).state == states.MERGING:\n'
                    '            backup.proceed()',
                    '        backup.proceed()',
-                   f'{_CINDER_TESTS}.test_merging.MergingTest.'
+                   f'{_CINDER_TESTS}.superposition.steps.test_merging.MergingTest.'
                    'test_guest_whose_merge_was_recorded_meanwhile_stays_suspended'),
     table.Mutation('worker-hands-out-without-a-look', f'{_WORKER}/operations.py',
                    '        with contextlib.suppress(sp.RecordChanged):\n'
                    '            self._protocol.observe(record)\n'
                    '        record = self._protocol.label',
                    '        record = self._protocol.label',
-                   f'{_CINDER_TESTS}.test_operations.OperationsTest.'
+                   f'{_CINDER_TESTS}.service.worker.test_operations.OperationsTest.'
                    'test_clients_are_looked_at_before_another_one_may_come_meanwhile'),
     table.Mutation('worker-durable-not-recorded', f'{_WORKER}/operations.py',
                    '            record = self._protocol.label(record, **{records.DURABLE: '
                    'True})\n',
                    '            pass\n',
-                   f'{_CINDER_TESTS}.test_operations.OperationsTest.'
+                   f'{_CINDER_TESTS}.service.worker.test_operations.OperationsTest.'
                    'test_durable_backup_is_recorded_before_a_decision_that_a_crash_may_end_meanwhile'),
     table.Mutation('worker-resumes-without-durability', f'{_WORKER}/operations.py',
                    'resume(record, durable=bool(record.labels.get(records.DURABLE)))',
                    'resume(record)',
-                   f'{_CINDER_TESTS}.test_operations.OperationsTest.'
+                   f'{_CINDER_TESTS}.service.worker.test_operations.OperationsTest.'
                    'test_durable_backup_is_recorded_before_a_decision_that_a_crash_may_end_meanwhile'),
     table.Mutation('worker-watch-of-an-ended', f'{_WORKER}/operations.py',
                    '        for ended in watched - {record.id for record in listed} '
                    '- unreadable.keys():\n'
                    '            self._watches.end(ended)\n',
                    '',
-                   f'{_CINDER_TESTS}.test_operations.OperationsTest.'
+                   f'{_CINDER_TESTS}.service.worker.test_operations.OperationsTest.'
                    'test_superposition_that_another_service_has_ended_meanwhile_is_not_watched'),
     table.Mutation('worker-watch-read-after-list', f'{_WORKER}/operations.py',
                    '        watched = self._watches.watched()\n'
@@ -158,7 +158,7 @@ MUTATIONS = (
                    '        unreadable: dict[str, sp.ClusterError] = {}\n'
                    '        listed = self._records(unreadable)\n'
                    '        watched = self._watches.watched()\n',
-                   f'{_CINDER_TESTS}.test_operations.OperationsTest.'
+                   f'{_CINDER_TESTS}.service.worker.test_operations.OperationsTest.'
                    'test_superposition_that_is_created_while_all_are_listed_meanwhile_is_watched'),
     table.Mutation('worker-watch-during-decision', f'{_WORKER}/operations.py',
                    '        self._watches.end(superposition)\n'
@@ -166,63 +166,63 @@ MUTATIONS = (
                    '            if record.state == states.COLLAPSING:\n',
                    '        try:\n'
                    '            if record.state == states.COLLAPSING:\n',
-                   f'{_CINDER_TESTS}.test_operations.OperationsTest.'
+                   f'{_CINDER_TESTS}.service.worker.test_operations.OperationsTest.'
                    'test_decision_is_not_slowed_by_a_sweep_meanwhile'),
     table.Mutation('worker-watch-during-a-drop', f'{_WORKER}/operations.py',
                    '            record = self._get(superposition)\n'
                    '            self._watches.end(superposition)\n',
                    '            record = self._get(superposition)\n',
-                   f'{_CINDER_TESTS}.test_operations.OperationsTest.'
+                   f'{_CINDER_TESTS}.service.worker.test_operations.OperationsTest.'
                    'test_decision_is_not_slowed_by_a_sweep_meanwhile'),
     table.Mutation('worker-watch-of-a-decided', f'{_WORKER}/operations.py',
                    '        if record.state in states.DECIDED:\n'
                    '            self._watches.end(superposition)\n'
                    '        self._watches.begin(record)',
                    '        self._watches.begin(record)',
-                   f'{_CINDER_TESTS}.test_operations.OperationsTest.'
+                   f'{_CINDER_TESTS}.service.worker.test_operations.OperationsTest.'
                    'test_superposition_that_another_service_has_decided_meanwhile_is_not_watched'),
     table.Mutation('worker-watch-of-one-that-is-gone', f'{_WORKER}/operations.py',
                    '        self._watches.end(superposition)\n'
                    '        raise sp.NotSuperposed',
                    '        raise sp.NotSuperposed',
-                   f'{_CINDER_TESTS}.test_operations.OperationsTest.'
+                   f'{_CINDER_TESTS}.service.worker.test_operations.OperationsTest.'
                    'test_superposition_that_is_found_to_be_gone_meanwhile_is_not_watched'),
     table.Mutation('merge-begun-after-its-turn-without-a-look',
-                   'specreds_cinder/volume/merging.py',
+                   'specreds_cinder/service/merging.py',
                    '    # A server may have been started meanwhile.\n'
                    "    backend.call(ctxt, 'unused', superposition=shown['id'])\n",
                    '',
-                   f'{_CINDER_TESTS}.volume.test_merging.MergeTest.'
+                   f'{_CINDER_TESTS}.service.test_merging.MergeTest.'
                    'test_merge_of_an_overlay_that_is_opened_meanwhile_is_skipped_silently'),
     table.Mutation('hand-out-whose-second-client-comes-late', f'{_WORKER}/handouts.py',
                    '>= _CLIENTS for',
                    '>= 1 for',
-                   f'{_CINDER_TESTS}.test_handouts.HandOutsTest.'
+                   f'{_CINDER_TESTS}.service.worker.test_handouts.HandOutsTest.'
                    'test_client_that_comes_after_another_one_meanwhile_is_entered'),
     table.Mutation('hand-out-whose-clients-are-not-entered', f'{_WORKER}/handouts.py',
                    '            self._protocol.observe(record)\n',
                    '            pass\n',
-                   f'{_CINDER_TESTS}.test_handouts.HandOutsTest.'
+                   f'{_CINDER_TESTS}.service.worker.test_handouts.HandOutsTest.'
                    'test_client_that_comes_after_another_one_meanwhile_is_entered'),
     table.Mutation('hand-out-of-one-volume-of-several', f'{_WORKER}/handouts.py',
                    '        return all(\n',
                    '        return any(\n',
-                   f'{_CINDER_TESTS}.test_handouts.HandOutsTest.'
+                   f'{_CINDER_TESTS}.service.worker.test_handouts.HandOutsTest.'
                    'test_clients_of_a_volume_that_come_after_the_others_meanwhile_are_entered'),
-    table.Mutation('merge-into-an-image-of-the-old-name', f'{_SUPERPOSITION}/merge.py',
+    table.Mutation('merge-into-an-image-of-the-old-name', f'{_SUPERPOSITION}/overlay/merge.py',
                    '        named = _existing(cluster, volume)\n',
                    '        named = volume\n',
-                   f'{_CINDER_TESTS}.test_merge.OfflineTest.'
+                   f'{_CINDER_TESTS}.superposition.overlay.test_merge.OfflineTest.'
                    'test_volume_that_is_renamed_meanwhile_is_written_by_its_new_name'),
-    table.Mutation('merge-that-ends-at-a-deleted-volume', f'{_SUPERPOSITION}/merge.py',
+    table.Mutation('merge-that-ends-at-a-deleted-volume', f'{_SUPERPOSITION}/overlay/merge.py',
                    '        if named is None:\n'
                    '            continue\n',
                    '        if named is None:\n'
                    '            break\n',
-                   f'{_CINDER_TESTS}.test_merge.OfflineTest.'
+                   f'{_CINDER_TESTS}.superposition.overlay.test_merge.OfflineTest.'
                    'test_other_volumes_are_written_if_one_is_deleted_meanwhile'),
     table.Mutation('host-fence-by-attachments-read-before-the-lock',
-                   'specreds_cinder/volume/host_fence.py',
+                   'specreds_cinder/service/host_fence.py',
                    '    with hints.lock(*volume_ids):\n'
                    '        volumes = eligibility.volumes(volume_ids)\n'
                    '        targets = [_target(backend, ctxt, volume, fenced_host, fence_id) for '
@@ -231,19 +231,19 @@ MUTATIONS = (
                    '    targets = [_target(backend, ctxt, volume, fenced_host, fence_id) for '
                    'volume in volumes]\n'
                    '    with hints.lock(*volume_ids):\n',
-                   f'{_CINDER_TESTS}.volume.test_host_fence.HostFenceTest.'
+                   f'{_CINDER_TESTS}.service.test_host_fence.HostFenceTest.'
                    'test_volume_that_moves_to_another_host_meanwhile_is_not_fenced_there'),
     table.Mutation('worker-hand-out-of-a-dead-worker', f'{_WORKER}/operations.py',
                    '        if handed_at is not None and _since(handed_at) < _RECENT_S:\n'
                    '            # A service that was started since goes on with the looks.\n'
                    '            self._hand_outs.begin(record, handed_at)\n',
                    '',
-                   f'{_CINDER_TESTS}.test_operations.OperationsTest.'
+                   f'{_CINDER_TESTS}.service.worker.test_operations.OperationsTest.'
                    'test_hand_out_of_a_worker_that_has_died_meanwhile_is_looked_for'),
     table.Mutation('worker-begins-a-decision-twice', f'{_WORKER}/operations.py',
                    '            if record.state == states.COLLAPSING:\n',
                    '            if False:\n',
-                   f'{_CINDER_TESTS}.test_operations.OperationsTest.'
+                   f'{_CINDER_TESTS}.service.worker.test_operations.OperationsTest.'
                    'test_decision_that_another_worker_has_begun_meanwhile_is_resumed'),
     table.Mutation('deletion-of-a-server-that-has-moved', f'{_RECOVERY}/evacuation.py',
                    ' and fresh.deleting and fresh.host == self._source:',
@@ -535,7 +535,7 @@ MUTATIONS = (
     table.Mutation('destination-that-leaves', f'{_DETECTION}/monitor.py',
                    'host.beat is not None and not host.suspected and not host.leaving\n',
                    'host.beat is not None and not host.suspected\n',
-                   f'{_ENGINE_TESTS}.detection.test_monitor.SilenceTest.'
+                   f'{_ENGINE_TESTS}.suspicion.test_monitor.SilenceTest.'
                    'test_host_that_leaves_meanwhile_is_no_destination'),
     table.Mutation('fenced-client-learned', f'{_SENTINEL}/watch.py',
                    'opened.local - self._fenced[image.user]',
@@ -603,36 +603,36 @@ MUTATIONS = (
                    'if known.process is None:',
                    f'{_SENTINEL_TESTS}.test_watch_meanwhile.MeanwhileTest.'
                    'test_domain_that_runs_on_while_libvirt_is_silent_meanwhile_is_known'),
-    table.Mutation('power-off-of-a-host-that-is-back', f'{_ENGINE}/power.py',
+    table.Mutation('power-off-of-a-host-that-is-back', f'{_ENGINE}/recovery/power.py',
                    '            if not self._dead(self._context.store.host(host.name)):\n'
                    '                return\n',
                    '',
-                   f'{_ENGINE_TESTS}.test_power.PowerOffTest.'
+                   f'{_ENGINE_TESTS}.recovery.test_power.PowerOffTest.'
                    'test_host_that_is_back_meanwhile_is_left_alone'),
-    table.Mutation('power-off-of-a-host-that-is-heard', f'{_ENGINE}/power.py',
+    table.Mutation('power-off-of-a-host-that-is-heard', f'{_ENGINE}/recovery/power.py',
                    '                and self._context.suspects.suspected(host.name))',
                    '                )',
-                   f'{_ENGINE_TESTS}.test_power.PowerOffTest.'
+                   f'{_ENGINE_TESTS}.recovery.test_power.PowerOffTest.'
                    'test_host_that_is_not_suspected_any_more_meanwhile_is_left_alone'),
-    table.Mutation('power-off-by-two-engines', f'{_ENGINE}/power.py',
+    table.Mutation('power-off-by-two-engines', f'{_ENGINE}/recovery/power.py',
                    "return self._note(host, 'begun') if self._due(host) else None",
                    "return self._note(host, 'begun') or host if self._due(host) else None",
-                   f'{_ENGINE_TESTS}.test_power.PowerOffTest.'
+                   f'{_ENGINE_TESTS}.recovery.test_power.PowerOffTest.'
                    'test_host_that_another_engine_has_changed_meanwhile_is_left_to_it'),
-    table.Mutation('drop-of-the-superposition-of-a-new-recovery', f'{_ENGINE}/janitor.py',
+    table.Mutation('drop-of-the-superposition-of-a-new-recovery', f'{_ENGINE}/recovery/janitor.py',
                    '            if recovery is None or recovery.state == model.ENDED:',
                    '            if True:',
-                   f'{_ENGINE_TESTS}.test_janitor.JanitorTest.'
+                   f'{_ENGINE_TESTS}.recovery.test_janitor.JanitorTest.'
                    'test_superposition_of_a_recovery_that_begins_meanwhile_stays'),
     table.Mutation('forced-down-lifted-from-a-host-in-trouble', f'{_RECOVERY}/late_force_down.py',
                    'or context.suspects.suspected(name) or not context.suspects.is_well(name)):',
                    'or context.suspects.suspected(name)):',
-                   f'{_ENGINE_TESTS}.test_janitor.JanitorTest.'
+                   f'{_ENGINE_TESTS}.recovery.test_janitor.JanitorTest.'
                    'test_host_that_has_trouble_meanwhile_stays_down'),
     table.Mutation('forced-down-lifted-twice', f'{_RECOVERY}/late_force_down.py',
                    "if not service.get('forced_down') or not service.get('enabled', True):",
                    "if not service.get('enabled', True):",
-                   f'{_ENGINE_TESTS}.test_janitor.JanitorTest.'
+                   f'{_ENGINE_TESTS}.recovery.test_janitor.JanitorTest.'
                    'test_host_that_an_operator_has_lifted_meanwhile_is_left_alone'),
     table.Mutation('reboot-on-a-host-that-is-lost-again', f'{_STEPS}/adopt.py',
                    'if moved or not run.context.suspects.is_well(run.recovery.host):',
@@ -653,14 +653,14 @@ MUTATIONS = (
                    '                watched_host.goodbye',
                    '            if watched_host is not None:\n'
                    '                watched_host.goodbye',
-                   f'{_ENGINE_TESTS}.detection.test_monitor.SilenceTest.'
+                   f'{_ENGINE_TESTS}.suspicion.test_monitor.SilenceTest.'
                    'test_host_that_is_heard_meanwhile_has_said_no_earlier_goodbye'),
     table.Mutation('recorded-boot-of-a-heard-host', f'{_DETECTION}/monitor.py',
                    '            if watched_host is not None and watched_host.beat is None:\n'
                    '                watched_host.kernel = kernel',
                    '            if watched_host is not None:\n'
                    '                watched_host.kernel = kernel',
-                   f'{_ENGINE_TESTS}.detection.test_monitor.SilenceTest.'
+                   f'{_ENGINE_TESTS}.suspicion.test_monitor.SilenceTest.'
                    'test_boot_of_a_host_that_is_heard_meanwhile_is_the_latest'),
     table.Mutation('removal-of-a-backup-as-it-was', f'{_BACKUP}/backups.py',
                    '            # A start that has just ended may have left a record.\n'
@@ -683,26 +683,26 @@ MUTATIONS = (
                    '            state = self',
                    f'{_VIRT_TESTS}.backup.test_backups.DecideTest.'
                    'test_backup_that_is_removed_meanwhile_is_not_promoted'),
-    table.Mutation('latch-closed-that-was-opened', f'{_SUPERPOSITION}/latch.py',
+    table.Mutation('latch-closed-that-was-opened', f'{_SUPERPOSITION}/exclusion/latch.py',
                    '                op.assert_version(header.version)\n',
                    '',
-                   f'{_CINDER_TESTS}.test_changed_objects.LatchTest.'
+                   f'{_CINDER_TESTS}.superposition.evidence.test_changed_objects.LatchTest.'
                    'test_latch_that_was_opened_for_good_meanwhile_stays_open'),
-    table.Mutation('latch-left-open-for-a-lock', f'{_SUPERPOSITION}/latch.py',
+    table.Mutation('latch-left-open-for-a-lock', f'{_SUPERPOSITION}/exclusion/latch.py',
                    '                    raise _Overtaken(',
                    '                    raise errors.RecordChanged(',
-                   f'{_CINDER_TESTS}.test_changed_objects.LatchTest.'
+                   f'{_CINDER_TESTS}.superposition.evidence.test_changed_objects.LatchTest.'
                    'test_latch_whose_lock_was_taken_meanwhile_is_closed'),
-    table.Mutation('client-fenced-anew-not-listed', f'{_SUPERPOSITION}/fenced.py',
+    table.Mutation('client-fenced-anew-not-listed', f'{_SUPERPOSITION}/exclusion/fenced.py',
                    '            op.assert_version(listing.version)\n',
                    '',
-                   f'{_CINDER_TESTS}.test_changed_objects.FencedClientsTest.'
+                   f'{_CINDER_TESTS}.superposition.evidence.test_changed_objects.FencedClientsTest.'
                    'test_client_that_is_fenced_anew_meanwhile_stays_in_the_list'),
     table.Mutation('host-fence-of-a-superposed-volume', f'{_PROTOCOL}/host_fence.py',
                    '    if claim is not None:\n'
                    '        raise',
                    '    if False:\n'
                    '        raise',
-                   f'{_CINDER_TESTS}.test_changed_objects.HostFenceTest.'
+                   f'{_CINDER_TESTS}.superposition.evidence.test_changed_objects.HostFenceTest.'
                    'test_volume_that_was_superposed_meanwhile_is_left_to_its_superposition'),
 )

@@ -9,8 +9,8 @@ import subprocess
 from typing import Any
 
 from specreds_cinder import superposition
-from specreds_cinder.superposition import nodes
-from specreds_cinder.superposition import qmp_backup
+from specreds_cinder.superposition.overlay import nodes
+from specreds_cinder.superposition.overlay import qmp_backup
 from testing.race import blocks
 from testing.race import control
 from testing.race import history

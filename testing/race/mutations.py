@@ -7,13 +7,13 @@ import time
 from unittest import mock
 
 from specreds_cinder import superposition
-from specreds_cinder.superposition import fence
-from specreds_cinder.superposition import handover
-from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition import sweep
 from specreds_cinder.superposition import trace
-from specreds_cinder.superposition.protocol import base
-from specreds_cinder.superposition.protocol import collapse
+from specreds_cinder.superposition.evidence import sweep
+from specreds_cinder.superposition.exclusion import fence
+from specreds_cinder.superposition.exclusion import handover
+from specreds_cinder.superposition.steps import base
+from specreds_cinder.superposition.steps import collapse
+from specreds_cinder.superposition.truth import record as records
 from testing.race import blocks
 from testing.race import control
 from testing.race import disks

@@ -16,12 +16,12 @@ _REFUSED = ('specreds_nova.tests.cloud.test_afterwards.TestBeforeTheMerge.'
 
 _TENANT = 'specreds_nova.tests.unit.engine.recovery.test_tenant.TenantTest'
 _ENDED = f'{_TENANT}.test_what_a_user_asks_for_ends_the_recovery'
-_OPERATIONS = 'specreds_nova.tests.unit.virt.unmerged.test_operations'
-_REQUESTS = 'specreds_nova.tests.unit.virt.test_requests.RequestsTest'
+_OPERATIONS = 'specreds_nova.tests.unit.host.unmerged.test_operations'
+_REQUESTS = 'specreds_nova.tests.unit.host.test_requests.RequestsTest'
 _EVACUATED = f'{_REQUESTS}.test_request_during_an_evacuation_is_refused'
 _FAILED_HOST = ('specreds_nova.tests.cloud.test_afterwards.TestBeforeTheMerge.'
                 'test_host_that_was_wrongly_suspected_refuses_a_reboot_and_a_detach')
-_CONSOLES = 'specreds_nova.tests.unit.virt.unmerged.test_consoles.ConsolesTest'
+_CONSOLES = 'specreds_nova.tests.unit.host.unmerged.test_consoles.ConsolesTest'
 _CLIENTS = 'specreds_nova.tests.unit.engine.clients'
 
 _SPARED = 'works; the recovery ends, the primary stays'
@@ -60,7 +60,7 @@ ACTIONS = (
     Action('stop', _SPARED, f'{_BUSY}; before that, it is stopped when it is adopted', _WORKS,
            (f'{_TENANTS}.test_stopped_server_stays_stopped', _EVACUATED,
             f'{_PENDING}.test_server_that_is_stopped_after_the_decision_stays_stopped',
-            'specreds_nova.tests.unit.virt.backup.test_adoption.GiveBackTest.'
+            'specreds_nova.tests.unit.host.backup.test_adoption.GiveBackTest.'
             'test_server_that_a_user_has_stopped_stays_stopped', _ALLOWED)),
     Action('reboot', 'works; the recovery continues',
            'refused on the failed host; dropped if that is dead', 'works; the merge starts again',
@@ -92,7 +92,7 @@ ACTIONS = (
             f'{_OPERATIONS}.ServerDisksTest.'
             'test_cold_migration_of_unmerged_disks_keeps_the_state_of_the_server')),
     Action('rebuild', _SPARED, _BUSY, _LATER,
-           (_ENDED, _EVACUATED, 'specreds_nova.tests.unit.virt.test_driver.DriverTest.'
+           (_ENDED, _EVACUATED, 'specreds_nova.tests.unit.host.test_driver.DriverTest.'
             'test_rebuild_on_the_same_host_is_novas',
             f'{_OPERATIONS}.RefuseTest.test_refused_operation_keeps_the_state_of_the_server')),
     Action('rescue', _SPARED, _DROPPED, 'waits for the merge',

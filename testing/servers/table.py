@@ -10,7 +10,7 @@ NONE = 'none'
 # From the best to the worst: a server gets the worst one of all that it has.
 RECOVERIES = (SPECULATIVE, EVACUATED, FAILED, NONE)
 
-_VIRT = 'specreds_nova.tests.unit.virt.backup.test_eligibility.EligibilityTest'
+_VIRT = 'specreds_nova.tests.unit.host.backup.test_eligibility.EligibilityTest'
 _ENGINE = 'specreds_nova.tests.unit.engine'
 _STORIES = 'specreds_nova.tests.stories'
 _SHARED = ('specreds_nova.tests.engine_stories.test_shut_out.TestShutOut.'
@@ -72,13 +72,13 @@ ROWS = (
     Row('read', _DISKS,
         'a volume that is backing-up or uploading, or a snapshot that is backing-up', SPECULATIVE,
         'the client of the job is fenced with the primary: repeat the job',
-        f'{_CINDER}.volume.test_service.ReadTest.test_volume_is_restored_by_a_promotion'),
+        f'{_CINDER}.service.test_service.ReadTest.test_volume_is_restored_by_a_promotion'),
     Row('left', _DISKS, 'a volume that its host left attaching, detaching or error_extending',
         SPECULATIVE, 'the attachment is completed, and the detachment cancelled',
-        f'{_CINDER}.test_hints.RestTest.test_status_that_a_dead_host_left_is_restored'),
+        f'{_CINDER}.service.test_hints.RestTest.test_status_that_a_dead_host_left_is_restored'),
     Row('leftover', _DISKS, 'a volume with an attachment that a failed live migration has left',
         SPECULATIVE, 'the host of the backup deletes attachments that no block device names',
-        'specreds_nova.tests.unit.virt.backup.test_adoption.AdoptionTest.'
+        'specreds_nova.tests.unit.host.backup.test_adoption.AdoptionTest.'
         'test_attachments_that_no_block_device_names_are_deleted'),
     Row('reserved', _DISKS, 'a volume that is reserved, or whose snapshot, clone or migration is '
         'under way', EVACUATED, 'Cinder works on it; Nova can attach it to another host', _DRAWN),

@@ -4,7 +4,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from testing.simulation import clients

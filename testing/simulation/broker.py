@@ -6,9 +6,9 @@ import dataclasses
 import functools
 from typing import Any
 
-from specreds_nova.engine.detection import listener
-from specreds_nova.engine.detection import rejections
-from specreds_nova.heartbeat import message
+from specreds_nova.beats import listener
+from specreds_nova.beats import message
+from specreds_nova.beats import rejections
 from testing.simulation import hub as hubs
 from testing.simulation import parts
 from testing.simulation import world as worlds

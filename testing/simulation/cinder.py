@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Cinder of a fake cloud: superpositions, their decisions, merges and fences."""
 
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from testing.simulation import hub as hubs
 from testing.simulation import machines
 from testing.simulation import parts

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import dataclasses
 from typing import Any, TypeVar
 
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from testing.simulation import cloud as clouds

@@ -7,7 +7,7 @@ copies write to the same disks.
 
 from typing import Any
 
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from testing.simulation import nova
 from testing.simulation import parts
 

@@ -6,8 +6,8 @@ import dataclasses
 import functools
 from typing import Any
 
+from specreds_nova.beats import message
 from specreds_nova.engine import model
-from specreds_nova.heartbeat import message
 from testing.simulation import process as processes
 from testing.simulation import schedule as schedules
 from testing.simulation import wire as wires

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 import dataclasses
 from typing import Any
 
+from specreds_nova.beats import message
 from specreds_nova.engine import model
 from specreds_nova.engine import modes
-from specreds_nova.engine.detection import gates
 from specreds_nova.engine.recovery import dispatch
-from specreds_nova.heartbeat import message
+from specreds_nova.engine.suspicion import gates
 from testing.simulation import hub as hubs
 from testing.simulation import parts
 from testing.simulation import store as stores

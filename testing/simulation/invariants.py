@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Iterator
 import re
 
 from specreds_nova.engine import model
-from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.engine.recovery.steps import restart
+from specreds_nova.engine.suspicion import settings as monitoring
 from testing.simulation import parts
 from testing.simulation import process as processes
 from testing.simulation import world as worlds

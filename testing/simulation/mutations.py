@@ -7,20 +7,15 @@ import dataclasses
 from typing import Any
 from unittest import mock
 
-from specreds_nova.engine import conductor
-from specreds_nova.engine import janitor
-from specreds_nova.engine.detection import answering
-from specreds_nova.engine.detection import gates
-from specreds_nova.engine.detection import monitor as monitors
-from specreds_nova.engine.detection import senders
-from specreds_nova.engine.detection import sentinels
-from specreds_nova.engine.detection import votes
-from specreds_nova.engine.detection import watched
-from specreds_nova.engine.detection import weighing
-from specreds_nova.engine.recovery import capacity
+from specreds_nova.beats import answering
+from specreds_nova.beats import message
+from specreds_nova.beats import senders
+from specreds_nova.engine.placing import capacity
+from specreds_nova.engine.placing import conductor
+from specreds_nova.engine.placing import preparation_limit
 from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import dispatch
-from specreds_nova.engine.recovery import preparation_limit
+from specreds_nova.engine.recovery import janitor
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import unclaimed
@@ -28,7 +23,12 @@ from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import decide
 from specreds_nova.engine.recovery.steps import start
 from specreds_nova.engine.recovery.steps import unseen
-from specreds_nova.heartbeat import message
+from specreds_nova.engine.suspicion import gates
+from specreds_nova.engine.suspicion import monitor as monitors
+from specreds_nova.engine.suspicion import sentinels
+from specreds_nova.engine.suspicion import votes
+from specreds_nova.engine.suspicion import watched
+from specreds_nova.engine.suspicion import weighing
 
 
 @dataclasses.dataclass(frozen=True)

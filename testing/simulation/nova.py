@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Nova of a fake cloud: crashes, stops, reboots and evacuations of servers, and backups."""
 
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_nova.engine import model
 from testing.simulation import cinder
 from testing.simulation import parts

@@ -8,7 +8,7 @@ import logging
 import math
 from typing import Any
 
-from specreds_nova.engine.detection import listening
+from specreds_nova.beats import listening
 from testing.simulation import broker as brokers
 from testing.simulation import concurrency
 from testing.simulation import faults as all_faults

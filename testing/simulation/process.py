@@ -13,8 +13,10 @@ import types
 from typing import Any
 from unittest import mock
 
+from specreds_nova.beats import answering
+from specreds_nova.beats import listening
+from specreds_nova.beats import pulse
 from specreds_nova.engine import callers
-from specreds_nova.engine import conductor
 from specreds_nova.engine import event_loop
 from specreds_nova.engine import exception
 from specreds_nova.engine import fibers
@@ -22,22 +24,20 @@ from specreds_nova.engine import model
 from specreds_nova.engine import service
 from specreds_nova.engine import threads
 from specreds_nova.engine.clients import clock as clocks
-from specreds_nova.engine.detection import answering
-from specreds_nova.engine.detection import conf as detection_conf
-from specreds_nova.engine.detection import due
-from specreds_nova.engine.detection import evidence
-from specreds_nova.engine.detection import listening
-from specreds_nova.engine.detection import suspects
-from specreds_nova.engine.detection import votes
-from specreds_nova.engine.detection import watcher
+from specreds_nova.engine.placing import conductor
+from specreds_nova.engine.placing import preparation_limit
 from specreds_nova.engine.recovery import crashes
 from specreds_nova.engine.recovery import creation
 from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import nova_prefetch
-from specreds_nova.engine.recovery import preparation_limit
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
-from specreds_nova.heartbeat import pulse
+from specreds_nova.engine.suspicion import conf as detection_conf
+from specreds_nova.engine.suspicion import due
+from specreds_nova.engine.suspicion import evidence
+from specreds_nova.engine.suspicion import suspects
+from specreds_nova.engine.suspicion import votes
+from specreds_nova.engine.suspicion import watcher
 from testing.simulation import backups
 from testing.simulation import broker as brokers
 from testing.simulation import clients

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from specreds_nova.engine import model
-from specreds_nova.engine.detection import evidence
-from specreds_nova.engine.detection import gates
-from specreds_nova.engine.detection import settings as monitoring
+from specreds_nova.engine.suspicion import evidence
+from specreds_nova.engine.suspicion import gates
+from specreds_nova.engine.suspicion import settings as monitoring
 from testing.simulation import broker as brokers
 from testing.simulation import hub as hubs
 from testing.simulation import wire as wires

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engines' database in memory: :class:`specreds_nova.engine.db.store.Store`, but faster.
+"""The engines' database in memory: :class:`specreds_nova.engine.store.store.Store`, but faster.
 
 The tests of that class run on this one as well (``test_simulated.py``), so that both do the same.
 """
@@ -11,8 +11,8 @@ from typing import Any
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.engine.db import hosts
-from specreds_nova.engine.db import recoveries
+from specreds_nova.engine.store import hosts
+from specreds_nova.engine.store import recoveries
 
 _BEFORE_COMMIT = (model.QUEUED, model.RACING)
 

@@ -4,13 +4,13 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
+from specreds_nova.beats import message
 from specreds_nova.engine import model
 from specreds_nova.engine import modes
-from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery.steps import race
 from specreds_nova.engine.recovery.steps import restart
-from specreds_nova.heartbeat import message
+from specreds_nova.engine.suspicion import evidence
 from testing.simulation import hub as hubs
 from testing.simulation import parts
 from testing.simulation import store as stores

@@ -8,7 +8,7 @@ states is decided by the plug-in's own rules.
 from collections.abc import Iterable, Mapping
 import dataclasses
 
-from specreds_cinder import at_rest
+from specreds_cinder.service import at_rest
 from specreds_nova.engine import model
 
 

@@ -5,9 +5,9 @@ from collections.abc import Collection
 import dataclasses
 import functools
 
-from specreds_cinder.superposition import states
-from specreds_nova.heartbeat import message
-from specreds_nova.heartbeat import renewals
+from specreds_cinder.superposition.truth import states
+from specreds_nova.beats import message
+from specreds_nova.beats import renewals
 from testing.simulation import hub as hubs
 from testing.simulation import nova
 from testing.simulation import opinions

@@ -14,8 +14,8 @@ import amqp
 
 from bench import amqp_frames
 from bench.scale.simulated import inventory as inventories
-from specreds_nova.heartbeat import message
-from specreds_nova.heartbeat import rabbit
+from specreds_nova.beats import message
+from specreds_nova.beats import rabbit
 
 # Seconds between two bursts of beats, and for which a host says that a backup is ready.
 _SLICE = 0.02

@@ -14,9 +14,9 @@ from oslo_log import log as logging
 from oslo_utils import uuidutils
 
 from specreds_cinder import exception
-from specreds_cinder import hints
-from specreds_cinder import rpcapi
-from specreds_cinder.superposition import states
+from specreds_cinder.service import hints
+from specreds_cinder.service import rpcapi
+from specreds_cinder.superposition.truth import states
 
 LOG = logging.getLogger(__name__)
 

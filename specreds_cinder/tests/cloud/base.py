@@ -15,8 +15,8 @@ from testtools import content
 
 from cloud import cloud as clouds
 from cloud.openstack import layout
-from specreds_cinder.superposition import cluster as ceph
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition.ceph import cluster as ceph
+from specreds_cinder.superposition.truth import record as records
 from specreds_cinder.tests.functional import actors
 
 _ENVIRONMENT = 'SPECREDS_TEST_CLOUD'

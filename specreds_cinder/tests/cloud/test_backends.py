@@ -8,7 +8,7 @@ from typing import Any
 from cloud.openstack import services
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition import errors
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.cloud import base
 from specreds_cinder.tests.cloud import test_services
 

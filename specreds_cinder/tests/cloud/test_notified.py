@@ -93,6 +93,6 @@ class NotificationsTest(base.CloudTestCase):
         log = self.cloud.log_of('cinder-volume-rbd').read_text()
         lines = [line for line in log.splitlines() if request in line]
         # The volume service and its worker log a line each.
-        for logger in ('specreds_cinder.volume', 'specreds_cinder.superposition.protocol'):
+        for logger in ('specreds_cinder.service', 'specreds_cinder.superposition.steps'):
             self.assertTrue([line for line in lines if logger in line and made['id'] in line],
                             f'{logger} says nothing of {request}')

@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.cloud import base
 
 _SERVICE = 'cinder-volume-rbd'

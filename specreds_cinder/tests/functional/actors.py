@@ -16,10 +16,10 @@ import nbd
 import tenacity
 
 from cloud import deadline
-from specreds_cinder.superposition import cluster as ceph
-from specreds_cinder.superposition import nodes
-from specreds_cinder.superposition import qmp_backup
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition.ceph import cluster as ceph
+from specreds_cinder.superposition.overlay import nodes
+from specreds_cinder.superposition.overlay import qmp_backup
+from specreds_cinder.superposition.truth import record as records
 
 _PRIMARY = 'specreds_cinder.tests.functional.primary'
 _START_SECONDS = 30

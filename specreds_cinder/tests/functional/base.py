@@ -18,8 +18,8 @@ import tenacity
 import testtools
 
 from cloud import ceph
-from specreds_cinder.superposition import cluster
-from specreds_cinder.superposition import record
+from specreds_cinder.superposition.ceph import cluster
+from specreds_cinder.superposition.truth import record
 
 MIB = 2**20
 

@@ -10,7 +10,7 @@ from unittest import mock
 
 from cloud import deadline
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import handover
+from specreds_cinder.superposition.exclusion import handover
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 

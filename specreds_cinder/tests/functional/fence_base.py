@@ -4,7 +4,7 @@
 import rbd
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.functional import protocol_base
 
 

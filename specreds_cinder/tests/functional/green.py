@@ -20,8 +20,8 @@ from oslo_config import cfg  # noqa: E402
 from oslo_log import log  # noqa: E402
 
 from specreds_cinder import exception  # noqa: E402
-from specreds_cinder.superposition import record as records  # noqa: E402
-from specreds_cinder.worker import client  # noqa: E402
+from specreds_cinder.service.worker import client  # noqa: E402
+from specreds_cinder.superposition.truth import record as records  # noqa: E402
 
 
 def main(conffile: str, pool: str, *images: str) -> dict[str, Any]:

@@ -15,10 +15,10 @@ import rbd
 import tenacity
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import handover
-from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition import states
-from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.ceph import volume as volumes
+from specreds_cinder.superposition.exclusion import handover
+from specreds_cinder.superposition.truth import record as records
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 

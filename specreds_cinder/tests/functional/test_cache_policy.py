@@ -10,9 +10,9 @@ import rados
 import rbd
 
 from specreds_cinder.tests.functional import protocol_base
-from specreds_nova import backup_clients
 from specreds_nova import cache_policy
 from specreds_nova import deployment
+from specreds_nova.host.disks import backup_clients
 
 # Of primaries on compute hosts, and of backups.
 _CLIENTS = ({name: str(value) for name, value in deployment.clients()['client'].items()},

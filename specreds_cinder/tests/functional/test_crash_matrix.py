@@ -11,7 +11,7 @@ import ddt
 import tenacity
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import controller

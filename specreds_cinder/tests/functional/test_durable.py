@@ -2,7 +2,7 @@
 """An overlay that may be torn is not promoted."""
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base

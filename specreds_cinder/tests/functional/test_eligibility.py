@@ -12,9 +12,9 @@ import rbd
 
 from cloud import commands
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import objectmap
-from specreds_cinder.superposition import states
-from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.ceph import volume as volumes
+from specreds_cinder.superposition.evidence import objectmap
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.functional import protocol_base
 from testing import luks
 

@@ -10,8 +10,8 @@ import fixtures
 import rbd
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import luks as headers
-from specreds_cinder.superposition import nodes
+from specreds_cinder.superposition.overlay import luks as headers
+from specreds_cinder.superposition.overlay import nodes
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
 from testing import luks

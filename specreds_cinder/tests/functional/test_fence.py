@@ -14,11 +14,11 @@ from cloud import ceph
 from cloud import commands
 from cloud import layout
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import cut as cuts
-from specreds_cinder.superposition import librados
-from specreds_cinder.superposition import placement_groups
-from specreds_cinder.superposition import states
-from specreds_cinder.superposition.protocol import end
+from specreds_cinder.superposition.ceph import librados
+from specreds_cinder.superposition.evidence import cut as cuts
+from specreds_cinder.superposition.evidence import placement_groups
+from specreds_cinder.superposition.steps import end
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import fence_base

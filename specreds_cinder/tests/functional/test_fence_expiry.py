@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import threading
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.functional import protocol_base
 
 

@@ -6,10 +6,10 @@ from unittest import mock
 import uuid
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import address
-from specreds_cinder.superposition import fenced as fences
-from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.ceph import address
+from specreds_cinder.superposition.exclusion import fenced as fences
+from specreds_cinder.superposition.truth import record as records
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import test_cli
 

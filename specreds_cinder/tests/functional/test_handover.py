@@ -6,9 +6,9 @@ import threading
 from unittest import mock
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import ledger as ledgers
-from specreds_cinder.superposition import states
-from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.ceph import volume as volumes
+from specreds_cinder.superposition.exclusion import ledger as ledgers
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import protocol_base
 

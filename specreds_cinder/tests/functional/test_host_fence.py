@@ -8,7 +8,7 @@ import uuid
 import rbd
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import librados
+from specreds_cinder.superposition.ceph import librados
 from specreds_cinder.tests.functional import protocol_base
 
 # A multi-attach volume has only these features.
@@ -42,9 +42,9 @@ class HostFenceTest(protocol_base.ProtocolTestCase):
         primary.signal(signal.SIGSTOP)
         self.addCleanup(primary.signal, signal.SIGCONT)
         hosts = frozenset(sp.address.host(client) for client in primary.clients)
-        with mock.patch('specreds_cinder.superposition.volume.clients',
+        with mock.patch('specreds_cinder.superposition.ceph.volume.clients',
                         return_value=frozenset()), \
-                mock.patch('specreds_cinder.superposition.volume._addresses',
+                mock.patch('specreds_cinder.superposition.ceph.volume._addresses',
                            return_value=frozenset()):
             # Its watch has expired.
             fenced = self.shut_out(sp.Target(volume, hosts, 1))
@@ -56,7 +56,7 @@ class HostFenceTest(protocol_base.ProtocolTestCase):
         volume = self.make_volume()
         primary = self.make_primary(volume)
         self.protocol.note([volume], self.fence_id)
-        with mock.patch('specreds_cinder.superposition.volume.clients',
+        with mock.patch('specreds_cinder.superposition.ceph.volume.clients',
                         return_value=frozenset()):
             self.assertEqual([primary.clients], self.protocol.clients([volume], self.fence_id))
             # Clients of another fence may have ended since.

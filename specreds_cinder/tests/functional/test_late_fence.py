@@ -6,7 +6,7 @@ from unittest import mock
 import rbd
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition.protocol import end
+from specreds_cinder.superposition.steps import end
 from specreds_cinder.tests.functional import fence_base
 from specreds_cinder.tests.functional import protocol_base
 

@@ -12,15 +12,15 @@ import rbd
 import tenacity
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import ledger as ledgers
-from specreds_cinder.superposition import merge
-from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition import volume as volumes
-from specreds_cinder.superposition.protocol import collapse
+from specreds_cinder.service.worker import operations
+from specreds_cinder.superposition.ceph import volume as volumes
+from specreds_cinder.superposition.exclusion import ledger as ledgers
+from specreds_cinder.superposition.overlay import merge
+from specreds_cinder.superposition.steps import collapse
+from specreds_cinder.superposition.truth import record as records
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
-from specreds_cinder.worker import operations
 
 BLOCK = 4096
 # Ceph keeps the watch of a client that hangs for half a minute.

@@ -12,10 +12,10 @@ import threading
 import rbd
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import merge
-from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition import states
-from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.ceph import volume as volumes
+from specreds_cinder.superposition.overlay import merge
+from specreds_cinder.superposition.truth import record as records
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base

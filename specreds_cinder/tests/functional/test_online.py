@@ -10,10 +10,10 @@ import threading
 import fixtures
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import qmp_backup
-from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition import states
-from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.ceph import volume as volumes
+from specreds_cinder.superposition.overlay import qmp_backup
+from specreds_cinder.superposition.truth import record as records
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
@@ -181,7 +181,7 @@ class OnlineTest(OnlineTestCase):
             settle(record)
             self.protocol.label(record, opened_by='another host')
         self.useFixture(fixtures.MonkeyPatch(
-            'specreds_cinder.superposition.qmp_backup.QmpBackup.settle',
+            'specreds_cinder.superposition.overlay.qmp_backup.QmpBackup.settle',
             lambda _hook, record: settle_too_late(record)))
         self.assertRaises(sp.RecordChanged, self.protocol.merge, self.record, backup=hook)
         self.assertEqual([True, False], self.backup.suspended)

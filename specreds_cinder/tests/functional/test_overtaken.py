@@ -11,12 +11,12 @@ import rbd
 import tenacity
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import overlay
-from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition import removed
-from specreds_cinder.superposition import states
-from specreds_cinder.superposition import volume as volumes
-from specreds_cinder.superposition.protocol import create
+from specreds_cinder.superposition.ceph import volume as volumes
+from specreds_cinder.superposition.overlay import overlay
+from specreds_cinder.superposition.overlay import removed
+from specreds_cinder.superposition.steps import create
+from specreds_cinder.superposition.truth import record as records
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.functional import protocol_base
 
 # Each change of a creation after which its record exists, and the phase in which it hangs.

@@ -19,7 +19,7 @@ import ddt
 from testtools import content
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import test_crash_matrix

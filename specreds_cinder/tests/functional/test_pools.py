@@ -4,13 +4,13 @@
 from typing import Any
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition import states
+from specreds_cinder.service.worker import client
+from specreds_cinder.superposition.truth import record as records
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
 from specreds_cinder.tests.functional import worker_base
-from specreds_cinder.worker import client
 
 OBJECT = 4 * base.MIB
 

@@ -8,7 +8,7 @@ import rbd
 import tenacity
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.ceph import volume as volumes
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import protocol_base
 

@@ -9,7 +9,7 @@ import ddt
 import rados
 import rbd
 
-from specreds_cinder.superposition import fence
+from specreds_cinder.superposition.exclusion import fence
 from specreds_cinder.tests.functional import protocol_base
 
 # TrashImageState and TrashImageSource of Ceph's cls_rbd_types.h.

@@ -7,8 +7,8 @@ from typing import Any
 import cffi
 import fixtures
 
-from specreds_cinder.superposition import cluster as ceph
-from specreds_cinder.superposition import librados
+from specreds_cinder.superposition.ceph import cluster as ceph
+from specreds_cinder.superposition.ceph import librados
 from specreds_cinder.tests.functional import protocol_base
 
 _OPTION = 'rados_replica_read_policy'

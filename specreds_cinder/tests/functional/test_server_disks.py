@@ -10,11 +10,11 @@ import rbd
 from specreds_cinder import exception
 from specreds_cinder import server_disks
 from specreds_cinder import superposition as sp
+from specreds_cinder.service.worker import client
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
 from specreds_cinder.tests.functional import worker_base
-from specreds_cinder.worker import client
 
 OBJECT = 4 * base.MIB
 # Those of Glance's images: layering, exclusive-lock, object-map, fast-diff, deep-flatten.

@@ -12,10 +12,10 @@ import ddt
 import rbd
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import address
-from specreds_cinder.superposition import nodes
-from specreds_cinder.superposition import states
-from specreds_cinder.superposition import volume as volumes
+from specreds_cinder.superposition.ceph import address
+from specreds_cinder.superposition.ceph import volume as volumes
+from specreds_cinder.superposition.overlay import nodes
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
 

@@ -5,7 +5,7 @@ import threading
 from unittest import mock
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition import librados
+from specreds_cinder.superposition.ceph import librados
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
 

@@ -13,9 +13,9 @@ import fixtures
 import rados
 
 from specreds_cinder import capabilities
-from specreds_cinder.superposition import cluster as ceph
+from specreds_cinder.superposition.ceph import cluster as ceph
 from specreds_cinder.tests.functional import base
-from specreds_nova import witness
+from specreds_nova.sentinel import witness
 
 _HOST, _OTHER = 'node7', 'node8'
 _SERVERS = frozenset({'s1', 's2'})

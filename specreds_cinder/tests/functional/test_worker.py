@@ -10,7 +10,7 @@ from typing import Any
 import ddt
 
 from specreds_cinder import exception
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition.truth import record as records
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
 from specreds_cinder.tests.functional import worker_base

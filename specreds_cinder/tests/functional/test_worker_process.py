@@ -101,14 +101,14 @@ class ProcessTest(worker_base.WorkerTestCase):
     def test_command_line_has_no_secret(self) -> None:
         pid = self.process()
         command = pathlib.Path(f'/proc/{pid}/cmdline').read_bytes().split(b'\0')
-        self.assertEqual([b'-P', b'-m', b'specreds_cinder.worker.server', b''], command[1:])
+        self.assertEqual([b'-P', b'-m', b'specreds_cinder.service.worker.server', b''], command[1:])
 
     def test_worker_ends_with_its_service(self) -> None:
         program = (
             'import json, sys, time\n'
             'from oslo_config import cfg\n'
             'from oslo_log import log\n'
-            'from specreds_cinder.worker import client\n'
+            'from specreds_cinder.service.worker import client\n'
             'log.register_options(cfg.CONF)\n'
             'cfg.CONF([])\n'
             'worker = client.Worker(json.loads(sys.argv[1]), sys.argv[2], {}, watch=True)\n'

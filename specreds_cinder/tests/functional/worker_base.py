@@ -12,11 +12,11 @@ from oslo_config import fixture as config_fixture
 from oslo_log import log as logging
 
 from specreds_cinder import exception
-from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition import states
+from specreds_cinder.service.worker import client
+from specreds_cinder.superposition.truth import record as records
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import protocol_base
-from specreds_cinder.worker import client
 
 
 class WorkerTestCase(protocol_base.ProtocolTestCase):

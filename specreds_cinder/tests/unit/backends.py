@@ -15,14 +15,14 @@ import cinder.tests.unit  # noqa: F401  it registers Cinder's objects
 import fixtures
 
 from specreds_cinder import driver as drivers
-from specreds_cinder import eligibility
 from specreds_cinder import exception
-from specreds_cinder import hints
-from specreds_cinder import notifications
-from specreds_cinder import rpcapi
-from specreds_cinder.volume import backend as volume_backend
-from specreds_cinder.volume import housekeeping
-from specreds_cinder.volume import service
+from specreds_cinder.service import backend as volume_backend
+from specreds_cinder.service import eligibility
+from specreds_cinder.service import hints
+from specreds_cinder.service import housekeeping
+from specreds_cinder.service import notifications
+from specreds_cinder.service import rpcapi
+from specreds_cinder.service import service
 
 CLEAN = {'dirty': False, 'unproven': False, 'first': None, 'objects': 5, 'seconds': 0.5}
 DIRTY = {'dirty': True, 'unproven': False, 'first': 'object 7', 'objects': 3, 'seconds': 0.25}

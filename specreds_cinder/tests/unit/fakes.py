@@ -9,10 +9,10 @@ from typing import Any
 
 import rados
 
-from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
-from specreds_cinder.superposition import record
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.ceph import cluster as ceph
+from specreds_cinder.superposition.truth import record
+from specreds_cinder.superposition.truth import states
 
 POOL_ID = 2
 PREFIX = 'rbd_data.1a'

@@ -18,7 +18,7 @@ from specreds_cinder.cli import common
 from specreds_cinder.cli import main
 from specreds_cinder.osc import progress
 from specreds_cinder.superposition import errors
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.unit import fakes
 
 _ID = fakes.superposition().id

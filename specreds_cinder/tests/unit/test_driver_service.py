@@ -11,8 +11,8 @@ import fixtures
 
 from specreds_cinder import driver
 from specreds_cinder import exception
+from specreds_cinder.service.worker import client
 from specreds_cinder.tests.unit import test_driver
-from specreds_cinder.worker import client
 
 
 @ddt.ddt

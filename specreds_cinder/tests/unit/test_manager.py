@@ -13,10 +13,10 @@ from oslo_service import loopingcall
 import testtools
 
 from specreds_cinder import driver
-from specreds_cinder import eligibility
 from specreds_cinder import manager
-from specreds_cinder import rpcapi
-from specreds_cinder.volume import service
+from specreds_cinder.service import eligibility
+from specreds_cinder.service import rpcapi
+from specreds_cinder.service import service
 
 _IMAGE = 'volume-1'
 

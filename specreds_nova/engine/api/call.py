@@ -14,7 +14,7 @@ import webob
 from specreds_nova.engine import exception
 from specreds_nova.engine.api import errors
 from specreds_nova.engine.api import protection
-from specreds_nova.engine.db import store as stores
+from specreds_nova.engine.store import store as stores
 
 T = TypeVar('T')
 

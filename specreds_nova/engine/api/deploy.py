@@ -16,7 +16,7 @@ from specreds_nova.engine.api import application
 from specreds_nova.engine.api import call
 from specreds_nova.engine.api import protection
 from specreds_nova.engine.api import routes
-from specreds_nova.engine.db import store as stores
+from specreds_nova.engine.store import store as stores
 
 WSGI = Callable[[dict[str, Any], Any], Iterable[bytes]]
 

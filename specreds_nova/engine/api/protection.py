@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answer of the check whether a server is protected.
 
-The check is ``Protection.check`` of :mod:`specreds_nova.engine.protection`.
+The check is ``Protection.check`` of :mod:`specreds_nova.engine.placing.protection`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -16,10 +16,10 @@ from oslo_log import log as logging
 
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
-from specreds_nova.engine import protection as protections
 from specreds_nova.engine.api import deploy
 from specreds_nova.engine.api import protection
-from specreds_nova.engine.db import store
+from specreds_nova.engine.placing import protection as protections
+from specreds_nova.engine.store import store
 
 _FILES = 'OS_SPECREDS_CONFIG_FILE'
 

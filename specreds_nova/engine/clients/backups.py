@@ -7,8 +7,8 @@ from typing import Any
 import oslo_messaging as messaging
 
 from specreds_nova import exception as backup_errors
+from specreds_nova import rpcapi
 from specreds_nova.engine import exception
-from specreds_nova.virt.backup import rpcapi
 
 # Errors of a nova-compute without the plug-in.
 _UNKNOWN = ('NoSuchMethod', 'UnsupportedVersion', 'UnsupportedNamespace')

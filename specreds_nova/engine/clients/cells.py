@@ -15,8 +15,8 @@ from typing import Any
 from oslo_log import log as logging
 import oslo_messaging as messaging
 
+from specreds_nova import rpcapi
 from specreds_nova.engine import exception
-from specreds_nova.virt.backup import rpcapi
 
 LOG = logging.getLogger(__name__)
 

@@ -7,6 +7,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 import oslo_messaging as messaging
 
+from specreds_nova import rpcapi
 from specreds_nova.engine import exception
 from specreds_nova.engine.clients import backups
 from specreds_nova.engine.clients import cells
@@ -14,7 +15,6 @@ from specreds_nova.engine.clients import compute
 from specreds_nova.engine.clients import destinations
 from specreds_nova.engine.clients import rest
 from specreds_nova.engine.clients import volumes
-from specreds_nova.virt.backup import rpcapi
 
 LOG = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import uuid
 from keystoneauth1 import session as sessions
 from oslo_config import cfg
 
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.clients import rest

@@ -13,16 +13,16 @@ from specreds_nova.engine.clients import compute as nova_clients
 from specreds_nova.engine.clients import connect
 from specreds_nova.engine.clients import starts
 from specreds_nova.engine.clients import volumes as volume_clients
-from specreds_nova.engine.db import store as stores
-from specreds_nova.engine.detection import leases as all_leases
-from specreds_nova.engine.detection import servers
-from specreds_nova.engine.detection import suspects as all_suspects
-from specreds_nova.engine.recovery import capacity as capacities
+from specreds_nova.engine.placing import capacity as capacities
+from specreds_nova.engine.placing import preparation_limit
 from specreds_nova.engine.recovery import crowds as all_crowds
 from specreds_nova.engine.recovery import observer as observers
-from specreds_nova.engine.recovery import preparation_limit
 from specreds_nova.engine.recovery import revocations as all_revocations
 from specreds_nova.engine.recovery import settings as all_settings
+from specreds_nova.engine.store import store as stores
+from specreds_nova.engine.suspicion import leases as all_leases
+from specreds_nova.engine.suspicion import servers
+from specreds_nova.engine.suspicion import suspects as all_suspects
 
 
 @dataclasses.dataclass(frozen=True)

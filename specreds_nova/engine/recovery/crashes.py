@@ -17,7 +17,7 @@ from specreds_nova import progress
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.clients import clock as clocks
-from specreds_nova.engine.db import store as stores
+from specreds_nova.engine.store import store as stores
 
 LOG = logging.getLogger(__name__)
 

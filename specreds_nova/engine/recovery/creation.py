@@ -8,10 +8,10 @@ import uuid
 
 from oslo_log import log as logging
 
-from specreds_nova.engine import conductor as conductors
 from specreds_nova.engine import model
+from specreds_nova.engine.placing import conductor as conductors
+from specreds_nova.engine.placing import order
 from specreds_nova.engine.recovery import context as contexts
-from specreds_nova.engine.recovery import order
 
 LOG = logging.getLogger(__name__)
 

@@ -9,22 +9,22 @@ from typing import Any
 from oslo_log import log as logging
 
 from specreds_nova import tasks
-from specreds_nova.engine import conductor as conductors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.engine.detection import gates
-from specreds_nova.engine.detection import servers
-from specreds_nova.engine.detection import settings as monitoring
+from specreds_nova.engine.placing import conductor as conductors
+from specreds_nova.engine.placing import kinds
+from specreds_nova.engine.placing import order
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import creation
-from specreds_nova.engine.recovery import kinds
 from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import nova_prefetch
-from specreds_nova.engine.recovery import order
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import stamps
 from specreds_nova.engine.recovery.steps import refused
 from specreds_nova.engine.recovery.steps import restart
+from specreds_nova.engine.suspicion import gates
+from specreds_nova.engine.suspicion import servers
+from specreds_nova.engine.suspicion import settings as monitoring
 
 LOG = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_nova import exception as backup_errors
 from specreds_nova import tasks
 from specreds_nova.engine import exception

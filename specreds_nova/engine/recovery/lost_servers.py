@@ -18,8 +18,8 @@ from specreds_nova.engine import model
 from specreds_nova.engine.clients import backups as backup_clients
 from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.clients import compute as nova_clients
-from specreds_nova.engine.detection import evidence
-from specreds_nova.engine.detection import suspects as all_suspects
+from specreds_nova.engine.suspicion import evidence
+from specreds_nova.engine.suspicion import suspects as all_suspects
 
 LOG = logging.getLogger(__name__)
 

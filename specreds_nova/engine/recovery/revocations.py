@@ -9,7 +9,7 @@ import threading
 
 from specreds_nova.engine import model
 from specreds_nova.engine.clients import clock as clocks
-from specreds_nova.engine.db import store as stores
+from specreds_nova.engine.store import store as stores
 
 # Seconds for which a reading is valid.
 _VALID = 1.0

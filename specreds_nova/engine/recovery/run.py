@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 import uuid
 
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_nova.engine import model
-from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import recorded
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
+from specreds_nova.engine.suspicion import evidence
 
 # Seconds for a returned host to report its domains, and for Nova to end what it is doing.
 _UNKNOWN = 20.0

@@ -3,7 +3,7 @@
 
 import dataclasses
 
-from specreds_nova.heartbeat import renewals
+from specreds_nova.beats import renewals
 
 
 @dataclasses.dataclass(frozen=True)

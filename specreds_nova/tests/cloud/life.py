@@ -15,10 +15,10 @@ import libvirt_qemu
 
 from cloud import deadline
 from cloud import drill as drills
+from specreds_nova.host.disks import durable
+from specreds_nova.host.disks import nodes as disk_nodes
+from specreds_nova.host.merge import pivot
 from specreds_nova.tests.cloud import base
-from specreds_nova.virt.disks import durable
-from specreds_nova.virt.disks import nodes as disk_nodes
-from specreds_nova.virt.merge import pivot
 
 _MIB = 1 << 20
 # MiB per second of a merge that lasts.

@@ -3,7 +3,7 @@
 
 from cloud import drill as drills
 from cloud.hosts import services
-from specreds_nova.heartbeat import renewals
+from specreds_nova.beats import renewals
 from specreds_nova.tests.cloud import base
 
 

@@ -5,20 +5,20 @@ from collections.abc import Callable
 import contextlib
 from typing import Any
 
+from specreds_nova.beats import answering
 from specreds_nova.engine import exception
-from specreds_nova.engine import janitor
 from specreds_nova.engine import model
 from specreds_nova.engine import modes
-from specreds_nova.engine.detection import answering
-from specreds_nova.engine.detection import conf as detection_conf
-from specreds_nova.engine.detection import gates
-from specreds_nova.engine.detection import servers
-from specreds_nova.engine.recovery import capacity
+from specreds_nova.engine.placing import capacity
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import dispatch
+from specreds_nova.engine.recovery import janitor
 from specreds_nova.engine.recovery import revocations
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import worker as workers
+from specreds_nova.engine.suspicion import conf as detection_conf
+from specreds_nova.engine.suspicion import gates
+from specreds_nova.engine.suspicion import servers
 from testing.simulation import backups
 from testing.simulation import clients
 from testing.simulation import cloud as clouds

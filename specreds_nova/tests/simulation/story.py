@@ -10,9 +10,9 @@ import uuid
 import yaml  # type: ignore[import-untyped]
 
 from specreds_nova.engine import model
-from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import sequence
+from specreds_nova.engine.suspicion import evidence
 from specreds_nova.tests.simulation import engines
 from testing.simulation import clients
 from testing.simulation import cloud as clouds

@@ -14,9 +14,9 @@ import hypothesis
 from hypothesis import strategies
 
 from specreds_nova.engine import exception
-from specreds_nova.engine import protection
-from specreds_nova.engine.detection import conf as detection_conf
+from specreds_nova.engine.placing import protection
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.suspicion import conf as detection_conf
 from specreds_nova.tests.simulation import base
 from specreds_nova.tests.simulation import story
 from testing.simulation import parts

@@ -14,7 +14,7 @@ import rbd
 
 from cloud import drill as drills
 from cloud.guests import images
-from specreds_cinder.superposition import luks as headers
+from specreds_cinder.superposition.overlay import luks as headers
 from specreds_nova.tests.cloud import base
 from specreds_nova.tests.cloud import life
 from testing import luks

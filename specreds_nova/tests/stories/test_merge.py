@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The live merge of an adopted server: under load, and interrupted by the death of a process."""
 
+from specreds_nova.host.merge import pivot
 from specreds_nova.tests.cloud import base
 from specreds_nova.tests.cloud import life
-from specreds_nova.virt.merge import pivot
 
 _MIB = 1 << 20
 

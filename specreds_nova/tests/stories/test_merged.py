@@ -4,9 +4,9 @@
 import libvirt
 
 from cloud import drill as drills
+from specreds_nova.host.disks import durable
 from specreds_nova.tests.cloud import base
 from specreds_nova.tests.cloud import life
-from specreds_nova.virt.disks import durable
 
 
 class TestAfterTheMerge(life.LifeTestCase):

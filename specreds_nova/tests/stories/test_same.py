@@ -9,7 +9,7 @@ from keystoneauth1 import exceptions as keystone_exceptions
 import rados
 import rbd
 
-from specreds_cinder.superposition import overlay
+from specreds_cinder.superposition.overlay import overlay
 from specreds_nova.tests.cloud import base
 from specreds_nova.tests.cloud import life
 

@@ -25,9 +25,9 @@ class AliasTest(testtools.TestCase):
 
     def test_alias_is_the_same_class(self) -> None:
         aliased = importlib.import_module('nova.virt.specreds')
-        real = importlib.import_module('specreds_nova.virt.driver')
+        real = importlib.import_module('specreds_nova.host.driver')
         self.assertIs(real.SpeculativeLibvirtDriver, aliased.SpeculativeLibvirtDriver)
-        self.assertEqual('specreds_nova.virt.driver', real.SpeculativeLibvirtDriver.__module__)
+        self.assertEqual('specreds_nova.host.driver', real.SpeculativeLibvirtDriver.__module__)
 
     def test_other_names_are_not_found(self) -> None:
         self.assertRaises(ModuleNotFoundError, importlib.import_module, 'nova.virt.specreds2')

@@ -8,7 +8,7 @@ from specreds_nova.tests.cloud import service_warnings
 
 _OLD = '2026-11-25 09:00:00.000 52 ERROR nova.compute.manager [-] before the test\n'
 _INFO = '2026-11-25 09:00:01.000 52 INFO nova.compute.manager [-] in the test\n'
-_WARNING = '2026-11-25 09:00:02.000 52 WARNING specreds_nova.virt [-] in the test\n'
+_WARNING = '2026-11-25 09:00:02.000 52 WARNING specreds_nova.host [-] in the test\n'
 _SWITCH = '2026-11-25T09:00:03Z|00042|bridge|WARN|could not open network device\n'
 
 

@@ -17,8 +17,8 @@ from unittest import mock
 # Nova does not require what only its tests need: see test-requirements.txt.
 from nova.tests.unit.virt.libvirt import test_driver as upstream
 
-from specreds_nova.virt import driver
-from specreds_nova.virt.unmerged import driver as unmerged_driver
+from specreds_nova.host import driver
+from specreds_nova.host.unmerged import driver as unmerged_driver
 
 _ALL = os.environ.get('SPECREDS_UPSTREAM_TESTS', 'all') != 'overridden'
 _THEIRS = upstream.libvirt_driver.LibvirtDriver

@@ -3,7 +3,7 @@
 
 import testtools
 
-from specreds_nova.virt import nova_private
+from specreds_nova.host import nova_private
 
 
 class NovaPrivateTest(testtools.TestCase):

@@ -24,10 +24,10 @@ from cinder.volume import rpcapi as volume_rpcapi
 from oslo_config import cfg
 import webob
 
-from specreds_cinder import hints
-from specreds_cinder import rpcapi
 from specreds_cinder.api import guards
-from specreds_cinder.volume import service
+from specreds_cinder.service import hints
+from specreds_cinder.service import rpcapi
+from specreds_cinder.service import service
 
 CONF = cfg.CONF
 
@@ -128,7 +128,7 @@ class APITestCase(test.TestCase):
         self.rpc = _RPC
         self.rpc.reset_mock(return_value=True, side_effect=True)
         self.rpc.call.side_effect = _call
-        self.patch('specreds_cinder.rpcapi.SuperAPI', return_value=self.rpc)
+        self.patch('specreds_cinder.service.rpcapi.SuperAPI', return_value=self.rpc)
         self.admin = context.get_admin_context()
         self.application = _application()
 

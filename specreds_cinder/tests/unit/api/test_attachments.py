@@ -10,8 +10,8 @@ import ddt
 
 import specreds_cinder
 from specreds_cinder import exception
-from specreds_cinder import hints
 from specreds_cinder.api import attachments
+from specreds_cinder.service import hints
 from specreds_cinder.tests.unit.api import base
 
 _CINDERS = {'attachment_id': 'a', 'access_mode': 'rw', 'encrypted': False, 'qos_specs': None,

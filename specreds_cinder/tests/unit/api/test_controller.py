@@ -7,7 +7,7 @@ import ddt
 import oslo_messaging as messaging
 
 from specreds_cinder import exception
-from specreds_cinder import rpcapi
+from specreds_cinder.service import rpcapi
 from specreds_cinder.tests.unit.api import base
 
 _PROMOTE = {'collapse': {'decision': 'promote'}}

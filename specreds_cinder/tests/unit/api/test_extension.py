@@ -14,9 +14,9 @@ from cinder.tests.unit import test
 import fixtures
 import testtools
 
-from specreds_cinder import policies
 from specreds_cinder.api import extension
 from specreds_cinder.api import guards
+from specreds_cinder.api import policies
 from specreds_cinder.tests.unit.api import base
 
 # The part of Cinder's start that loads modules.

@@ -297,7 +297,7 @@ class TestDecision(base.APITestCase):
             held.append(volume_ids)
             yield
             held.remove(volume_ids)
-        self.patch('specreds_cinder.hints.lock', lock)
+        self.patch('specreds_cinder.service.hints.lock', lock)
         self.rpc.get.side_effect = exception.SuperpositionNotFound('gone')
         seen: list[Any] = []
         self.deleted.side_effect = lambda *_args, **_kwargs: seen.extend(held)

@@ -8,7 +8,7 @@ import ddt
 from oslo_utils import timeutils
 
 from specreds_cinder import exception
-from specreds_cinder import hints
+from specreds_cinder.service import hints
 from specreds_cinder.tests.unit.api import base
 
 _DOWN = timeutils.utcnow().replace(year=2020)

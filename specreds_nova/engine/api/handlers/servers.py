@@ -11,13 +11,13 @@ from oslo_utils import uuidutils
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine import policies
-from specreds_nova.engine import protection as protections
 from specreds_nova.engine.api import call as api_call
 from specreds_nova.engine.api import errors
 from specreds_nova.engine.api import protection as answers
 from specreds_nova.engine.api import views
-from specreds_nova.engine.detection import evidence
-from specreds_nova.engine.detection import gates
+from specreds_nova.engine.placing import protection as protections
+from specreds_nova.engine.suspicion import evidence
+from specreds_nova.engine.suspicion import gates
 
 LOG = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ begun is completed, because the primary may be fenced.
 
 from oslo_log import log as logging
 
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model

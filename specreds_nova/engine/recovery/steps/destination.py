@@ -4,7 +4,7 @@
 from collections.abc import Mapping, Sequence
 
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import capacity
+from specreds_nova.engine.placing import capacity
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline

@@ -13,7 +13,7 @@ import functools
 
 from oslo_log import log as logging
 
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline

@@ -4,7 +4,7 @@
 from specreds_nova.engine import exception
 from specreds_nova.engine import fibers
 from specreds_nova.engine import model
-from specreds_nova.engine import refusals
+from specreds_nova.engine.recovery import refusals
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import stamps
 from specreds_nova.engine.recovery import tenant

@@ -14,12 +14,12 @@ from oslo_log import log as logging
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.engine.detection import conf as detection_conf
 from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
+from specreds_nova.engine.suspicion import conf as detection_conf
 
 LOG = logging.getLogger(__name__)
 

@@ -6,17 +6,17 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_nova import exception as backup_errors
+from specreds_nova.beats import message
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import kinds
+from specreds_nova.engine.placing import kinds
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import unanswered
 from specreds_nova.engine.recovery import verdict as verdicts
-from specreds_nova.heartbeat import message
 
 LOG = logging.getLogger(__name__)
 

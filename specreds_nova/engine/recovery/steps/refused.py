@@ -11,8 +11,8 @@ from typing import Any
 from oslo_log import log as logging
 
 from specreds_nova.engine import model
-from specreds_nova.engine.detection import servers
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.suspicion import servers
 
 LOG = logging.getLogger(__name__)
 

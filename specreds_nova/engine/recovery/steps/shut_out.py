@@ -6,12 +6,12 @@ from oslo_log import log as logging
 from specreds_nova import tasks
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import decide
+from specreds_nova.engine.suspicion import evidence
 
 LOG = logging.getLogger(__name__)
 

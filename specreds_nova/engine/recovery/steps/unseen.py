@@ -3,7 +3,7 @@
 
 A host that is cut off from engines and Ceph hides its servers when its lease on the network is
 over (``specreds_nova/sentinel/lease.py``). Engines renew the lease of trusted hosts only
-(``specreds_nova/engine/detection/answering.py``), so it is over this long after the database has
+(``specreds_nova/beats/answering.py``), so it is over this long after the database has
 shown the host as suspected::
 
     FRESH + LEASE_S + network_lease_margin

@@ -9,8 +9,8 @@ import testtools
 
 from specreds_nova.engine import event_loop
 from specreds_nova.engine import model
-from specreds_nova.engine.detection import watcher
 from specreds_nova.engine.recovery import dispatch
+from specreds_nova.engine.suspicion import watcher
 
 
 class EventLoopTest(testtools.TestCase):

@@ -19,7 +19,7 @@ from specreds_nova.engine import metrics
 from specreds_nova.engine import model
 from specreds_nova.engine import notify
 from specreds_nova.tests.unit.engine.api import base
-from specreds_nova.tests.unit.engine.db import base as db_base
+from specreds_nova.tests.unit.engine.store import base as db_base
 
 
 class MetricsTest(testtools.TestCase):

@@ -4,9 +4,9 @@
 from collections.abc import Collection
 from unittest import mock
 
-from specreds_nova.engine import conductor as conductors
 from specreds_nova.engine import fibers
 from specreds_nova.engine import model
+from specreds_nova.engine.placing import conductor as conductors
 from specreds_nova.tests.unit.engine.recovery import base
 
 

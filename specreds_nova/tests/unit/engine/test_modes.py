@@ -6,7 +6,7 @@ import ddt
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine import modes
-from specreds_nova.tests.unit.engine.db import base
+from specreds_nova.tests.unit.engine.store import base
 
 _PLACES = ('availability zone z1', 'aggregate db', 'aggregate ssd')
 

@@ -6,9 +6,9 @@ from unittest import mock
 
 import testtools
 
+from specreds_nova.beats import rejections
 from specreds_nova.engine import metrics
 from specreds_nova.engine import service
-from specreds_nova.engine.detection import rejections
 
 _WATCHED = ('_threads', '_fibers', '_conductor', '_listener', '_votes', '_echo', '_answers',
             '_crashes')

@@ -11,7 +11,7 @@ import requests
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.tests.unit.engine.api import base
-from specreds_nova.tests.unit.engine.db import base as db_base
+from specreds_nova.tests.unit.engine.store import base as db_base
 from specreds_nova.tests.unit.osc import cloud
 
 

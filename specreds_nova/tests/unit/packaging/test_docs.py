@@ -13,13 +13,13 @@ import prometheus_client
 import testtools
 
 from specreds_cinder import conf as cinder_conf
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_nova import opts as nova_opts
 from specreds_nova.engine import metrics
 from specreds_nova.engine import model
 from specreds_nova.engine import opts as engine_opts
 from specreds_nova.engine.clients import conf as clients_conf
-from specreds_nova.engine.detection import evidence
+from specreds_nova.engine.suspicion import evidence
 from specreds_nova.status import main as status
 from specreds_nova.tests.unit.packaging import base
 from specreds_nova.tests.unit.packaging import commands

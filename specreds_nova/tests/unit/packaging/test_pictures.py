@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import testtools
 
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_nova.tests.unit.packaging import base
 
 _IMAGES = base.ROOT / 'doc/source/images'

@@ -10,13 +10,13 @@ import testtools
 
 from specreds_cinder.superposition import settings
 from specreds_nova import conf as nova_conf
+from specreds_nova.beats import renewals
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import timing
-from specreds_nova.engine.detection import accrual
-from specreds_nova.engine.detection import gates
-from specreds_nova.engine.detection import settings as monitoring
 from specreds_nova.engine.recovery import settings as recovery
-from specreds_nova.heartbeat import renewals
+from specreds_nova.engine.suspicion import accrual
+from specreds_nova.engine.suspicion import gates
+from specreds_nova.engine.suspicion import settings as monitoring
 from specreds_nova.sentinel import conf as sentinel_conf
 from specreds_nova.sentinel import watch
 from specreds_nova.tests.unit.packaging import base
@@ -94,12 +94,12 @@ class TimingTest(testtools.TestCase):
         self.assertGreater(monitor.link.outage, monitor.link.pause)
         # Nova's word on a host is repeated before the engine forgets it.
         self.assertGreater(monitor.evidence_lifetime, timing.ASK_NOVA)
-        votes = 'specreds_nova/engine/detection/votes'
+        votes = 'specreds_nova/engine/suspicion/votes'
         self.assertGreater(_constant(votes, '_?STALE'), 3 * _constant(votes, '_?REPEAT'))
 
     def test_one_crash_makes_one_recovery(self) -> None:
         self.assertGreater(_constant('specreds_nova/engine/recovery/dispatch', '_?TOLD'),
-                           _constant('specreds_nova/heartbeat/message', '_?REPEATED'))
+                           _constant('specreds_nova/beats/message', '_?REPEATED'))
 
     def test_race_is_patient_with_hosts(self) -> None:
         names = _names()
@@ -127,16 +127,16 @@ class TimingTest(testtools.TestCase):
         ceph = _constant('specreds_cinder/driver', '_TIMEOUT_S')
         defaults = settings.Settings()
         self.assertGreater(defaults.stale_after_s, ceph)
-        cinder = _constant('specreds_nova/virt/cinder_api', '_TIMEOUT_S')
+        cinder = _constant('specreds_nova/host/cinder_api', '_TIMEOUT_S')
         self.assertGreater(min(_constant('specreds_nova/engine/clients/volumes', 'PATIENCE_S'),
                                cinder), ceph)
-        self.assertGreater(_constant('specreds_cinder/volume/housekeeping', '_MERGE_DELAY_S'),
+        self.assertGreater(_constant('specreds_cinder/service/housekeeping', '_MERGE_DELAY_S'),
                            cinder)
         # No entry expires between two looks, even if one of them fails.
         self.assertGreaterEqual(
             defaults.fence_expiry_s / 4,
             max(_constant('specreds_cinder/manager', '_PASS_S'),
-                _constant('specreds_cinder/superposition/protocol', '_LOOK_S')))
+                _constant('specreds_cinder/superposition/steps', '_LOOK_S')))
 
     def test_sentinel_tells_a_fence_from_an_entry_of_librbd(self) -> None:
         longest = watch.Settings().fenced_for_good_s
@@ -155,14 +155,14 @@ class TimingTest(testtools.TestCase):
         self.assertGreater(_constant('specreds_nova/sentinel/memory', '_LINGER_S'), _WATCH_TIMEOUT)
 
     def test_hosts_answer_often_enough_and_wait_long_enough(self) -> None:
-        probe = _constant('specreds_nova/virt/liveness/probes', '_INTERVAL_S')
-        self.assertGreater(_constant('specreds_nova/engine/detection/suspects', '_STALL'), probe)
+        probe = _constant('specreds_nova/beats/probes', '_INTERVAL_S')
+        self.assertGreater(_constant('specreds_nova/engine/suspicion/suspects', '_STALL'), probe)
         self.assertGreater(min(monitoring.Settings.libvirt_patience,
                                monitoring.Settings.storage_patience) / 2, probe)
         self.assertEqual(recovery.Settings.ready_timeout,
-                         _constant('specreds_nova/virt/ready/conditions', 'READY_TIMEOUT_S'))
+                         _constant('specreds_nova/host/ready/conditions', 'READY_TIMEOUT_S'))
         # Cinder can merge what a dead host had open.
-        settle = 'specreds_nova/virt/unmerged/settling'
+        settle = 'specreds_nova/host/unmerged/settling'
         self.assertGreater(_constant(settle, 'PATIENCE_S'),
                            _WATCH_TIMEOUT + _constant(settle, '_AGAIN_S'))
         self.assertGreater(recovery.Settings.adopt_timeout, _constant(settle, 'PATIENCE_S'))

@@ -7,7 +7,7 @@ from unittest import mock
 import fixtures
 import testtools
 
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition.truth import record as records
 from specreds_nova.sentinel import act
 from specreds_nova.sentinel import domains
 from specreds_nova.sentinel import evidence

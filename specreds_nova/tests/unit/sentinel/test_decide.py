@@ -6,7 +6,7 @@ import typing
 
 import testtools
 
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_nova.sentinel import decide
 
 _HERE, _ELSEWHERE = '198.51.100.7', '198.51.100.8'

@@ -3,7 +3,7 @@
 
 import testtools
 
-from specreds_cinder.superposition import record as records
+from specreds_cinder.superposition.truth import record as records
 from specreds_nova.sentinel import domains
 
 _XML = """

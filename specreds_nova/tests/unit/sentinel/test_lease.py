@@ -11,8 +11,8 @@ import fixtures
 import pyroute2
 import testtools
 
-from specreds_nova.heartbeat import message
-from specreds_nova.heartbeat import renewals
+from specreds_nova.beats import message
+from specreds_nova.beats import renewals
 from specreds_nova.sentinel import lease
 from specreds_nova.sentinel import links
 
@@ -51,7 +51,7 @@ class LeaseTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.now = 100.0
-        self.useFixture(fixtures.MonkeyPatch('specreds_nova.heartbeat.renewals.now',
+        self.useFixture(fixtures.MonkeyPatch('specreds_nova.beats.renewals.now',
                                              lambda: self.now))
         self.path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'taps.json')
         self.links = Links()

@@ -17,9 +17,8 @@ from oslo_log import log as logging
 import testtools
 
 from specreds_cinder import removed_options
-from specreds_nova import witness
-from specreds_nova.heartbeat import message
-from specreds_nova.heartbeat import renewals
+from specreds_nova.beats import message
+from specreds_nova.beats import renewals
 from specreds_nova.sentinel import domains
 from specreds_nova.sentinel import lease
 from specreds_nova.sentinel import main
@@ -27,6 +26,7 @@ from specreds_nova.sentinel import pings
 from specreds_nova.sentinel import privileges
 from specreds_nova.sentinel import status
 from specreds_nova.sentinel import watch
+from specreds_nova.sentinel import witness
 
 
 class _Replaced(Exception):

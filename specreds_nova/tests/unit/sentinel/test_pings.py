@@ -80,7 +80,7 @@ class PingsTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.now = 100.0
-        self.useFixture(fixtures.MonkeyPatch('specreds_nova.heartbeat.renewals.now',
+        self.useFixture(fixtures.MonkeyPatch('specreds_nova.beats.renewals.now',
                                              lambda: self.now))
         Pool.opened, Pool.error = [], None
         self.useFixture(fixtures.MonkeyPatch('specreds_nova.storage_ping.Pool', Pool))

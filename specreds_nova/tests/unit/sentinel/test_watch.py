@@ -11,10 +11,10 @@ import rados
 import rbd
 
 from specreds_cinder.superposition import errors
-from specreds_cinder.superposition import record as records
-from specreds_cinder.superposition import states
-from specreds_nova.heartbeat import message
-from specreds_nova.heartbeat import renewals
+from specreds_cinder.superposition.truth import record as records
+from specreds_cinder.superposition.truth import states
+from specreds_nova.beats import message
+from specreds_nova.beats import renewals
 from specreds_nova.sentinel import act
 from specreds_nova.sentinel import domains
 from specreds_nova.sentinel import evidence

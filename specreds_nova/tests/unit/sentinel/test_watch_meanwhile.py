@@ -6,7 +6,7 @@ import time
 from unittest import mock
 
 from specreds_cinder.superposition import errors
-from specreds_cinder.superposition import states
+from specreds_cinder.superposition.truth import states
 from specreds_nova.sentinel import domains
 from specreds_nova.sentinel import evidence
 from specreds_nova.sentinel import processes

@@ -17,11 +17,11 @@ from keystoneauth1 import exceptions as keystone_exceptions
 import rbd
 import testtools
 
-from specreds_cinder.superposition import cluster as ceph
 from specreds_cinder.superposition import errors
+from specreds_cinder.superposition.ceph import cluster as ceph
 from specreds_nova import deployment
-from specreds_nova.engine.db import manage
-from specreds_nova.engine.db import migration
+from specreds_nova.engine.store import manage
+from specreds_nova.engine.store import migration
 from specreds_nova.status import main
 
 _GOOD_ENGINE = """\
@@ -102,7 +102,7 @@ class UpgradeCheckTest(testtools.TestCase):
             'specreds_nova.status.nova._OPEN_RBD', (self.qemu,)))
         self.useFixture(fixtures.MonkeyPatch('specreds_nova.status.ceph.ceph.Cluster', _Ceph))
         self.pool_options = self.useFixture(fixtures.MockPatch(
-            'specreds_cinder.superposition.overrides.rbd.RBD')).mock.return_value.config_list
+            'specreds_cinder.superposition.ceph.overrides.rbd.RBD')).mock.return_value.config_list
         self.pool_options.return_value = []
         self.agents = self.useFixture(fixtures.MockPatch(
             'specreds_nova.status.neutron._agents', return_value=[_agent(socket.gethostname())])
@@ -351,7 +351,7 @@ class UpgradeCheckTest(testtools.TestCase):
 
     def test_missing_dnsmasq_fails(self) -> None:
         self.write_nova()
-        self.useFixture(fixtures.MonkeyPatch('specreds_nova.virt.box.dhcp.missing',
+        self.useFixture(fixtures.MonkeyPatch('specreds_nova.host.box.dhcp.missing',
                                              lambda: 'dnsmasq is not installed'))
         self.assert_found('Nova: configuration', FAILURE, 'dnsmasq is not installed')
 

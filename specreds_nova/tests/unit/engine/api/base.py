@@ -12,7 +12,7 @@ from specreds_nova.engine import model
 from specreds_nova.engine.api import application
 from specreds_nova.engine.api import deploy
 from specreds_nova.engine.api import protection
-from specreds_nova.tests.unit.engine.db import base as db_base
+from specreds_nova.tests.unit.engine.store import base as db_base
 
 ADMIN = {'X-User-Id': 'u1', 'X-Project-Id': 'admins', 'X-Roles': 'admin,member,reader'}
 SERVICE = {'X-User-Id': 'u2', 'X-Project-Id': 'services', 'X-Roles': 'service'}

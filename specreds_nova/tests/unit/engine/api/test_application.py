@@ -16,7 +16,7 @@ import webob
 
 from specreds_nova.engine import exception
 from specreds_nova.engine.api import deploy
-from specreds_nova.engine.db import manage
+from specreds_nova.engine.store import manage
 from specreds_nova.tests.unit.engine.api import base
 
 _PROTECTION = f'/v1/servers/{base.SERVER}/protection'

@@ -9,7 +9,7 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.tests.unit.engine.api import base
-from specreds_nova.tests.unit.engine.db import base as db_base
+from specreds_nova.tests.unit.engine.store import base as db_base
 
 _PATH = f'/v1/servers/{base.SERVER}/action'
 _DRILL: dict[str, Any] = {'drill': None}

@@ -10,9 +10,9 @@ import oslo_messaging as messaging
 import testtools
 
 from specreds_nova import exception as backup_errors
+from specreds_nova import rpcapi
 from specreds_nova.engine import exception
 from specreds_nova.engine.clients import backups
-from specreds_nova.virt.backup import rpcapi
 
 
 @ddt.ddt

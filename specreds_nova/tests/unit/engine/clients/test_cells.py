@@ -15,9 +15,9 @@ import oslo_messaging as messaging
 from oslo_messaging import conffixture
 import testtools
 
+from specreds_nova import rpcapi
 from specreds_nova.engine import exception
 from specreds_nova.engine.clients import cells
-from specreds_nova.virt.backup import rpcapi
 
 _CELL0 = '00000000-0000-0000-0000-000000000000'
 _CELL1, _CELL2, _CELL3 = (str(uuid.uuid4()) for _ in range(3))

@@ -9,7 +9,7 @@ import testtools
 
 from specreds_nova.engine import model
 from specreds_nova.engine.clients import clock
-from specreds_nova.engine.detection import leases
+from specreds_nova.engine.suspicion import leases
 
 
 class ClockTest(testtools.TestCase):

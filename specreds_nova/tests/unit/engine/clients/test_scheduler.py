@@ -14,10 +14,10 @@ import oslo_messaging as messaging
 from oslo_messaging import conffixture
 import testtools
 
+from specreds_nova import rpcapi
 from specreds_nova.engine import exception
 from specreds_nova.engine.clients import scheduler
 from specreds_nova.tests.unit.engine.recovery import base
-from specreds_nova.virt.backup import rpcapi
 
 _GROUP = str(uuid.uuid4())
 _HOST = {'limits': None, 'compute_node_uuid': str(uuid.uuid4()),

@@ -11,11 +11,11 @@ import testtools
 from specreds_nova.engine import fibers
 from specreds_nova.engine import model
 from specreds_nova.engine import modes
-from specreds_nova.engine.detection import servers
-from specreds_nova.engine.recovery import capacity
+from specreds_nova.engine.placing import capacity
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import observer
 from specreds_nova.engine.recovery import revocations
+from specreds_nova.engine.suspicion import servers
 from specreds_nova.tests.unit.engine import clock as clocks
 from specreds_nova.tests.unit.engine import steps
 from testing.simulation import settings

@@ -9,13 +9,13 @@ import ddt
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.engine.detection import conf as detection_conf
-from specreds_nova.engine.detection import evidence
-from specreds_nova.engine.detection import gates
+from specreds_nova.engine.placing import order
 from specreds_nova.engine.recovery import dispatch
-from specreds_nova.engine.recovery import order
 from specreds_nova.engine.recovery import worker as workers
 from specreds_nova.engine.recovery.steps import restart
+from specreds_nova.engine.suspicion import conf as detection_conf
+from specreds_nova.engine.suspicion import evidence
+from specreds_nova.engine.suspicion import gates
 from specreds_nova.tests.unit.engine.recovery import base
 from testing.simulation import clients
 

@@ -7,19 +7,19 @@ from unittest import mock
 import ddt
 import testtools
 
+from specreds_nova.beats import message
 from specreds_nova.engine import model
-from specreds_nova.engine.detection import evidence
-from specreds_nova.engine.detection import monitor
 from specreds_nova.engine.recovery import lost_servers
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import stamps
-from specreds_nova.heartbeat import message
+from specreds_nova.engine.suspicion import evidence
+from specreds_nova.engine.suspicion import monitor
 from specreds_nova.tests.unit.engine import clock as clocks
-from specreds_nova.tests.unit.engine import test_janitor
-from specreds_nova.tests.unit.engine.detection import base as detection_base
 from specreds_nova.tests.unit.engine.recovery import base
 from specreds_nova.tests.unit.engine.recovery import test_dispatch
+from specreds_nova.tests.unit.engine.recovery import test_janitor
 from specreds_nova.tests.unit.engine.recovery.steps import test_merge
+from specreds_nova.tests.unit.engine.suspicion import base as detection_base
 
 _HOUR = 3600.0
 

@@ -9,13 +9,13 @@ import ddt
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.engine.detection import servers
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict
 from specreds_nova.engine.recovery.steps import destination
 from specreds_nova.engine.recovery.steps import start
 from specreds_nova.engine.recovery.steps import super as super_step
+from specreds_nova.engine.suspicion import servers
 from specreds_nova.tests.unit.engine.recovery import base
 
 _STARTED = verdict.StepVerdict(verdict.STARTED)

@@ -9,9 +9,9 @@ import ddt
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.engine.detection import evidence
 from specreds_nova.engine.recovery import sequence
 from specreds_nova.engine.recovery import worker
+from specreds_nova.engine.suspicion import evidence
 from specreds_nova.tests.unit.engine.recovery import base
 
 _NOT_YET = {'phase': 'running', 'ready': False, 'domain': {'state': 'running'},

@@ -5,12 +5,12 @@ import dataclasses
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.engine.detection import leases
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict
 from specreds_nova.engine.recovery.steps import race
 from specreds_nova.engine.recovery.steps import start
+from specreds_nova.engine.suspicion import leases
 from specreds_nova.tests.unit.engine.recovery import base
 
 _INTERVAL = 5.0

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A decision looks once more at what has changed since its last look, before each act."""
+
+from collections.abc import Callable
+import time
+from typing import Any
+from unittest import mock
+
+import testtools
+
+from specreds_cinder.superposition import errors
+from specreds_cinder.superposition import steps as protocol
+from specreds_cinder.superposition.ceph import volume as volumes
+from specreds_cinder.superposition.evidence import sweep
+from specreds_cinder.superposition.exclusion import ledger as ledgers
+from specreds_cinder.superposition.exclusion import roles
+from specreds_cinder.superposition.overlay import overlay
+from specreds_cinder.superposition.steps import clients as looks
+from specreds_cinder.superposition.steps import end
+from specreds_cinder.superposition.truth import record as records
+from specreds_cinder.superposition.truth import states
+from specreds_cinder.tests.unit import fakes
+
+_CLIENT, _NEWCOMER, _BACKUP = '192.0.2.1:0/17', '192.0.2.3:0/3', '192.0.2.2:0/2'
+_CLEAN = sweep.SweepReport(False, None, 1, 0.1)
+_DIRTY = sweep.SweepReport(True, 'object 7 was written', 1, 0.1)
+
+
+class CollapseTestCase(testtools.TestCase):
+    """A superposition whose sweeps find what a test says.
+
+    :ivar reports: the reports of the sweeps, in order
+    :ivar meanwhile: by number of the sweep: called while it runs
+    :ivar visible: the clients of the primary
+    """
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.reports = [_CLEAN, _CLEAN, _CLEAN]
+        self.swept = 0
+        self.meanwhile: dict[int, Callable[[], object]] = {}
+        self.visible = {_CLIENT}
+        self.backup: set[str] = set()
+        self.entries: dict[str, ledgers.Entry] = {}
+        self.patch(sweep, 'Sweeper', mock.Mock(return_value=mock.Mock(run=self.sweep)))
+        self.written = self.patched(overlay, 'is_written', mock.Mock(return_value=False))
+        self.patch(time, 'sleep', mock.Mock())
+        self.patch(volumes, 'watchers', lambda *_arguments: frozenset(self.backup))
+        self.step: Any = protocol.Protocol(mock.Mock())
+        self.step.latch = mock.Mock()
+        self.step.ledger = mock.Mock(**{'read.side_effect': lambda _volume: self.entries})
+        self.blocklist: set[str] = set()
+        self.step.fence = self.fence = mock.Mock(**{
+            'close.side_effect': self.blocklist.update,
+            'outside.side_effect': lambda clients: frozenset(clients - self.blocklist),
+            'remaining.side_effect': lambda clients: dict.fromkeys(
+                self.blocklist & set(clients), 60.0)})
+        self.patch(looks, 'observe', self.observe)
+        self.patch(end, 'clean', mock.Mock())
+        self.patch(end, '_unfence', mock.Mock())
+        self.patch(end, '_evict', mock.Mock())
+        self.begin(states.SUPERPOSED)
+
+    def patched(self, place: object, name: str, what: Any) -> Any:
+        """Replace an attribute, and return what has replaced it."""
+        self.patch(place, name, what)
+        return what
+
+    def begin(self, state: str, **values: Any) -> None:
+        """Let the superposition be in a state."""
+        self.record = fakes.superposition(state=state, **values)
+        self.store = fakes.Store(self.record)
+        self.step.store = self.store
+
+    def observe(self, *_arguments: object, **_options: object) -> roles.Roles:
+        """Return the clients that are visible."""
+        return roles.Roles(frozenset(self.visible), frozenset(self.backup), frozenset(),
+                           frozenset())
+
+    def sweep(self) -> sweep.SweepReport:
+        """Sweep once."""
+        self.swept += 1
+        self.meanwhile.get(self.swept, lambda: None)()
+        return self.reports[self.swept - 1]
+
+    def collapse(self) -> str:
+        """Collapse without a backup at hand, and return the outcome."""
+        outcome: str = self.step.collapse(self.record).outcome
+        return outcome
+
+    def change(self) -> None:
+        """Change the record, as another controller does that decides."""
+        self.store.change(self.record, updated_at=records.now())
+
+    @property
+    def state(self) -> str:
+        """The state that is stored."""
+        return self.store.read(self.record.id, self.record.home).state
+
+
+class CollapseTest(CollapseTestCase):
+
+    def test_clean_superposition_is_promoted_behind_its_fence(self) -> None:
+        self.assertEqual(states.PROMOTED, self.collapse())
+        self.assertEqual((2, {_CLIENT}), (self.swept, self.blocklist))
+
+    def test_controller_that_was_overtaken_meanwhile_does_not_fence(self) -> None:
+        self.meanwhile[1] = self.change
+        self.assertRaises(errors.RecordChanged, self.collapse)
+        self.fence.close.assert_not_called()
+
+    def test_overlay_that_is_written_meanwhile_is_not_promoted(self) -> None:
+        self.meanwhile[2] = lambda: self.written.configure_mock(return_value=True)
+        self.assertRaises(errors.BackupError, self.collapse)
+        self.assertEqual(states.COLLAPSING, self.state)
+
+    def test_client_that_has_come_meanwhile_is_fenced_and_swept_behind(self) -> None:
+        self.meanwhile[2] = lambda: self.visible.add(_NEWCOMER)
+        self.assertEqual(states.PROMOTED, self.collapse())
+        self.assertEqual((3, {_CLIENT, _NEWCOMER}), (self.swept, self.blocklist))
+
+    def test_client_of_a_ledger_whose_fence_is_lifted_meanwhile_prevents_the_promotion(
+            self) -> None:
+        self.entries[_CLIENT] = ledgers.Entry(ledgers.PRIMARY, self.record.id)
+        self.meanwhile[2] = self.blocklist.clear
+        self.assertRaises(errors.ClusterError, self.collapse)
+        self.assertEqual(states.COLLAPSING, self.state)
+
+    def test_primary_that_an_interrupted_decision_has_fenced_meanwhile_is_late_dirty(self) -> None:
+        for blocklist, outcome in ((set[str](), states.DIRTY), ({_CLIENT}, states.LATE_DIRTY)):
+            self.begin(states.COLLAPSING, fenced=(_CLIENT,))
+            self.swept, self.reports = 0, [_DIRTY, _DIRTY]
+            self.blocklist.clear()
+            self.blocklist.update(blocklist)
+            self.assertEqual(outcome, self.step.resume(self.record))
+
+    def test_superposition_that_is_promoted_meanwhile_is_not_aborted(self) -> None:
+        read = self.record
+        self.store.change(self.record, state=states.PROMOTED, outcome=states.PROMOTED)
+        self.assertRaises(errors.Conflict, self.step.abort, read)
+        self.assertEqual(states.PROMOTED, self.state)
+
+
+class ObserveTest(testtools.TestCase):
+    """A look at the clients of a superposition."""
+
+    def test_clients_that_were_seen_of_one_that_ended_meanwhile_are_not_entered(self) -> None:
+        record = fakes.superposition()
+        step: Any = protocol.Protocol(mock.Mock())
+        step.store = store = fakes.Store(record)
+        step.ledger = mock.Mock(**{'read.return_value': {}})
+
+        def look(*_arguments: object) -> tuple[frozenset[str], frozenset[str]]:
+            store.change(record, state=states.ABORTING, outcome=states.ABORTED)
+            return frozenset({_CLIENT}), frozenset()
+        self.patch(volumes, 'watchers_and_owners', look)
+        self.patch(volumes, 'watchers', mock.Mock(return_value=frozenset({_BACKUP})))
+        self.assertRaises(errors.RecordChanged, step.observe, record)
+        step.ledger.enter.assert_not_called()
