@@ -11,6 +11,7 @@ from bench import environment
 from bench import exports
 from bench import images
 from specreds_cinder import superposition as sp
+from specreds_cinder.superposition.overlay import nodes as block_nodes
 
 RBD = 'rbd'
 WRITEBACK = 'rbd-writeback'
@@ -75,8 +76,8 @@ def overlay_export(env: environment.Environment, record: sp.Record, speculative:
 
     :param direct: switch off QEMU's part of the write-back cache
     """
-    nodes = sp.nodes.overlay_nodes(env.cluster, record.volumes[0], speculative=speculative,
-                                  prefix=PREFIX)
+    nodes = block_nodes.overlay_nodes(env.cluster, record.volumes[0], speculative=speculative,
+                                      prefix=PREFIX)
     if direct:
         for node in nodes:
             node['cache'] = {'direct': True, 'no-flush': False}

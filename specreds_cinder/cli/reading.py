@@ -9,9 +9,9 @@ from typing import Any
 from cliff import lister
 from cliff import show
 
-from specreds_cinder import superposition as sp
 from specreds_cinder.cli import base
 from specreds_cinder.cli import common
+from specreds_cinder.superposition.overlay import nodes
 
 
 def _add_long(parser: argparse.ArgumentParser) -> None:
@@ -77,9 +77,9 @@ class Blockdev(base.SuperCommand):
         record = common.find(protocol, parsed_args.superposition)
         for index, volume in enumerate(record.volumes):
             if parsed_args.filename:
-                chain = sp.nodes.offline_chain(protocol.cluster, volume)
+                chain = nodes.offline_chain(protocol.cluster, volume)
                 self.app.stdout.write(f'json:{json.dumps(chain)}\n')
                 continue
-            for node in sp.nodes.overlay_nodes(protocol.cluster, volume,
-                                              prefix=f'{parsed_args.nodes}{index}'):
+            for node in nodes.overlay_nodes(protocol.cluster, volume,
+                                            prefix=f'{parsed_args.nodes}{index}'):
                 self.app.stdout.write(f'-blockdev {shlex.quote(json.dumps(node))}\n')

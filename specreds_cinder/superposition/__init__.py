@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Superposition on stock Ceph: two versions of a set of volumes until one is observed.
 
-The names in ``__all__`` are the whole public API. Code outside of this package uses these and no
-other module of it. Each is loaded at first use: ``states`` and ``errors`` need no librados.
+The names in ``__all__`` are what a program needs that superposes volumes. Each is loaded at its
+first use: ``errors`` and ``truth.states`` need no librados. The rooms:
+
+* ``truth``: what is real
+* ``evidence``: has the primary written?
+* ``exclusion``: nobody else may write
+* ``overlay``: the second version, and the way back to one
+* ``steps``: a function for each request
+* ``ceph``: the cluster
 """
 
 import importlib
@@ -12,10 +19,6 @@ if TYPE_CHECKING:
     from specreds_cinder.superposition import errors
     from specreds_cinder.superposition import settings
     from specreds_cinder.superposition import trace
-    from specreds_cinder.superposition.ceph import address
-    from specreds_cinder.superposition.ceph import cluster
-    from specreds_cinder.superposition.ceph import overrides
-    from specreds_cinder.superposition.ceph import volume
     from specreds_cinder.superposition.ceph.cluster import Cluster
     from specreds_cinder.superposition.errors import AlreadySuperposed
     from specreds_cinder.superposition.errors import BackupError
@@ -31,21 +34,13 @@ if TYPE_CHECKING:
     from specreds_cinder.superposition.errors import RecordChanged
     from specreds_cinder.superposition.errors import SuperError
     from specreds_cinder.superposition.errors import VolumeGone
-    from specreds_cinder.superposition.evidence import cut
     from specreds_cinder.superposition.evidence.sweep import BackgroundSweep
     from specreds_cinder.superposition.evidence.sweep import SweepReport
-    from specreds_cinder.superposition.exclusion import fence
-    from specreds_cinder.superposition.overlay import merge_rate
-    from specreds_cinder.superposition.overlay import nodes
-    from specreds_cinder.superposition.overlay import overlay
     from specreds_cinder.superposition.overlay.qmp_backup import QmpBackup
     from specreds_cinder.superposition.settings import Settings
     from specreds_cinder.superposition.steps import Protocol
     from specreds_cinder.superposition.steps.collapse import CollapseReport
     from specreds_cinder.superposition.steps.host_fence import Target
-    from specreds_cinder.superposition.truth import record
-    from specreds_cinder.superposition.truth import states
-    from specreds_cinder.superposition.truth import store
     from specreds_cinder.superposition.truth.record import Home
     from specreds_cinder.superposition.truth.record import Record
     from specreds_cinder.superposition.truth.record import VolumeRef
@@ -55,9 +50,7 @@ __all__ = (
     'ClusterError', 'ClusterTimeout', 'CollapseReport', 'Conflict', 'Home',
     'InvalidInput', 'MergeFailed', 'NotEligible', 'NotSuperposed', 'OverlayBusy', 'Protocol',
     'QmpBackup', 'Record', 'RecordChanged', 'Settings', 'SuperError', 'SweepReport', 'Target',
-    'VolumeGone', 'VolumeRef', 'address', 'cluster', 'cut', 'errors', 'fence',
-    'merge_rate', 'nodes', 'overlay', 'overrides', 'record', 'settings', 'states', 'store',
-    'trace', 'volume',
+    'VolumeGone', 'VolumeRef', 'errors', 'settings', 'trace',
 )
 
 # The module of each class that is not in a module of errors.

@@ -12,7 +12,7 @@ suspicion, and the step ``unseen`` waits from that record on.
 An answer also says whether the host is to hide its servers when it hears nobody: only where the
 mode is to act. Engines promote nobody on a host that may not do so. So before the first answer
 that says otherwise, an engine records the host as one that shows its servers, unless the host is
-suspected by then (``engine/detection/sentinels.py`` has the way back). Beats are taken before the
+suspected by then (``engine/suspicion/sentinels.py`` has the way back). Beats are taken before the
 modes are read: what an answer says by a former mode concerns a beat from before the change.
 """
 

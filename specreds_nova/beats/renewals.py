@@ -24,7 +24,7 @@ LOG = logging.getLogger(__name__)
 LEASE_S = 4.0
 # Seconds from a heartbeat until a sentinel does not heed what the answer says of hiding: an engine
 # that stood still may answer by a mode that is over. Engines wait for longer before they count on
-# a host again (``engine/detection/sentinels.py``).
+# a host again (``engine/suspicion/sentinels.py``).
 HEEDED_S = 5.0
 
 _NAME = 'sentinel.sock'

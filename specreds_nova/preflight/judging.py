@@ -2,8 +2,8 @@
 """What each server would get if its host failed, by what the APIs of a cloud show of it.
 
 The gates and the classes are as in ``openstack speculative server check``
-(:mod:`specreds_nova.engine.placing.protection`). What only the installed services know is left out: the
-features of images, and whether another host has room and a fitting CPU.
+(:mod:`specreds_nova.engine.placing.protection`). What only the installed services know is left
+out: the features of images, and whether another host has room and a fitting CPU.
 """
 
 from collections.abc import Iterator, Mapping

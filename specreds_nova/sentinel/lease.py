@@ -14,7 +14,7 @@ one, also after a restart. A sentinel hides no server either whose record it cou
 as without a keyring: it would not show the server again. What engines have said, and for which
 users and pools the sentinel could read, is written down. Heartbeats tell engines whether a host
 has a lease for all of its servers. Engines promote no server of a host without one
-(``engine/detection/gates.py``).
+(``engine/suspicion/gates.py``).
 
 Where Ceph is silent, the lease goes on. Where Ceph refuses to answer what it has answered before,
 engines are told at once that there is no lease. They may have counted on it until then, so the

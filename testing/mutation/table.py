@@ -55,17 +55,21 @@ MUTATIONS = (
              'test_shared_volume_without_a_known_client_is_refused'),
     Mutation('cut-of-changing-groups', f'{_SUPERPOSITION}/evidence/cut.py',
              'if (after.pg_num, after.merges) == (before.pg_num, before.merges):', 'if True:',
-             f'{_UNIT}.superposition.evidence.test_cut.TakeTest.test_cut_is_repeated_when_groups_change'),
+             f'{_UNIT}.superposition.evidence.test_cut.TakeTest.'
+             'test_cut_is_repeated_when_groups_change'),
     Mutation('cut-shared-too-late', f'{_SUPERPOSITION}/evidence/cut.py',
              'needed = self._started + 1', 'needed = self._started',
-             f'{_UNIT}.superposition.evidence.test_cut.CutterTest.test_waiting_calls_share_the_next_cut'),
+             f'{_UNIT}.superposition.evidence.test_cut.CutterTest.'
+             'test_waiting_calls_share_the_next_cut'),
     Mutation('sweep-with-wrong-bound', f'{_SUPERPOSITION}/evidence/sweep.py',
              'bounds = numpy.array(cut.versions, dtype=numpy.uint64)[groups]',
              'bounds = numpy.array(cut.versions, dtype=numpy.uint64).max()',
-             f'{_UNIT}.superposition.evidence.test_sweep.SweeperTest.test_object_is_compared_with_its_own_group'),
+             f'{_UNIT}.superposition.evidence.test_sweep.SweeperTest.'
+             'test_object_is_compared_with_its_own_group'),
     Mutation('sweep-ignores-the-version-of-the-cut', f'{_SUPERPOSITION}/evidence/sweep.py',
              '(swept >= bounds)', '(swept > bounds)',
-             f'{_UNIT}.superposition.evidence.test_sweep.SweeperTest.test_object_with_the_version_of_the_cut_is_dirty'),
+             f'{_UNIT}.superposition.evidence.test_sweep.SweeperTest.'
+             'test_object_with_the_version_of_the_cut_is_dirty'),
     Mutation('versions-of-the-first-sweep-ignored', f'{_SUPERPOSITION}/evidence/sweep.py',
              'if earlier is not None and earlier.batches != tuple(self._fingerprints):',
              'if False:',
@@ -74,7 +78,8 @@ MUTATIONS = (
     Mutation('map-of-merged-groups-compared-with-the-cut', f'{_SUPERPOSITION}/evidence/sweep.py',
              'if version < bound and (earlier is None or version == earlier.map_version):',
              'if version < bound:',
-             f'{_UNIT}.superposition.evidence.test_sweep.SweeperTest.test_map_changed_in_merged_groups_is_dirty'),
+             f'{_UNIT}.superposition.evidence.test_sweep.SweeperTest.'
+             'test_map_changed_in_merged_groups_is_dirty'),
     Mutation('unproven-sweep-taken-for-the-first', f'{_SUPERPOSITION}/evidence/sweep.py',
              'if not dirty and self._unproven is None and', 'if not dirty and',
              f'{_UNIT}.superposition.evidence.test_sweep.SweeperTest.'
@@ -82,14 +87,16 @@ MUTATIONS = (
     Mutation('eviction-that-shortens-a-fence', f'{_SUPERPOSITION}/exclusion/fence.py',
              'short = [client for client in clients if left.get(client, 0) < expiry_s / 2]',
              'short = list(clients)',
-             f'{_UNIT}.superposition.exclusion.test_fence.FenceTest.test_backup_is_evicted_for_a_day'),
+             f'{_UNIT}.superposition.exclusion.test_fence.FenceTest.'
+             'test_backup_is_evicted_for_a_day'),
     Mutation('entry-that-was-taken-for-a-remain', f'{_SUPERPOSITION}/truth/store.py',
              'if not listed:', 'if False:',
              f'{_FUNCTIONAL}.test_overtaken.CreationTest.'
              'test_creation_whose_entry_was_taken_for_a_remain_is_listed'),
     Mutation('silent-group-of-an-object-ignored', f'{_SUPERPOSITION}/steps/create.py',
              'if not cuts.bounded(site.cluster, volume, taken_cuts)', 'if False',
-             f'{_UNIT}.superposition.steps.test_creation.CutsTest.test_cut_is_repeated_until_it_bounds_the_volumes'),
+             f'{_UNIT}.superposition.steps.test_creation.CutsTest.'
+             'test_cut_is_repeated_until_it_bounds_the_volumes'),
     Mutation('silent-group-of-a-dirty-sweep-ignored', f'{_SUPERPOSITION}/evidence/sweep.py',
              'if self._first is not None or self._unproven is not None:',
              'if self._unproven is not None:',
@@ -115,7 +122,8 @@ MUTATIONS = (
              'test_fenced_watcher_is_a_client_of_the_earlier_superposition'),
     Mutation('sweep-ignores-merged-groups', f'{_SUPERPOSITION}/evidence/sweep.py',
              ' or pool.merges != cut.merges', '',
-             f'{_UNIT}.superposition.evidence.test_sweep.SweeperTest.test_groups_merged_during_the_sweep_are_unproven'),
+             f'{_UNIT}.superposition.evidence.test_sweep.SweeperTest.'
+             'test_groups_merged_during_the_sweep_are_unproven'),
     Mutation('sweep-ignores-the-map', f'{_SUPERPOSITION}/evidence/sweep.py',
              'if objectmap.digest(io, volume.image_id) != volume.map_digest:', 'if False:',
              f'{_UNIT}.superposition.evidence.test_sweep.SweeperTest.test_changed_map_is_dirty'),
@@ -136,17 +144,20 @@ MUTATIONS = (
              'test_object_discarded_between_cut_and_map_is_dirty'),
     Mutation('swap-without-version', f'{_SUPERPOSITION}/truth/store.py',
              'op.assert_version(old.version)', 'pass',
-             f'{_UNIT}.superposition.truth.test_store.StoreTest.test_swap_asserts_the_version_that_was_read'),
+             f'{_UNIT}.superposition.truth.test_store.StoreTest.'
+             'test_swap_asserts_the_version_that_was_read'),
     Mutation('void-claim-replaced-without-version', f'{_SUPERPOSITION}/truth/store.py',
              'op.assert_version(holder.version)', 'pass',
-             f'{_UNIT}.superposition.truth.test_store.StoreTest.test_void_claim_is_replaced_by_compare_and_swap'),
+             f'{_UNIT}.superposition.truth.test_store.StoreTest.'
+             'test_void_claim_is_replaced_by_compare_and_swap'),
     Mutation('changed-claim-taken-for-void', f'{_SUPERPOSITION}/truth/store.py',
              'claim, last = self.claimed(home, image_id), claim', 'claim = None',
              f'{_UNIT}.superposition.truth.test_store.StoreTest.'
              'test_claim_of_another_one_meanwhile_holds_its_volume'),
     Mutation('claim-of-a-superposition-taken-for-void', f'{_SUPERPOSITION}/truth/store.py',
              '            if self._exists(holder):\n', '            if False:\n',
-             f'{_UNIT}.superposition.truth.test_store.StoreTest.test_claim_of_another_superposition_is_refused'),
+             f'{_UNIT}.superposition.truth.test_store.StoreTest.'
+             'test_claim_of_another_superposition_is_refused'),
     Mutation('remains-of-an-overtaken-creation-stay', f'{_SUPERPOSITION}/steps/create.py',
              '        end.clean(site, dataclasses.replace(',
              '        (lambda *_, **__: 0)(dataclasses.replace(',
@@ -164,7 +175,8 @@ MUTATIONS = (
              f'{_SUPERPOSITION}/steps/end.py',
              'if image_id is not None and site.store.holder(ref.home, image_id) is not None:',
              'if False:',
-             f'{_UNIT}.superposition.steps.test_end.OrphanTest.test_overlay_of_a_volume_that_is_superposed_stays'),
+             f'{_UNIT}.superposition.steps.test_end.OrphanTest.'
+             'test_overlay_of_a_volume_that_is_superposed_stays'),
     Mutation('orphan-removed-under-its-user', f'{_SUPERPOSITION}/overlay/removal.py',
              '        _shut_out(ref, _users(cluster, ref, image_id, evict=False), fencing, '
              'evict=False)\n', '',
@@ -192,17 +204,21 @@ MUTATIONS = (
              f'{_FUNCTIONAL}.test_durable.DurableTest.test_single_change_of_a_header_counts'),
     Mutation('swap-to-any-state', f'{_SUPERPOSITION}/truth/store.py',
              'old.check_successor(new)', 'pass',
-             f'{_UNIT}.superposition.truth.test_store.StoreTest.test_swap_writes_no_transition_that_is_not_allowed'),
+             f'{_UNIT}.superposition.truth.test_store.StoreTest.'
+             'test_swap_writes_no_transition_that_is_not_allowed'),
     Mutation('fence-without-osdmap', f'{_SUPERPOSITION}/exclusion/fence.py',
              'self._lengthen(clients, expiry_s)\n        self.wait_osdmap()',
              'self._lengthen(clients, expiry_s)',
-             f'{_UNIT}.superposition.exclusion.test_fence.FenceTest.test_close_waits_for_the_osdmap_at_the_end'),
+             f'{_UNIT}.superposition.exclusion.test_fence.FenceTest.'
+             'test_close_waits_for_the_osdmap_at_the_end'),
     Mutation('fence-without-librbd-osdmap', f'{_SUPERPOSITION}/ceph/cluster.py',
              'self.rados.wait_for_latest_osdmap()', 'pass',
-             f'{_UNIT}.superposition.exclusion.test_fence.FenceTest.test_close_waits_for_the_osdmap_at_the_end'),
+             f'{_UNIT}.superposition.exclusion.test_fence.FenceTest.'
+             'test_close_waits_for_the_osdmap_at_the_end'),
     Mutation('fence-that-expires', f'{_SUPERPOSITION}/exclusion/fence.py',
              'self._lengthen(clients, expiry_s)\n', 'pass\n',
-             f'{_UNIT}.superposition.exclusion.test_fence.FenceTest.test_close_prolongs_an_existing_entry'),
+             f'{_UNIT}.superposition.exclusion.test_fence.FenceTest.'
+             'test_close_prolongs_an_existing_entry'),
     Mutation('no-second-sweep', f'{_SUPERPOSITION}/steps/collapse.py',
              'report = _sweep_renewed(site, renewal, thorough=True, sealed=sealed)',
              'report = sweep.SweepReport(False, None, 0, 0.0)',
@@ -230,10 +246,12 @@ MUTATIONS = (
     Mutation('rebuild-taken-for-a-valid-map', f'{_SUPERPOSITION}/evidence/rebuild.py',
              '            raise errors.Rebuilding(',
              '            return facts\n            raise (',
-             f'{_UNIT}.superposition.evidence.test_rebuild.InspectTest.test_rebuild_that_takes_long_is_no_refusal'),
+             f'{_UNIT}.superposition.evidence.test_rebuild.InspectTest.'
+             'test_rebuild_that_takes_long_is_no_refusal'),
     Mutation('long-sweep-taken-for-interrupted', f'{_SUPERPOSITION}/evidence/sweep.py',
              '        self._renew()\n', '',
-             f'{_UNIT}.superposition.evidence.test_sweep.SweeperTest.test_decision_is_renewed_after_each_batch'),
+             f'{_UNIT}.superposition.evidence.test_sweep.SweeperTest.'
+             'test_decision_is_renewed_after_each_batch'),
     Mutation('newcomer-unfenced', f'{_SUPERPOSITION}/steps/collapse.py',
              'if clients <= known:', 'if True:',
              f'{_FUNCTIONAL}.test_fence.FenceTest.'
@@ -273,7 +291,8 @@ MUTATIONS = (
              'test_controller_that_is_overtaken_before_it_writes_writes_nothing'),
     Mutation('merge-without-announcement', f'{_SUPERPOSITION}/overlay/merge.py',
              '                    announce()\n', '',
-             f'{_UNIT}.superposition.overlay.test_merge.OfflineTest.test_merge_that_was_overtaken_writes_nothing'),
+             f'{_UNIT}.superposition.overlay.test_merge.OfflineTest.'
+             'test_merge_that_was_overtaken_writes_nothing'),
     Mutation('silent-client-unfenced', f'{_SUPERPOSITION}/exclusion/roles.py',
              'return self.primary | self.newcomers | self.silent',
              'return self.primary | self.newcomers',
@@ -319,7 +338,8 @@ MUTATIONS = (
     Mutation('handed-over-beside-an-owner', f'{_SUPERPOSITION}/exclusion/latch.py',
              'return 0 if header is None or header.lock.owners else header.version',
              'return header.version if header else 0',
-             f'{_UNIT}.superposition.exclusion.test_latch.UnownedTest.test_owned_lock_has_no_version'),
+             f'{_UNIT}.superposition.exclusion.test_latch.UnownedTest.'
+             'test_owned_lock_has_no_version'),
     Mutation('lock-of-several-clients-asked-for', f'{_SUPERPOSITION}/steps/create.py',
              'len(image.clients) == 1 and image.clients == image.owners', 'image.owners',
              f'{_FUNCTIONAL}.test_handover.SilenceTest.'
@@ -349,14 +369,16 @@ MUTATIONS = (
     Mutation('part-of-a-sweep-taken-for-the-first', f'{_SUPERPOSITION}/evidence/sweep.py',
              'self._unproven is None and self._volumes == self._record.volumes:',
              'self._unproven is None:',
-             f'{_UNIT}.superposition.evidence.test_sweep.SweeperTest.test_sweep_of_some_volumes_is_not_the_first'),
+             f'{_UNIT}.superposition.evidence.test_sweep.SweeperTest.'
+             'test_sweep_of_some_volumes_is_not_the_first'),
     Mutation('promotion-without-latch', f'{_SUPERPOSITION}/steps/collapse.py',
              '        _latch(site, record)\n', '',
              f'{_FUNCTIONAL}.test_latch.PromotedTest.'
              'test_stranger_cannot_write_to_a_promoted_volume'),
     Mutation('latch-opened-to-all', f'{_SUPERPOSITION}/steps/merge.py',
              'site.fence.close(new)', 'pass',
-             f'{_FUNCTIONAL}.test_latch.PromotedTest.test_online_merge_lets_only_the_server_write'),
+             f'{_FUNCTIONAL}.test_latch.PromotedTest.'
+             'test_online_merge_lets_only_the_server_write'),
     Mutation('latch-closed-by-an-overtaken-controller', f'{_SUPERPOSITION}/exclusion/latch.py',
              'if self.armed != superposition:', 'if False:',
              f'{_FUNCTIONAL}.test_latch.OpenedTest.'

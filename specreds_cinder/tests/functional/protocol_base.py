@@ -168,7 +168,7 @@ class ProtocolTestCase(base.FunctionalTestCase):
         """Free the lock of a volume, so that it can be removed whatever a test has found."""
         with self.open_pool(ref.pool, ref.namespace) as io, \
                 contextlib.suppress(sp.VolumeGone, rados.NoData):
-            with sp.volume.opened(self.cluster, ref) as image:
+            with volumes.opened(self.cluster, ref) as image:
                 header = f'rbd_header.{image.id()}'
             io.rm_xattr(header, 'lock.rbd_lock')
 

@@ -2,6 +2,7 @@
 """An overlay that may be torn is not promoted."""
 
 from specreds_cinder import superposition as sp
+from specreds_cinder.superposition.overlay import overlay
 from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
@@ -47,7 +48,7 @@ class DurableTest(protocol_base.ProtocolTestCase):
         self.assertEqual('promoted', self.protocol.collapse(self.record).outcome)
 
     def test_single_change_of_a_header_counts(self) -> None:
-        objects = sp.overlay.Objects.of(self.cluster, self.record.volumes[0].overlay_ref)
+        objects = overlay.Objects.of(self.cluster, self.record.volumes[0].overlay_ref)
         with self.open_pool() as io:
             data = io.read(objects.data(0).decode(), 16)
             io.write(objects.data(0).decode(), data)

@@ -6,6 +6,7 @@ import threading
 from unittest import mock
 
 from specreds_cinder import superposition as sp
+from specreds_cinder.superposition.ceph import address
 from specreds_cinder.superposition.ceph import volume as volumes
 from specreds_cinder.superposition.exclusion import ledger as ledgers
 from specreds_cinder.superposition.truth import states
@@ -178,7 +179,7 @@ class DeadTest(HandoverTestCase):
 
     def sealed(self) -> sp.Record:
         """Put the volume into superposition, behind the fence of its primary."""
-        hosts = {sp.address.host(client) for client in self.primary.clients}
+        hosts = {address.host(client) for client in self.primary.clients}
         record = self.protocol.super([self.volume], dead=hosts)
         self.addCleanup(self.drop, record)
         self.assertTrue(self.handed(record))

@@ -8,6 +8,7 @@ import uuid
 import rbd
 
 from specreds_cinder import superposition as sp
+from specreds_cinder.superposition.ceph import address
 from specreds_cinder.superposition.ceph import librados
 from specreds_cinder.tests.functional import protocol_base
 
@@ -41,7 +42,7 @@ class HostFenceTest(protocol_base.ProtocolTestCase):
         self.protocol.note([volume], self.fence_id)
         primary.signal(signal.SIGSTOP)
         self.addCleanup(primary.signal, signal.SIGCONT)
-        hosts = frozenset(sp.address.host(client) for client in primary.clients)
+        hosts = frozenset(address.host(client) for client in primary.clients)
         with mock.patch('specreds_cinder.superposition.ceph.volume.clients',
                         return_value=frozenset()), \
                 mock.patch('specreds_cinder.superposition.ceph.volume._addresses',

@@ -101,7 +101,8 @@ class ProcessTest(worker_base.WorkerTestCase):
     def test_command_line_has_no_secret(self) -> None:
         pid = self.process()
         command = pathlib.Path(f'/proc/{pid}/cmdline').read_bytes().split(b'\0')
-        self.assertEqual([b'-P', b'-m', b'specreds_cinder.service.worker.server', b''], command[1:])
+        self.assertEqual([b'-P', b'-m', b'specreds_cinder.service.worker.server', b''],
+                         command[1:])
 
     def test_worker_ends_with_its_service(self) -> None:
         program = (

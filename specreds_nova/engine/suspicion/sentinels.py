@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The states of the sentinels of all hosts, in the database: for operators, gates and engines.
 
-Where engines do not act, they tell hosts to hide no server (:mod:`.answering`), and record that
+Where engines do not act, they tell hosts to hide no server (``beats.answering``), and record that
 before. They count on such a host again after ``ACTS_S`` in which they act, by a report that was
 sent after these (``doc/source/timing.rst``).
 """

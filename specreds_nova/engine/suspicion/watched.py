@@ -130,7 +130,7 @@ class Watched:
         """Take a beat, and return why it does not count; None if it does.
 
         :param learn: whether the gap before this beat is meaningful
-        :returns: a reason of :mod:`.rejections`; empty for a beat that is only old
+        :returns: a reason of ``beats.rejections``; empty for a beat that is only old
         """
         # Without a call for a usual beat.
         latest = self.beat

@@ -2,8 +2,8 @@
 """Whether a superposition claims the disks of a server that Nova keeps in RBD, as Ceph knows it.
 
 A superposition claims each disk from before its first moment until its merge has ended
-(:mod:`specreds_cinder.superposition.truth.store`). So a disk without a claim is the real version itself,
-and this host needs nobody but Ceph to know that.
+(:mod:`specreds_cinder.superposition.truth.store`). So a disk without a claim is the real version
+itself, and this host needs nobody but Ceph to know that.
 """
 
 from collections.abc import Iterator

@@ -11,7 +11,7 @@ import rados
 import testtools
 
 from specreds_cinder.superposition import errors
-from specreds_cinder.superposition import steps as protocol
+from specreds_cinder.superposition import steps
 from specreds_cinder.superposition.ceph import volume as volumes
 from specreds_cinder.superposition.exclusion import fenced as fences
 from specreds_cinder.superposition.exclusion import latch
@@ -101,7 +101,7 @@ class HostFenceTest(testtools.TestCase):
     """A volume whose host is to be shut out of it."""
 
     def test_volume_that_was_superposed_meanwhile_is_left_to_its_superposition(self) -> None:
-        step: Any = protocol.Protocol(mock.Mock(**{'pools.return_value': test_volume.POOLS}))
+        step: Any = steps.Protocol(mock.Mock(**{'pools.return_value': test_volume.POOLS}))
         home = test_volume.GOOD.ref.home
         step.store = mock.Mock(**{'holder.return_value': stores.Claim(_OTHER, home, 1)})
         step.ledger, step.fence = mock.Mock(**{'read.return_value': {}}), mock.Mock()

@@ -9,7 +9,7 @@ from unittest import mock
 import testtools
 
 from specreds_cinder.superposition import errors
-from specreds_cinder.superposition import steps as protocol
+from specreds_cinder.superposition import steps
 from specreds_cinder.superposition.ceph import volume as volumes
 from specreds_cinder.superposition.evidence import sweep
 from specreds_cinder.superposition.exclusion import ledger as ledgers
@@ -46,7 +46,7 @@ class CollapseTestCase(testtools.TestCase):
         self.written = self.patched(overlay, 'is_written', mock.Mock(return_value=False))
         self.patch(time, 'sleep', mock.Mock())
         self.patch(volumes, 'watchers', lambda *_arguments: frozenset(self.backup))
-        self.step: Any = protocol.Protocol(mock.Mock())
+        self.step: Any = steps.Protocol(mock.Mock())
         self.step.latch = mock.Mock()
         self.step.ledger = mock.Mock(**{'read.side_effect': lambda _volume: self.entries})
         self.blocklist: set[str] = set()
@@ -146,7 +146,7 @@ class ObserveTest(testtools.TestCase):
 
     def test_clients_that_were_seen_of_one_that_ended_meanwhile_are_not_entered(self) -> None:
         record = fakes.superposition()
-        step: Any = protocol.Protocol(mock.Mock())
+        step: Any = steps.Protocol(mock.Mock())
         step.store = store = fakes.Store(record)
         step.ledger = mock.Mock(**{'read.return_value': {}})
 

@@ -8,7 +8,7 @@ from unittest import mock
 import testtools
 
 from specreds_cinder.superposition import errors
-from specreds_cinder.superposition import steps as protocol
+from specreds_cinder.superposition import steps
 from specreds_cinder.superposition.ceph import volume as volumes
 from specreds_cinder.superposition.evidence import cut as cuts
 from specreds_cinder.superposition.exclusion import fenced as fences
@@ -70,7 +70,7 @@ class EndedTestCase(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.step: Any = protocol.Protocol(mock.Mock(**{'pools.return_value': test_volume.POOLS}))
+        self.step: Any = steps.Protocol(mock.Mock(**{'pools.return_value': test_volume.POOLS}))
         self.step.store = mock.Mock(**{'create.side_effect': lambda record: record})
         self.step.ledger = mock.Mock()
         self.listed = {_ENDED: 'first'}

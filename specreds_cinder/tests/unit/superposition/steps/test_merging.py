@@ -8,7 +8,7 @@ from unittest import mock
 import testtools
 
 from specreds_cinder.superposition import errors
-from specreds_cinder.superposition import steps as protocol
+from specreds_cinder.superposition import steps
 from specreds_cinder.superposition.ceph import volume as volumes
 from specreds_cinder.superposition.evidence import sweep
 from specreds_cinder.superposition.exclusion import ledger as ledgers
@@ -40,7 +40,7 @@ class MergingTest(testtools.TestCase):
         self.entries: dict[str, ledgers.Entry] = {}
         self.acts: list[str] = []
         self.meanwhile: dict[str, Callable[[], object]] = {}
-        self.step: Any = protocol.Protocol(mock.Mock(**{'pools.return_value': {}}))
+        self.step: Any = steps.Protocol(mock.Mock(**{'pools.return_value': {}}))
         self.store = fakes.Store(self.record)
         self.patch(self.step, 'store', self.store)
         self.step.ledger = mock.Mock(**{'read.side_effect': lambda _volume: self.entries})

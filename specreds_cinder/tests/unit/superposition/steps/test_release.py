@@ -10,7 +10,7 @@ import fixtures
 import testtools
 
 from specreds_cinder.superposition import errors
-from specreds_cinder.superposition import steps as protocol
+from specreds_cinder.superposition import steps
 from specreds_cinder.superposition.exclusion import fenced as fences
 from specreds_cinder.superposition.truth import record as records
 
@@ -25,7 +25,7 @@ class ReleaseBootedTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
-        self.release = protocol.Protocol(mock.Mock())
+        self.release = steps.Protocol(mock.Mock())
         self.opened: list[str] = []
 
     def released(self, **fenced_at: str) -> list[str]:
