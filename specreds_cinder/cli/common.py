@@ -7,10 +7,10 @@ import contextlib
 from typing import Any
 
 from cliff import columns
-import rbd
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.osc import progress as status
+from specreds_cinder.superposition.ceph import cluster as ceph
 
 DIRTY = 3
 
@@ -89,14 +89,10 @@ def homes(cluster: sp.Cluster, pool: str | None = None) -> Iterator[sp.Home]:
     for name in [pool] if pool else [entry.name for entry in cluster.pools().values()
                                      if entry.rbd]:
         with cluster.ioctx(name) as io:
-            try:
-                spaces = ['', *rbd.RBD().namespace_list(io)]
-            except rbd.PermissionError:
-                if pool:
-                    raise sp.ClusterError(
-                        f'client.{cluster.user} may not read pool {pool}') from None
-                continue
-        yield from (sp.Home(name, space) for space in spaces)
+            spaces = ceph.namespaces(io)
+        if spaces is None and pool:
+            raise sp.ClusterError(f'client.{cluster.user} may not read pool {pool}')
+        yield from (sp.Home(name, space) for space in spaces or ())
 
 
 def table(record: sp.Record) -> tuple[tuple[str, ...], tuple[Any, ...]]:

@@ -2,6 +2,7 @@
 """The base of the commands: the client of the API, and the exit status."""
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 from osc_lib.command import command
@@ -15,10 +16,19 @@ NO = 3
 class SpeculativeCommand(command.Command):
     """A command on the engine's API.
 
+    :cvar arguments: functions that add the command's arguments to a parser
     :ivar status: the exit status of a command that succeeded
     """
 
+    arguments: tuple[Callable[[argparse.ArgumentParser], object], ...] = ()
     status = 0
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser: argparse.ArgumentParser = super().get_parser(prog_name)
+        for add in self.arguments:
+            add(parser)
+        return parser
 
     @property
     def client(self) -> client.Client:

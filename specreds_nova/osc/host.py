@@ -8,7 +8,22 @@ from osc_lib.command import command
 
 from specreds_nova.engine import model
 from specreds_nova.osc import base
+from specreds_nova.osc import client
 from specreds_nova.osc import shown
+
+
+def _add_state(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('--state', choices=model.HOST_STATES, help='list only those in this state')
+
+
+def _add_host(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('host', metavar='<host>',
+                        help='its name, as in "openstack compute service list"')
+
+
+def _add_reason(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('--reason', metavar='<reason>', default='an operator said so',
+                        help='reason, which "show" displays (default: %(default)s)')
 
 
 class List(base.SpeculativeCommand, command.Lister):
@@ -19,12 +34,7 @@ class List(base.SpeculativeCommand, command.Lister):
     backups; it is cleaned as soon as it is back, and trusted again then.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the filter."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('--state', choices=model.HOST_STATES,
-                            help='list only those in this state')
-        return parser
+    arguments = (_add_state,)
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
@@ -34,19 +44,10 @@ class List(base.SpeculativeCommand, command.Lister):
                 [shown.row(host, shown.HOSTS) for host in self.client.hosts(filters)])
 
 
-class _OneHost(base.SpeculativeCommand, command.ShowOne):
-    """A command on one host."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the host."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('host', metavar='<host>',
-                            help='its name, as in "openstack compute service list"')
-        return parser
-
-
-class Show(_OneHost):
+class Show(base.SpeculativeCommand, command.ShowOne):
     """Show a host: its state, the evidence against it, and the recoveries of its servers."""
+
+    arguments = (_add_host,)
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
@@ -54,29 +55,7 @@ class Show(_OneHost):
         return shown.host(self.client.host(parsed_args.host))
 
 
-class _Word(_OneHost):
-    """A statement of an operator about a host.
-
-    :cvar word: the action of the API
-    """
-
-    word: str
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the reason."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('--reason', metavar='<reason>', default='an operator said so',
-                            help='reason, which "show" displays (default: %(default)s)')
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Send the statement."""
-        return shown.host(self.client.say(parsed_args.host, self.word,
-                                          reason=parsed_args.reason))
-
-
-class Suspect(_Word):
+class Suspect(base.SpeculativeCommand, command.ShowOne):
     """State that a host has failed: backups of its protected servers start at once.
 
     An error is cheap: a server that lives keeps running, and its backup is dropped. To test
@@ -84,14 +63,29 @@ class Suspect(_Word):
     takes the statement back.
     """
 
-    word = model.SUSPECT
+    arguments = (_add_host, _add_reason)
+
+    def take_action(self, parsed_args: argparse.Namespace
+                    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Send the statement."""
+        return _say(self.client, model.SUSPECT, parsed_args)
 
 
-class Clear(_Word):
+class Clear(base.SpeculativeCommand, command.ShowOne):
     """State that a host has not failed, whatever its heartbeats indicate.
 
     Its recoveries that are not past the commit point end in favour of the primaries. As soon as
     its heartbeats arrive again, they decide.
     """
 
-    word = model.CLEAR
+    arguments = (_add_host, _add_reason)
+
+    def take_action(self, parsed_args: argparse.Namespace
+                    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Send the statement."""
+        return _say(self.client, model.CLEAR, parsed_args)
+
+
+def _say(api: client.Client, word: str, parsed_args: argparse.Namespace
+         ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    return shown.host(api.say(parsed_args.host, word, reason=parsed_args.reason))

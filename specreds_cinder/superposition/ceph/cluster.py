@@ -253,6 +253,17 @@ class Cluster:
         return handle
 
 
+def namespaces(io: Any) -> list[str] | None:
+    """Return the namespaces of a pool, of which the first has no name.
+
+    :returns: None if the user may not read the pool
+    """
+    try:
+        return ['', *rbd.RBD().namespace_list(io)]
+    except rbd.PermissionError:
+        return None
+
+
 def full(pools: Mapping[int, Pool], ids: Iterable[int]) -> list[str]:
     """Return which pools admit no write that needs space, and what to do; empty for none."""
     return [f'pool {pools[pool_id].name} is full: free space, or raise its quota'
