@@ -109,6 +109,11 @@ class Nova(cinder.Cinder):
             server.status, server.task = 'RESIZE', 'resize_prep'
             server.moving = None if other is None else (other, False)
 
+    def give_up_move(self, name: str) -> None:
+        """End a live migration in the conductor, which has waited for the source's answer."""
+        server = self.servers[name]
+        server.status, server.task, server.moving = 'ACTIVE', None, None
+
     def evacuate(self, server: parts.Server, host: str | None) -> None:
         """Begin Nova's evacuation of a server."""
         self._check_destination(server, host)

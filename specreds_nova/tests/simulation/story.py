@@ -131,7 +131,7 @@ class Story:
             'attach': self._cloud.attach, 'detach': self._cloud.detach,
             'back_up': self._cloud.back_up, 'end_jobs': self._cloud.end_jobs,
             'plug': self._cloud.plug, 'unplug': self._cloud.unplug,
-            'resize': self._cloud.resize}
+            'resize': self._cloud.resize, 'give_up_move': self._cloud.give_up_move}
         if name.endswith(_UNDER):
             server = self._cloud.servers[target]
             name = name.removesuffix(_UNDER)

@@ -81,6 +81,13 @@ class LeftTest(base.StoryTest):
         self.assertEqual(('h1', 'migrating', False),
                          (server.host, server.task, server.copies[0].fenced))
 
+    def test_end_of_a_migration_by_nova_is_waited_for(self) -> None:
+        played, ending = _played(4, status='MIGRATING', task='migrating', moving=None,
+                                 events=({'at': 32, 'give_up_move': 'a'},))
+        self.assertEqual(([], ['evacuated']), (ending.wrong, ending.outcomes['a']))
+        server = played._cloud.servers['a']
+        self.assertEqual(('ACTIVE', None), (server.status, server.task))
+
     @ddt.data('BUILD', 'REVERT_RESIZE')
     def test_other_server_is_left_with_the_reason(self, status: str) -> None:
         played, ending = _played(3, status=status)
