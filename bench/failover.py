@@ -147,10 +147,9 @@ def _faults(stage: stages.Stage, tell: progress.Progress) -> dict[str, float]:
     tally = faults.run(stage)
     for words in tally.wrong:
         tell.say(f'WRONG: {words}')
-    tell.step('the broker is gone for a while, and nothing else')
+    tell.step('broker, database and Ceph are away for a while, and nothing dies')
     return {'faults.correct_ratio': tally.right / tally.count, 'faults.count': tally.count,
-            'faults.longest_s': tally.longest_s,
-            'faults.broker_outage_backups': float(faults.broker_outage(stage))}
+            'faults.longest_s': tally.longest_s, **faults.peace(stage)}
 
 
 def figures(spec: Sequence[outcome.Outcome], oracle: Sequence[outcome.Outcome],

@@ -2,13 +2,18 @@
 """Kill engines, broker and database in the middle of recoveries, and check the end.
 
 A small server's guest and nova-compute are killed, so that it has to be recovered. As soon as a
-step has begun, the engine that runs it is killed with -9; once for each step.
-Then, in the middle of the race, the broker and the database are killed and started
-again. The server goes from host to host: each is where the next recovery's primary dies.
+step has begun, the engine that runs it is killed with -9; once for each step. In the same way the
+database stands still, for 5, 30 and 60 s. Then, in the middle of the race, the broker and the
+database are killed and started again. The server goes from host to host: each is where the next
+recovery's primary dies.
 
-At last the host itself does what looks like life: it reboots in the middle of the race, or its
+Then the host itself does what looks like life: it reboots in the middle of the race, or its
 nova-compute, which has hung, says goodbye then; or it is cut off from all but the tenants' network
-and lives.
+and lives. Other deaths have company: the host has no sentinel, or the server leaves it by a live
+migration, or Nova's scheduler is away, or what a controller runs dies in the same moment.
+
+At last nothing dies, and no server may be recovered or hidden: Ceph or the database stands still,
+or the broker is away.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +29,7 @@ from typing import Any
 
 from keystoneauth1 import exceptions as keystone_exceptions
 
+from cloud import cloud as openstack_cloud
 from cloud import commands
 from cloud import drill as drills
 from cloud.demo import recoveries
@@ -42,6 +48,12 @@ _POLL = 0.005
 _TIMEOUT = 300.0
 # Seconds without a broker, and seconds until the cloud has settled after it.
 _OUTAGE, _AFTER = 60.0, 20.0
+# Seconds for which the database stands still in each step; the last one also without a death.
+_DATABASE_S = (5.0, 30.0, 60.0)
+# Seconds for which Ceph stands still, and for which Nova's scheduler is away.
+_STALL_S, _AWAY_S = 20.0, 60.0
+# Seconds for which a server that lives is pinged before a fault.
+_BEFORE = 3.0
 # What is killed and started again in the middle of the race.
 _SERVICES = (services.BROKER, services.DATABASE)
 _RACE = 'race'
@@ -114,6 +126,32 @@ class _Injector:
         host.kill_program(host_services.COMPUTE, signal.SIGSTOP)
         self._kill_guest(host)
 
+    def die_unseen(self, host: cloud_hosts.Host) -> None:
+        """Kill nova-compute and the guest on a host whose sentinel was killed before."""
+        host.kill_program(host_services.SENTINEL)
+        self.die(host)
+
+    def die_drained(self, host: cloud_hosts.Host) -> None:
+        """Kill nova-compute and the guest as soon as Nova moves the server away."""
+        self._drill.act(self.server.id, 'os-migrateLive',
+                        {'host': None, 'block_migration': 'auto'})
+        self._drill.wait('the server to be moved', lambda: (
+            self._drill.show(self.server.id)['OS-EXT-STS:task_state'] == 'migrating'))
+        self.die(host)
+
+    def die_unscheduled(self, host: cloud_hosts.Host) -> None:
+        """Kill nova-compute and the guest while Nova has no scheduler."""
+        self._cloud.kill_daemon(services.NOVA_SCHEDULER)
+        self.die(host)
+
+    def die_beside_controller(self, host: cloud_hosts.Host) -> None:
+        """Kill nova-compute, the guest, and what one controller may run."""
+        for name in (services.BROKER, services.DATABASE, services.NOVA_SCHEDULER,
+                     services.engine(self._cloud.settings.engine_numbers[0])):
+            self._cloud.kill_daemon(name)
+        self._cloud.ceph.kill_daemon('osd.0')
+        self.die(host)
+
     @staticmethod
     def cut_off(host: cloud_hosts.Host) -> None:
         """Cut the host off from all but the tenants' network; the guest lives."""
@@ -154,6 +192,26 @@ class _Injector:
         self.wait_step(_RACE)
         self._cloud.kill_daemon(service)
         self._cloud.start_daemon(service)
+
+    def freeze_database(self, step: str, seconds: float) -> None:
+        """Let the database stand still, as soon as the step has begun.
+
+        :param seconds: how long
+        """
+        self.wait_step(step)
+        _without_database(self._cloud, seconds)
+
+    def schedule_again(self) -> None:
+        """Start Nova's scheduler again, after a while."""
+        time.sleep(_AWAY_S)
+        self._cloud.start_daemon(services.NOVA_SCHEDULER)
+
+    def repair_controller(self) -> None:
+        """Start again what a controller runs, in the order in which it would."""
+        self._cloud.ceph.start_daemon('osd.0')
+        for name in (services.DATABASE, services.BROKER, services.NOVA_SCHEDULER,
+                     services.engine(self._cloud.settings.engine_numbers[0])):
+            self._cloud.start_daemon(name)
 
     def wait_step(self, step: str) -> str:
         """Wait until a step has begun, and return the engine that runs it."""
@@ -262,28 +320,77 @@ def _cases(steps: Iterable[str]) -> list[_Case]:
     return [
         *(_Case(f'an engine is killed when {step} has begun',
                 functools.partial(_Injector.kill_engine, step=step)) for step in steps),
+        *(_Case(f'the database stands still for {seconds:g} s when {step} has begun',
+                functools.partial(_Injector.freeze_database, step=step, seconds=seconds))
+          for step in steps for seconds in _DATABASE_S),
         *(_Case(f'{service} is killed in the middle of the race, and started again',
                 functools.partial(_Injector.restart, service=service)) for service in _SERVICES),
         _Case('the host reboots in the middle of the race', _Injector.reboot),
         _Case('the host says goodbye in the middle of the race', _Injector.say_goodbye,
               _Injector.hang),
         _Case("the host is cut off from all but the tenants' network", _nothing,
-              lambda injector, host: injector.cut_off(host))]
+              lambda injector, host: injector.cut_off(host)),
+        _Case('the host has no sentinel', _nothing, _Injector.die_unseen),
+        _Case('the server leaves the host by a live migration', _nothing, _Injector.die_drained),
+        _Case(f"Nova's scheduler is away for {_AWAY_S:g} s", _Injector.schedule_again,
+              _Injector.die_unscheduled),
+        _Case('what a controller runs dies in the same moment', _Injector.repair_controller,
+              _Injector.die_beside_controller)]
 
 
-def broker_outage(stage: stages.Stage) -> int:
-    """Stop the broker for a while, and return how many backups were started."""
-    with _server(stage):
-        before = set(stage.engine.ids())
-        with stage.screen.busy(f'the broker is gone for {_OUTAGE:g} s'):
-            stage.cloud.stop_daemon(services.BROKER)
-            time.sleep(_OUTAGE)
-            stage.cloud.start_daemon(services.BROKER)
-        with stage.screen.busy('everything finds its way back'):
-            stage.cloud.wait_ready()
-            stage.trusted()
-            time.sleep(_AFTER)
-        return len(set(stage.engine.ids()) - before)
+def peace(stage: stages.Stage) -> dict[str, float]:
+    """Let faults happen beside a server that lives.
+
+    :returns: for each fault, how many recoveries were begun, and the longest time for which the
+        server did not answer pings (s)
+    """
+    measured: dict[str, float] = {}
+    for key, what, fault in (
+            ('broker_outage', f'the broker is gone for {_OUTAGE:g} s', _without_broker),
+            ('database_stall', f'the database stands still for {_DATABASE_S[-1]:g} s',
+             _without_database),
+            ('ceph_stall', f'Ceph stands still for {_STALL_S:g} s', _without_ceph)):
+        with stage.small() as (_, pinger):
+            before = set(stage.engine.ids())
+            time.sleep(_BEFORE)
+            with stage.screen.busy(what):
+                fault(stage.cloud)
+            with stage.screen.busy('everything finds its way back'):
+                stage.cloud.wait_ready()
+                stage.trusted()
+                time.sleep(_AFTER)
+            outages = [outage['more']['ended'] - outage['more']['began']
+                       for outage in pinger.events('outage')]
+            pinger.stop()
+            measured |= {f'faults.{key}_backups': float(len(set(stage.engine.ids()) - before)),
+                         f'faults.{key}_hidden_s': max(outages, default=0.0)}
+    return measured
+
+
+def _without_broker(cloud: openstack_cloud.Cloud) -> None:
+    cloud.stop_daemon(services.BROKER)
+    time.sleep(_OUTAGE)
+    cloud.start_daemon(services.BROKER)
+
+
+def _without_database(cloud: openstack_cloud.Cloud, seconds: float = _DATABASE_S[-1]) -> None:
+    pid = cloud.pid(services.DATABASE)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(seconds)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def _without_ceph(cloud: openstack_cloud.Cloud) -> None:
+    names = [f'osd.{number}' for number in range(cloud.ceph.settings.osds)]
+    try:
+        for name in names:
+            cloud.ceph.signal_daemon(name, signal.SIGSTOP)
+        time.sleep(_STALL_S)
+    finally:
+        for name in names:
+            cloud.ceph.signal_daemon(name, signal.SIGCONT)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,8 @@ class FiguresTest(testtools.TestCase):
         tell = mock.Mock()
         with (mock.patch.object(failover, 'staged'),
               mock.patch.object(faults, 'run', return_value=tally),
-              mock.patch.object(faults, 'broker_outage', return_value=0)):
+              mock.patch.object(
+                  faults, 'peace', return_value={'faults.broker_outage_backups': 0.0})):
             figures = failover.run_faults(mock.Mock(), tell)
         self.assertEqual({'faults.correct_ratio': 15 / 16, 'faults.count': 16,
                           'faults.longest_s': 40.0, 'faults.broker_outage_backups': 0.0}, figures)
