@@ -16,7 +16,7 @@ At last nothing dies, and no server may be recovered or hidden: Ceph or the data
 or the broker is away.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent import futures
 import contextlib
 import dataclasses
@@ -87,22 +87,21 @@ class _Injector:
         self._known: set[str] = set()
         self.server = server
 
-    def round(self, harm: '_Harm', accident: '_Accident') -> tuple[float, list[str]]:
+    def round(self, case: '_Case') -> tuple[float, list[str]]:
         """Make the engines recover the server, and inject a fault meanwhile.
 
-        :param accident: what happens to the server and its host before
         :returns: seconds until it answered again, and what is not as it should be
         """
         lived = self._beats()
         host = self._cloud.host(self.server.host)
-        accident(self, host)
+        case.accident(self, host)
         event = time.monotonic()
         with futures.ThreadPoolExecutor() as pool:
-            harmed = pool.submit(harm, self)
+            harmed = pool.submit(case.harm, self)
             self.stage.answers(self.server)
             took = time.monotonic() - event
             harmed.result()
-        wrong = self._ended()
+        wrong = self._ended(case.ends)
         host.heal()
         host.boot()
         self._cloud.wait_ready()
@@ -231,8 +230,11 @@ class _Injector:
         return next((str(engine) for engine, recovery in rows if recovery not in self._known),
                     '')
 
-    def _ended(self) -> list[str]:
-        """Wait until the recovery and its merge have ended, and return what is wrong with it."""
+    def _ended(self, ends: Sequence[str]) -> list[str]:
+        """Wait until the recovery and its merge have ended, and return what is wrong with it.
+
+        :param ends: outcomes that are right
+        """
         def over() -> list[recoveries.Recovery]:
             try:
                 fresh = [self.stage.engine.recovery(recovery) for recovery in
@@ -244,7 +246,7 @@ class _Injector:
         self._known |= {recovery.id for recovery in ended}
         wrong = [] if len(ended) == 1 else [f'there were {len(ended)} recoveries']
         return wrong + [f'it ended {recovery.outcome}: {recovery.error}' for recovery in ended
-                        if recovery.outcome != recoveries.RECOVERED]
+                        if recovery.outcome not in ends]
 
     def _guests(self, before: str) -> list[str]:
         """Return what is wrong with where the server's guest runs."""
@@ -265,11 +267,15 @@ _Accident = Callable[[_Injector, cloud_hosts.Host], None]
 
 @dataclasses.dataclass(frozen=True)
 class _Case:
-    """A fault that is injected into a recovery, and the accident that leads to the recovery."""
+    """A fault that is injected into a recovery, and the accident that leads to the recovery.
+
+    :ivar ends: outcomes that are right
+    """
 
     what: str
     harm: _Harm
     accident: _Accident = _Injector.die
+    ends: Sequence[str] = (recoveries.RECOVERED,)
 
 
 def _nothing(injector: _Injector) -> None:
@@ -299,7 +305,7 @@ def _one(injector: _Injector, faults: Faults, case: _Case) -> bool:
     wrong: list[str] = []
     with screen.busy(case.what):
         try:
-            took, wrong = injector.round(case.harm, case.accident)
+            took, wrong = injector.round(case)
         except commands.CloudError as exc:
             wrong, ended = [str(exc)], False
     screen.say(f'served again after {took:.1f} s' if ended else 'it has come to no end')
@@ -331,7 +337,9 @@ def _cases(steps: Iterable[str]) -> list[_Case]:
         _Case("the host is cut off from all but the tenants' network", _nothing,
               lambda injector, host: injector.cut_off(host)),
         _Case('the host has no sentinel', _nothing, _Injector.die_unseen),
-        _Case('the server leaves the host by a live migration', _nothing, _Injector.die_drained),
+        # When Nova has ended the migration, the server may be evacuated without another race.
+        _Case('the server leaves the host by a live migration', _nothing, _Injector.die_drained,
+              (recoveries.RECOVERED, recoveries.EVACUATED)),
         _Case(f"Nova's scheduler is away for {_AWAY_S:g} s", _Injector.schedule_again,
               _Injector.die_unscheduled),
         _Case('what a controller runs dies in the same moment', _Injector.repair_controller,
