@@ -6,9 +6,7 @@ import socket
 from oslo_config import cfg
 
 from specreds_nova.engine.clients import conf as clients_conf
-from specreds_nova.engine.recovery import boots
 from specreds_nova.engine.recovery import conf as recovery_conf
-from specreds_nova.engine.recovery import power
 from specreds_nova.engine.suspicion import conf as detection_conf
 
 GROUP = 'engine'
@@ -23,10 +21,28 @@ _PROCESS: list[cfg.Opt] = [
     cfg.PortOpt('metrics_port', default=9180, min=0,
                 help='Set this when several engines run on one host. Port for metrics; 0 for '
                      'none.'),
+    cfg.DictOpt('redfish_systems', default={}, secret=True,
+                help='Set this when hosts have a BMC with Redfish. Hosts that are powered off '
+                     'after one of their servers was promoted elsewhere, unless the host is '
+                     'heard: HOST:URL, separated by commas, with the account and the URL of the '
+                     'system, as node7:https://user:password@bmc7.example.org/redfish/v1/'
+                     'Systems/1. Special characters of the password are percent-encoded. Without '
+                     'any, no host is powered off.'),
+    cfg.FloatOpt('release_interval', default=0.0, min=0.0,
+                 help="Set this when the blocklist of Ceph grows too long, for example to 600. "
+                      "Seconds between two requests to Cinder to remove the entries of Ceph's "
+                      'blocklist that were made before the latest boot of their host; '
+                      'the first one follows within seconds of the boot. 0 disables '
+                      'it. Enable it only if no host gets the address of another one that may '
+                      'still run, and no compute host translates the addresses of other hosts '
+                      'that use Ceph: a fenced client that lives could write again, because the '
+                      'boot of one host would stand for the end of the clients of another one. '
+                      'The clocks of all services of Cinder have to agree within a minute, those '
+                      'of engines and hosts need not.'),
 ]
 
 OPTIONS: list[cfg.Opt] = [*_PROCESS, *detection_conf.OPTIONS, *recovery_conf.OPTIONS,
-                          *power.OPTIONS, *boots.OPTIONS, *clients_conf.RPC]
+                          *clients_conf.RPC]
 
 # Options of earlier versions, which an engine names at its start and ignores.
 REMOVED = (

@@ -17,6 +17,7 @@ from prometheus_client import registry
 
 from specreds_nova.beats import rejections
 from specreds_nova.engine import model
+from specreds_nova.engine.placing import judgement
 
 _RECOVERY_STATES = (model.QUEUED, model.RACING, model.COMMITTED, model.MERGING)
 _HOLDS = ('begun', 'ended')
@@ -95,6 +96,12 @@ class Metrics:
         self._backups = prometheus_client.Gauge(
             'specreds_backups_running', 'Backups that run and are not promoted.',
             registry=self._registry)
+        self._servers = prometheus_client.Gauge(
+            'specreds_servers', 'Servers by what they would get if their host failed.',
+            ['recovery'], registry=self._registry)
+        self._roomless = prometheus_client.Gauge(
+            'specreds_servers_without_room', 'Servers for which no other host has room if their '
+            'host fails, as Placement estimates.', registry=self._registry)
         # Series exist from the start with the value 0, so that alerts can refer to them.
         for outcome in model.OUTCOMES:
             self._ended.labels(outcome)
@@ -106,6 +113,7 @@ class Metrics:
         self.modes(())
         self.sentinels({})
         self.active({})
+        self.servers({}, 0)
 
     def heard(self, count: int = 1) -> None:
         """Count heartbeats."""
@@ -163,6 +171,12 @@ class Metrics:
         """Note how many recoveries there are in each state before the end."""
         for state in _RECOVERY_STATES:
             self._active.labels(state).set(states.get(state, 0))
+
+    def servers(self, classes: Mapping[str, int], without_room: int) -> None:
+        """Note what servers would get, and how many of them would find no room."""
+        for name in judgement.CLASSES:
+            self._servers.labels(name).set(classes.get(name, 0))
+        self._roomless.set(without_room)
 
     def step(self, name: str, seconds: float) -> None:
         """Note the duration of a step."""

@@ -17,6 +17,8 @@ MODE_SET = 'mode:set'
 PROTECTION = 'server:protection'
 PROTECTION_DETAILS = 'server:protection:details'
 DRILL = 'server:drill'
+COVERAGE = 'coverage:show'
+SIMULATION = 'simulation:show'
 
 # Services, such as another monitor of hosts, act for all projects.
 _ADMIN_OR_SERVICE = 'rule:specreds_admin_or_service'
@@ -73,6 +75,10 @@ _RULES: tuple[policy.RuleDefault, ...] = (
     _rule(DRILL, _ADMIN_OR_SERVICE,
           'Have a backup of a server that is well started, and dropped when it is ready.',
           ('POST', f'{_SERVER}/action')),
+    _rule(COVERAGE, _ADMIN_OR_SERVICE, 'See what each server would get if its host failed.',
+          ('GET', '/v1/coverage')),
+    _rule(SIMULATION, _ADMIN_OR_SERVICE,
+          'See what would become of servers if some hosts failed.', ('GET', '/v1/simulation')),
 )
 
 

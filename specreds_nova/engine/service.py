@@ -50,6 +50,8 @@ from specreds_nova.engine.suspicion import settings as monitoring
 from specreds_nova.engine.suspicion import suspects
 from specreds_nova.engine.suspicion import votes
 from specreds_nova.engine.suspicion import watcher
+from specreds_nova.preflight import coverage
+from specreds_nova.preflight import report
 
 LOG = logging.getLogger(__name__)
 
@@ -62,6 +64,8 @@ _BOOTS = 5.0
 # Seconds between two requests that keep the token in the caches of other services, which keep it
 # for 300 s by default (token_cache_time of keystonemiddleware).
 _WARM = 120.0
+# Seconds between two looks at what all servers would get.
+_COVERAGE = 900.0
 # Hosts that the janitor looks at together.
 _ASKERS = 2
 # Seconds for which the database keeps recoveries that have ended: a month.
@@ -149,6 +153,7 @@ class Engine:
                            if options.redfish_systems else None)
         self._boots = boots.Boots(self._monitor.kernels, self._clients.backups,
                                   self._clients.volumes, self._clock, options.release_interval)
+        self._coverage = coverage.of(conf, self._store, self._clients, pairs=False)
         self._options, self._settings = options, context.settings
         self.failed = threading.Event()
         self.on_failure: Callable[[], None] = lambda: None
@@ -179,6 +184,8 @@ class Engine:
                              ('words', self._heed)):
             self._threads.begin(name, target, _HANGS_ASKING)
         self._threads.begin('warmer', self._keep_warm)
+        # The engine needs it for nothing else, so that it is neither watched nor waited for.
+        threading.Thread(target=self._cover, name='coverage', daemon=True).start()
         if self._power_off is not None:
             self._threads.begin('power-off', self._look_for_power, _HANGS_ASKING)
         if self._options.release_interval:
@@ -255,6 +262,19 @@ class Engine:
         """Keep the token of this engine in the caches of other services."""
         while not self._stopping.wait(_WARM):
             self._clients.warm_up()
+
+    def _cover(self) -> None:
+        """Note what all servers would get, unless servers are being recovered."""
+        while not self._stopping.is_set():
+            try:
+                if not self._store.active_states():
+                    counts = self._coverage.sums()
+                    self._metrics.servers(counts, counts[report.ROOM[0]])
+            except exception.EngineError as exc:
+                LOG.info('what all servers would get is looked at later: %s', exc)
+            except Exception:
+                LOG.exception('what all servers would get is not known')
+            self._stopping.wait(_COVERAGE)
 
     def _look_for_power(self) -> None:
         """Power off fenced hosts, which may wait for Nova without harm."""

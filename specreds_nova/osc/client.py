@@ -81,6 +81,17 @@ class Client:
         """Report whether a server is protected."""
         return dict(self._call('GET', f'/servers/{_part(server_id)}/protection')['protection'])
 
+    def coverage(self) -> Thing:
+        """Report what all servers would get."""
+        return dict(self._call('GET', '/coverage')['coverage'])
+
+    def simulation(self, **which: Any) -> Thing:
+        """Report what would become of servers if hosts failed.
+
+        :param which: several hosts as ``host``, or an ``aggregate``
+        """
+        return dict(self._call('GET', '/simulation', params=which)['simulation'])
+
     def _pages(self, name: str, key: str, filters: Mapping[str, Any], limit: int | None,
                marker: str | None) -> Iterator[Thing]:
         def ask(query: Mapping[str, Any]) -> tuple[list[Thing], bool]:

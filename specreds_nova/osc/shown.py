@@ -59,6 +59,27 @@ MODES = {
     'user_id': 'User ID',
     'reason': 'Reason',
 }
+COVERED = {
+    'id': 'ID',
+    'name': 'Name',
+    'project': 'Project ID',
+    'host': 'Host',
+    'recovery': 'Recovery',
+    'reasons': 'Reasons',
+    'without_room': 'Without Room If',
+}
+SUMS = {name: name.replace('_', ' ').title() for name in (
+    'speculative', 'evacuated', 'failed', 'none', 'without_room', 'without_room_of_two')}
+FORECAST = {
+    'name': 'Server Name',
+    'host': 'Host',
+    'recovery': 'Recovery',
+    'destination': 'Destination',
+    'begins': 'Begins',
+    'seconds': 'Seconds',
+    'reasons': 'Reasons',
+    'id': 'Server ID',
+}
 
 
 class Evidence(columns.FormattableColumn[list[dict[str, Any]]]):
@@ -102,6 +123,7 @@ _FORMATS: dict[str, type[columns.FormattableColumn[Any]]] = {
     'recoveries': Recoveries,
     'steps': Timeline,
     'volumes': Volumes,
+    'without_room': format_columns.ListColumn,
     'why': Evidence,
 }
 
@@ -129,6 +151,11 @@ def protection(body: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...
 def row(body: Mapping[str, Any], fields: Mapping[str, str]) -> tuple[Any, ...]:
     """Return the values of a row."""
     return tuple(_value(body, field) for field in fields)
+
+
+def lines(texts: list[str]) -> Any:
+    """Return texts as a value."""
+    return format_columns.ListColumn(texts)
 
 
 def seconds(text: str) -> int:

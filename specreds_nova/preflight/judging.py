@@ -2,24 +2,28 @@
 """What each server would get if its host failed, by what the APIs of a cloud show of it.
 
 The gates and the classes are as in ``openstack speculative server check``
-(:mod:`specreds_nova.engine.placing.protection`). What only the installed services know is left
-out: the features of images, and whether another host has room and a fitting CPU.
+(:mod:`specreds_nova.engine.placing.judgement`). What only hosts know is left out: the features of
+images, and whether another host has a fitting CPU.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 import dataclasses
-from typing import Any
 
 from specreds_nova.engine import model
 from specreds_nova.engine.clients import compute
-from specreds_nova.engine.placing import protection
+from specreds_nova.engine.placing import judgement
+from specreds_nova.engine.placing import order
+from specreds_nova.engine.recovery import settings
 from specreds_nova.engine.suspicion import servers as gates
 from specreds_nova.preflight import reading
+from specreds_nova.preflight import room
 
 _CEPH = 'ceph'
 # Extra specs of flavors with which a server is bound to its host.
 _BOUND = ('pci_passthrough:alias', 'accel:device_profile', 'hw:cpu_realtime')
 _VIFS = ('ovs', 'unbound')
+# What needs room on another host.
+MOVED = (judgement.SPECULATIVE, judgement.EVACUATED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +32,8 @@ class Judged:
 
     :ivar recovery: ``speculative``, ``evacuated``, ``failed`` or ``none``
     :ivar image: the name of the image from which its volume was made, or the id of its own
+    :ivar without_room: the fewest hosts whose failure leaves it without a host; none if any one
+        or two hosts may fail
     """
 
     id: str
@@ -39,35 +45,63 @@ class Judged:
     aggregates: tuple[str, ...]
     recovery: str
     reasons: tuple[str, ...]
+    without_room: tuple[str, ...] = ()
 
 
 class Judge:
     """Judges the servers of a cloud.
 
-    :param by_default: servers without metadata about it are protected
+    :param closed: the gates of servers
+    :param heard: the hosts of which engines have heard; None before there are engines
     """
 
-    def __init__(self, cloud: reading.Cloud, *, by_default: bool = True) -> None:
+    def __init__(self, cloud: reading.Cloud, closed: gates.Gates,
+                 heard: Collection[str] | None = None) -> None:
         self._cloud = cloud
-        self._gates = gates.Gates((gates.Protection(by_default), gates.State(), gates.Busy(),
-                                   gates.Volumes()))
+        self._gates = closed
+        self._heard = heard
 
-    def look(self, shown: Mapping[str, Any]) -> Judged:
-        """Return what a server would get.
-
-        :param shown: the server, as Nova shows it
-        """
-        server = compute.described(shown, {})
-        closed = self._gates.reasons(
-            server if server.deleting else gates.without_request(server))
+    def look(self, server: model.Server) -> Judged:
+        """Return what a server would get."""
+        closed, gated = judgement.gated_by(self._gates, server)
+        if not server.host:
+            gated, closed = True, [*closed, 'it is on no host']
+        elif self._heard is not None and server.host not in self._heard:
+            gated, closed = True, [*closed, judgement.never_heard(server.host)]
         against, stuck = [*self._against(server)], [*self._stuck(server)]
-        recovery = protection.outcome(gated=bool(closed), against=bool(against or stuck),
+        recovery = judgement.outcome(gated=gated, against=bool(closed or against or stuck),
                                       stays=bool(stuck))
         return Judged(
             server.id, server.name, server.project, server.host,
             str(server.flavor.get('original_name', '')), self._image(server),
-            self._cloud.aggregates.get(server.host, ()), recovery,
-            (*closed, *against, *stuck))
+            tuple(str(aggregate['name'])
+                  for aggregate in self._cloud.aggregates.get(server.host, ())),
+            recovery, (*closed, *against, *stuck))
+
+    def look_at_all(self, ask: Callable[[Mapping[str, str]], reading.Thing], *, pairs: bool
+                    ) -> tuple[list[Judged], room.Room]:
+        """Return what each server would get and whether it would find room; and that room.
+
+        :param ask: returns Placement's allocation candidates for a query
+        :param pairs: also let two hosts fail at once
+        """
+        judged = [self.look(server) for server in self._cloud.servers]
+        by_host = self._to_move(judged)
+        available = room.Room(self._cloud, [server for its in by_host.values() for server in its],
+                              ask)
+        without = available.without(by_host, pairs=pairs)
+        return [dataclasses.replace(each, without_room=without.get(each.id, ()))
+                for each in judged], available
+
+    def _to_move(self, judged: Collection[Judged]) -> dict[str, list[model.Server]]:
+        """Return the servers of each host that need another one, those with priority first."""
+        moved = {each.id for each in judged if each.recovery in MOVED}
+        by_host: dict[str, list[model.Server]] = {}
+        for server in sorted(self._cloud.servers, key=lambda server: (
+                -order.priority(server, settings.Settings.tenant_priority_max), server.name)):
+            if server.id in moved:
+                by_host.setdefault(server.host, []).append(server)
+        return by_host
 
     def _image(self, server: model.Server) -> str:
         if server.image is not None:
@@ -78,7 +112,7 @@ class Judge:
     def _against(self, server: model.Server) -> Iterator[str]:
         """Yield why a server can have no backup, although it can be evacuated."""
         flavor = server.flavor
-        if flavor.get('ephemeral') or flavor.get('swap'):
+        if (flavor.get('ephemeral') or flavor.get('swap')) and not server.disks:
             yield 'its flavor has an ephemeral disk or swap'
         specs = flavor.get('extra_specs') or {}
         for name in _BOUND:

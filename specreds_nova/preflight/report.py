@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a preflight, as text and as data."""
+"""The report on a cloud's servers, as text and as data."""
 
 import collections
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,11 +7,10 @@ import dataclasses
 import re
 from typing import Any
 
-from specreds_nova.engine.placing import protection
+from specreds_nova.engine.placing import judgement
 from specreds_nova.preflight import judging
 from specreds_nova.preflight import reading
 
-CLASSES = (protection.SPECULATIVE, protection.EVACUATED, protection.FAILED, protection.NONE)
 # What is to be set, as in doc/source/install.rst.
 COMPUTE = ('[DEFAULT]', 'compute_driver = specreds.SpeculativeLibvirtDriver')
 SENTINEL = ('systemctl enable --now specreds-sentinel', 'systemctl restart nova-compute')
@@ -25,32 +24,35 @@ CINDER = ('[DEFAULT]',
           'osapi_volume_extension = specreds_cinder.api.extension.Superpositions')
 DRIVER = 'volume_driver = specreds_cinder.driver.SuperRBDDriver'
 _HYPERVISORS = ('QEMU', 'KVM')
-_GROUPS = ('project', 'flavor', 'image', 'aggregate')
+GROUPS = ('project', 'flavor', 'image', 'aggregate')
+# Servers without room if their host fails alone, and if it fails together with another one.
+ROOM = ('without_room', 'without_room_of_two')
 # Rows of a table of the text.
 _ROWS = 20
 _ID = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 
 
-def data(judged: Sequence[judging.Judged], cloud: reading.Cloud) -> dict[str, Any]:
-    """Return the report as data."""
+def data(judged: Sequence[judging.Judged]) -> dict[str, Any]:
+    """Return the servers and their sums as data."""
     return {
         'servers': [dataclasses.asdict(server) for server in judged],
-        'sums': {'all': _counted(judged)} | {
-            group: {name: _counted(its) for name, its in _grouped(judged, group).items()}
-            for group in _GROUPS},
-        'hosts': dict(_work(cloud))}
+        'sums': {'all': counted(judged)} | {
+            group: {name: counted(its) for name, its in _grouped(judged, group).items()}
+            for group in GROUPS}}
 
 
 def text(report: Mapping[str, Any]) -> str:
-    """Return the report for people."""
+    """Return the report for people.
+
+    :param report: what :func:`data` returns, with ``hosts`` as by :func:`work`
+    """
     return '\n'.join(_lines(report))
 
 
 def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     total = report['sums']['all']
-    count = sum(total.values())
-    yield f'{count} servers, if their hosts failed:'
-    for name in CLASSES:
+    yield f'{len(report["servers"])} servers, if their hosts failed:'
+    for name in judgement.CLASSES:
         yield f'  {total[name]:6} {name}'
     reasons = collections.Counter(
         (server['recovery'], _ID.sub('…', reason))
@@ -59,11 +61,14 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield 'reasons:'
     for (recovery, reason), times in reasons.most_common(_ROWS):
         yield f'  {times:6} {recovery}: {reason}'
-    for group in _GROUPS:
-        yield f'{group}: {", ".join(CLASSES)}'
-        rows = sorted(report['sums'][group].items(), key=lambda row: -sum(row[1].values()))
+    yield from _without_room(report)
+    for group in GROUPS:
+        yield f'{group}: {", ".join(judgement.CLASSES)}, without room'
+        rows = sorted(report['sums'][group].items(),
+                      key=lambda row: -sum(row[1][each] for each in judgement.CLASSES))
         for name, counts in rows[:_ROWS]:
-            yield ' '.join([*(f'{counts[each]:6}' for each in CLASSES), name or '-'])
+            yield ' '.join([*(f'{counts[each]:6}' for each in (*judgement.CLASSES, ROOM[0])),
+                            name or '-'])
         if len(rows) > _ROWS:
             yield f'  and {len(rows) - _ROWS} more: see --json'
     if report['hosts']:
@@ -77,9 +82,24 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
         yield from (f'    {line}' for line in lines)
 
 
-def _counted(judged: Iterable[judging.Judged]) -> dict[str, int]:
+def _without_room(report: Mapping[str, Any]) -> Iterator[str]:
+    total = report['sums']['all']
+    yield 'servers that find no room, as Placement estimates:'
+    yield f'  {total[ROOM[0]]:6} if one host fails'
+    yield f'  {total[ROOM[1]]:6} more if two hosts fail at once'
+    failed = collections.Counter(tuple(server['without_room']) for server in report['servers']
+                                 if server['without_room'])
+    for hosts, times in failed.most_common(_ROWS):
+        yield f'  {times:6} {" and ".join(hosts)}'
+
+
+def counted(judged: Iterable[judging.Judged]) -> dict[str, int]:
+    """Return how many servers would get what, and how many would find no room."""
+    judged = [*judged]
     counts = collections.Counter(server.recovery for server in judged)
-    return {name: counts[name] for name in CLASSES}
+    room = collections.Counter(len(server.without_room) for server in judged)
+    return {name: counts[name] for name in judgement.CLASSES} | {
+        name: room[hosts] for hosts, name in enumerate(ROOM, 1)}
 
 
 def _grouped(judged: Iterable[judging.Judged], group: str) -> dict[str, list[judging.Judged]]:
@@ -92,7 +112,7 @@ def _grouped(judged: Iterable[judging.Judged], group: str) -> dict[str, list[jud
     return grouped
 
 
-def _work(cloud: reading.Cloud) -> Iterator[tuple[str, list[str]]]:
+def work(cloud: reading.Cloud) -> Iterator[tuple[str, list[str]]]:
     """Yield hosts that need work, and the lines for each."""
     for service in sorted(cloud.services, key=lambda service: str(service['host'])):
         host, lines = str(service['host']), [*COMPUTE, *SENTINEL]

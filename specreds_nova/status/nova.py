@@ -10,7 +10,6 @@ from specreds_nova import alias
 from specreds_nova import cache_policy
 from specreds_nova import conf as nova_conf
 from specreds_nova import deployment
-from specreds_nova.host.box import dhcp
 from specreds_nova.sentinel import conf as sentinel_conf
 from specreds_nova.status import files
 from specreds_nova.status import findings
@@ -70,8 +69,9 @@ def settings(config: files.Files, engine: files.Files | None, python: str
         for fault in nova_private.faults():
             yield findings.failure(f'there are no backups on this host, as the plug-in does not '
                                    f'fit the installed Nova: {fault}')
-    if (missing := dhcp.missing()) is not None:
-        yield findings.failure(missing)
+        dhcp = importlib.import_module('specreds_nova.host.box.dhcp')
+        if (missing := dhcp.missing()) is not None:
+            yield findings.failure(missing)
     if not config.get('DEFAULT', 'transport_url'):
         yield findings.failure(f'{config}: set [DEFAULT] transport_url')
     if not config.get('cinder', 'auth_type'):

@@ -15,6 +15,7 @@ from specreds_nova.engine import exception
 from specreds_nova.engine.api import errors
 from specreds_nova.engine.api import protection
 from specreds_nova.engine.store import store as stores
+from specreds_nova.preflight import coverage as coverages
 
 T = TypeVar('T')
 
@@ -29,12 +30,14 @@ class Services:
     """The services that handlers use.
 
     :ivar places: returns all availability zones and aggregates, in words
+    :ivar coverage: returns what is known of all servers
     :ivar max_limit: largest number of items in one answer
     """
 
     store: stores.Store
     protection: protection.Check
     places: Callable[[], Collection[str]]
+    coverage: Callable[[], coverages.Coverage]
     enforcer: policy.Enforcer
     max_limit: int
 

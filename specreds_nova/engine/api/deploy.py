@@ -17,6 +17,7 @@ from specreds_nova.engine.api import call
 from specreds_nova.engine.api import protection
 from specreds_nova.engine.api import routes
 from specreds_nova.engine.store import store as stores
+from specreds_nova.preflight import coverage
 
 WSGI = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
@@ -25,20 +26,21 @@ _PUBLIC = frozenset(route.path.rstrip('/') for route in routes.ROUTES if route.p
 
 
 def load(conf: cfg.ConfigOpts, store: stores.Store, check: protection.Check,
-         places: Callable[[], Collection[str]]) -> WSGI:
+         places: Callable[[], Collection[str]], known: Callable[[], coverage.Coverage]) -> WSGI:
     """Return the application with its middleware."""
-    wsgi: WSGI = application.Application(services(conf, store, check, places))
+    wsgi: WSGI = application.Application(services(conf, store, check, places, known))
     wsgi = _Authentication(wsgi, conf)
     wsgi = request_id.RequestId(wsgi, conf)
     return http_proxy_to_wsgi.HTTPProxyToWSGI(wsgi, conf)
 
 
 def services(conf: cfg.ConfigOpts, store: stores.Store, check: protection.Check,
-             places: Callable[[], Collection[str]]) -> call.Services:
+             places: Callable[[], Collection[str]], known: Callable[[], coverage.Coverage]
+             ) -> call.Services:
     """Return the services that handlers use."""
     enforcer = policy.Enforcer(conf)
     enforcer.register_defaults(policies.list_rules())
-    return call.Services(store, check, places, enforcer, call.LIMIT)
+    return call.Services(store, check, places, known, enforcer, call.LIMIT)
 
 
 class _Authentication:

@@ -10,6 +10,7 @@ import re
 from specreds_nova.engine.api import call
 from specreds_nova.engine.api import errors
 from specreds_nova.engine.api import schemas
+from specreds_nova.engine.api.handlers import coverage
 from specreds_nova.engine.api.handlers import hosts
 from specreds_nova.engine.api.handlers import modes
 from specreds_nova.engine.api.handlers import recoveries
@@ -56,6 +57,8 @@ ROUTES = (
     Route('DELETE', '/v1/modes', modes.delete, query=schemas.MODES),
     Route('GET', '/v1/servers/{server_id}/protection', servers.protection),
     Route('POST', '/v1/servers/{server_id}/action', servers.act, body=schemas.SERVER_ACTION),
+    Route('GET', '/v1/coverage', coverage.show),
+    Route('GET', '/v1/simulation', coverage.simulate, query=schemas.SIMULATION),
 )
 
 

@@ -68,6 +68,12 @@ MODE = _object({
     'seconds': {'type': 'integer', 'minimum': 1, 'maximum': 366 * 86400},
 }, required=['scope', 'mode', 'reason'], **_SCOPE)
 
+# A query has one host as a text, and several as a list.
+SIMULATION = _object({
+    'host': {'if': {'type': 'array'}, 'then': {'items': _HOST}, 'else': _HOST},
+    'aggregate': _HOST,
+}, minProperties=1, maxProperties=1)
+
 MODES = _object({'scope': {'enum': list(model.SCOPES)}, 'name': _HOST}, required=['scope'],
                 **_SCOPE)
 

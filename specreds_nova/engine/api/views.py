@@ -82,6 +82,11 @@ def mode(stored: model.Mode) -> View:
     }
 
 
+def reading(data: Mapping[str, Any]) -> View:
+    """Return what a reading of the cloud says."""
+    return {**data, 'at': _time(data['at'])}
+
+
 def _step(step: model.Step, origin: float, *, details: bool) -> View:
     shown: View = {
         'name': step.name,

@@ -18,8 +18,11 @@ from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
 from specreds_nova.engine.api import deploy
 from specreds_nova.engine.api import protection
+from specreds_nova.engine.clients import connect
 from specreds_nova.engine.placing import protection as protections
 from specreds_nova.engine.store import store
+from specreds_nova.engine.suspicion import conf as detection_conf
+from specreds_nova.preflight import coverage
 
 _FILES = 'OS_SPECREDS_CONFIG_FILE'
 
@@ -32,22 +35,39 @@ class _Nova:
         self._database = database
 
     @functools.cached_property
-    def _protection(self) -> Any:
+    def _clients(self) -> connect.Clients:
         try:
-            return protections.from_conf(self._conf, self._database)
+            return connect.Clients(self._conf, scheduled=False)
         except exception.Invalid as exc:
             # An error of the configuration, not of the request.
             raise RuntimeError(f'the configuration is incomplete: {exc}') from exc
 
+    @functools.cached_property
+    def _protection(self) -> protections.Protection:
+        clients, options = self._clients, self._conf.engine
+        return protections.Protection(
+            clients.compute, clients.volumes, clients.backups,
+            detection_conf.server_gates(options),
+            protections.hosts(self._conf, self._database, clients.compute),
+            unfenced=options.evacuate_unfenced)
+
+    @functools.cached_property
+    def _coverage(self) -> coverage.Coverage:
+        return coverage.of(self._conf, self._database, self._clients, pairs=True)
+
     def check(self, server_id: str) -> protection.Answer:
         """Return whether a server is protected."""
-        answer: protection.Answer = self._protection.check(server_id)
-        return answer
+        answer: Any = self._protection.check(server_id)
+        checked: protection.Answer = answer
+        return checked
 
     def places(self) -> Collection[str]:
         """Return all availability zones and aggregates, in words."""
-        places: Collection[str] = self._protection.places()
-        return places
+        return self._protection.places()
+
+    def coverage(self) -> coverage.Coverage:
+        """Return what is known of all servers."""
+        return self._coverage
 
 
 def init_application() -> Any:
@@ -63,7 +83,7 @@ def init_application() -> Any:
     logging.setup(conf, 'specreds-api')
     database = store.from_conf(conf)
     nova = _Nova(conf, database)
-    return deploy.load(conf, database, nova.check, nova.places)
+    return deploy.load(conf, database, nova.check, nova.places, nova.coverage)
 
 
 application = init_application()

@@ -93,6 +93,10 @@ class Compute:
             _require_known(service)
         return [self._described(server, groups) for server in shown]
 
+    def described(self, shown: Mapping[str, Any]) -> model.Server:
+        """Return a server that Nova shows, without its server group."""
+        return self._described(shown, {})
+
     def server(self, server_id: str) -> model.Server | None:
         """Return a server; None if it is deleted."""
         try:
@@ -180,10 +184,12 @@ class Compute:
         services = self._nova.get('/os-services', host=host, binary='nova-compute')['services']
         if not services:
             return {}
-        service = cloud_facts.current(services)
-        _require_known(service)
-        return {'up': service['state'] == 'up', 'enabled': enabled(service),
-                'forced_down': bool(service.get('forced_down')), 'updated': updated(service)}
+        return _state_of(cloud_facts.current(services))
+
+    def service_at_hand(self, host: str) -> Mapping[str, Any]:
+        """Return the same by a list of all services that is some seconds old."""
+        service = self._facts.services().get(host)
+        return {} if service is None else _state_of(service)
 
     def services(self) -> Mapping[str, Mapping[str, Any]]:
         """Return all services nova-compute by host, as in Nova's API."""
@@ -347,6 +353,16 @@ class Compute:
                            headers=dict(headers or {}))
         except exception.NotFound as exc:
             raise exception.Refused(str(exc)) from exc
+
+
+def _state_of(service: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the state of a service for gates.
+
+    :raises exception.Unreachable: the database of its cell does not answer Nova
+    """
+    _require_known(service)
+    return {'up': service['state'] == 'up', 'enabled': enabled(service),
+            'forced_down': bool(service.get('forced_down')), 'updated': updated(service)}
 
 
 def _require_known(service: Mapping[str, Any]) -> None:

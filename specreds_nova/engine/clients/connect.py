@@ -36,7 +36,7 @@ class Clients:
     """
 
     def __init__(self, conf: cfg.ConfigOpts, *, scheduled: bool = True) -> None:
-        session = rest.session(conf)
+        self.session = session = rest.session(conf)
         self.transport = _transport(conf)
         self._to_scheduler = _transport(conf, conf.engine.scheduler_transport_url)
         timeout = SCHEDULER_S if scheduled else 0.0

@@ -123,11 +123,12 @@ class Destinations:
         services = self._facts.services()
         known, up = self._up
         if services is not known:
-            up = frozenset(host for host, service in services.items() if _serves(service))
+            up = frozenset(host for host, service in services.items() if serves(service))
             self._up = services, up
         return [host for host in hosts if host != server.host and host in up]
 
 
-def _serves(service: Mapping[str, Any]) -> bool:
+def serves(service: Mapping[str, Any]) -> bool:
+    """Return whether a nova-compute may get servers, by what Nova lists of it."""
     return (service.get('state') == 'up' and service['status'] == 'enabled'
             and not service.get('forced_down'))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The resources and traits that a flavor needs, as a query to Placement."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 import math
 import re
 from typing import Any
@@ -17,6 +17,16 @@ _HYPERTHREADING = {'isolate': '!HW_CPU_HYPERTHREADING', 'require': 'HW_CPU_HYPER
 def is_pinned(flavor: Mapping[str, Any]) -> bool:
     """Return whether a flavor has all of its CPUs dedicated."""
     return bool((flavor.get('extra_specs') or {}).get('hw:cpu_policy') == 'dedicated')
+
+
+def queries(flavor: Mapping[str, Any], *, boots_from_volume: bool) -> Iterator[dict[str, str]]:
+    """Yield queries for hosts that have room; each is asked if the one before finds no host.
+
+    Hosts without dedicated CPUs run pinned servers, too, as Nova's scheduler has it.
+    """
+    yield query(flavor, boots_from_volume=boots_from_volume)
+    if is_pinned(flavor):
+        yield query(flavor, boots_from_volume=boots_from_volume, dedicated=False)
 
 
 def query(flavor: Mapping[str, Any], *, boots_from_volume: bool, dedicated: bool = True

@@ -3,7 +3,6 @@
 
 from collections.abc import Mapping, Sequence
 import dataclasses
-import functools
 import json
 import threading
 import time
@@ -78,7 +77,7 @@ class Candidates:
                 its = aggregates.get(host, _NONE)
                 verdict = verdicts.get(id(its))
                 if verdict is None:
-                    verdict = verdicts[id(its)] = _allow(its, server)
+                    verdict = verdicts[id(its)] = allow(its, server)
                 return verdict
             hosts = room.allowed[key] = [
                 host for host in room.hosts
@@ -86,13 +85,11 @@ class Candidates:
         return hosts
 
     def _with_room(self, server: model.Server, limit: int | None) -> _Room:
-        query = functools.partial(flavors.query, server.flavor,
-                                  boots_from_volume=server.boots_from_volume)
-        room = self._room(query(), limit)
-        if room.hosts or not flavors.is_pinned(server.flavor):
-            return room
-        # Hosts without dedicated CPUs run pinned servers, too, as Nova's scheduler has it.
-        return self._room(query(dedicated=False), limit)
+        for query in flavors.queries(server.flavor, boots_from_volume=server.boots_from_volume):
+            room = self._room(query, limit)
+            if room.hosts:
+                break
+        return room
 
     def _room(self, query: dict[str, str], limit: int | None) -> _Room:
         if limit is not None:
@@ -127,20 +124,29 @@ class Candidates:
 
     def allowed(self, server: model.Server, host: str) -> bool:
         """Return whether the aggregates of a host allow a server on it."""
-        return _allow(self._facts.aggregates(host), server)
+        return allow(self._facts.aggregates(host), server)
 
 
-def _allow(aggregates: Sequence[Mapping[str, Any]], server: model.Server) -> bool:
+def allow(aggregates: Sequence[Mapping[str, Any]], server: model.Server) -> bool:
     """Return whether the aggregates of a host allow a server on it."""
     for aggregate in aggregates:
-        tenants = [tenant.strip() for key, value in aggregate['metadata'].items()
-                   if key.startswith(_TENANT) for tenant in value.split(',')]
+        tenants = _tenants(aggregate)
         if tenants and server.project not in tenants:
             return False
     specs: Mapping[str, str] = server.flavor.get('extra_specs') or {}
     return all(any(aggregate['metadata'].get(key.removeprefix(_SPECS)) == value
                    for aggregate in aggregates)
                for key, value in specs.items() if key.startswith(_SPECS))
+
+
+def is_for_tenants(aggregate: Mapping[str, Any]) -> bool:
+    """Return whether only servers of some projects are allowed in an aggregate."""
+    return bool(_tenants(aggregate))
+
+
+def _tenants(aggregate: Mapping[str, Any]) -> list[str]:
+    return [tenant.strip() for key, value in aggregate['metadata'].items()
+            if key.startswith(_TENANT) for tenant in value.split(',')]
 
 
 def _free(summary: Mapping[str, Any]) -> float:

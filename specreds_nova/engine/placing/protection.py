@@ -14,14 +14,12 @@ from specreds_nova.engine import modes
 from specreds_nova.engine.clients import backups as backup_clients
 from specreds_nova.engine.clients import compute as nova_clients
 from specreds_nova.engine.clients import volumes as volume_clients
-from specreds_nova.engine.recovery import left
+from specreds_nova.engine.placing import judgement
 from specreds_nova.engine.recovery import refusals
 from specreds_nova.engine.store import store as stores
+from specreds_nova.engine.suspicion import conf as detection_conf
 from specreds_nova.engine.suspicion import gates as host_gates
 from specreds_nova.engine.suspicion import servers
-
-# What a server would get if its host failed.
-SPECULATIVE, EVACUATED, FAILED, NONE = 'speculative', 'evacuated', 'failed', 'none'
 
 _Answer = tuple[str, refusals.Answer]
 
@@ -60,7 +58,7 @@ class Hosts:
 
     def _closed(self, host: model.Host) -> list[str]:
         """Return the reasons of closed gates; an engine has recorded those that only it knows."""
-        service = self._compute.service(host.name)
+        service = self._compute.service_at_hand(host.name)
         if host.state != model.TRUSTED:
             # Engines have forced it down themselves.
             service = {**service, 'forced_down': False}
@@ -77,26 +75,12 @@ class Hosts:
         if host.word == model.SUSPECT:
             return []
         if not host.generation:
-            return [f'no engine has ever heard {host.name}']
+            return [judgement.never_heard(host.name)]
         left = (host.goodbye_at or 0.0) + self._graces.get(host.goodbye or '', 0.0) - self._now()
         if host.goodbye is None or left <= 0.0:
             return []
         return [f'{host.name} has said goodbye ({host.goodbye}): its silence means nothing for '
                 f'{left:.0f} s more']
-
-
-def outcome(*, gated: bool, against: bool, stays: bool) -> str:
-    """Return what a server would get if its host failed.
-
-    :param gated: a gate of the server or of its host is shut
-    :param against: something keeps it from having a backup
-    :param stays: that, or something else, keeps it from being evacuated
-    """
-    if gated:
-        return NONE
-    if not against:
-        return SPECULATIVE
-    return FAILED if stays else EVACUATED
 
 
 class Protection:
@@ -133,12 +117,8 @@ class Protection:
         if server is None:
             raise exception.NotFound(f'there is no server {server_id}')
         held, under_way = self._hosts.look(server.host) if server.host else ([], [])
-        # A reboot that its host never does keeps no server from being recovered.
-        reasons = self._gates.reasons(
-            server if server.deleting else servers.without_request(server))
-        evacuated = left.can_be_evacuated(server) and not self._gates.reasons(
-            left.as_if_active(server))
-        gated = bool(held or (reasons and not evacuated))
+        reasons, shut = judgement.gated_by(self._gates, server)
+        gated = bool(held or shut)
         reasons += held
         eligible = self._eligible(server)
         volumes = {volume: list(eligible[volume].reasons) for volume in server.volumes
@@ -162,7 +142,7 @@ class Protection:
                               for volume, its in eligible.items() if not its.fenceable]
             reasons += obstacles
             stays = bool(immovable or obstacles or not destinations)
-        recovery = outcome(gated=gated, against=bool(reasons), stays=stays)
+        recovery = judgement.outcome(gated=gated, against=bool(reasons), stays=stays)
         reasons += under_way
         return {'name': server.name, 'project': server.project, 'host': server.host,
                 'protected': not reasons, 'recovery': recovery,
@@ -214,18 +194,7 @@ def _refusals(answers: Sequence[_Answer]) -> list[str]:
     return reasons
 
 
-def from_conf(conf: cfg.ConfigOpts, store: stores.Store) -> Protection:
-    """Return the check for the configured cloud.
-
-    :param store: the database
-    :raises exception.Invalid: the configuration has no credentials
-    """
-    from specreds_nova.engine.clients import connect
-    from specreds_nova.engine.suspicion import conf as detection_conf
-
-    clients = connect.Clients(conf, scheduled=False)
-    hosts = Hosts(store, clients.compute, detection_conf.host_gates(conf.engine),
-                  detection_conf.monitor_settings(conf.engine).graces)
-    return Protection(clients.compute, clients.volumes, clients.backups,
-                      detection_conf.server_gates(conf.engine), hosts,
-                      unfenced=conf.engine.evacuate_unfenced)
+def hosts(conf: cfg.ConfigOpts, store: stores.Store, compute: nova_clients.Compute) -> Hosts:
+    """Return the hosts of the configured cloud."""
+    return Hosts(store, compute, detection_conf.host_gates(conf.engine),
+                 detection_conf.monitor_settings(conf.engine).graces)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 import dataclasses
 import time
 
-from oslo_config import cfg
 from oslo_log import log as logging
 
 from specreds_nova import exception as backup_errors
@@ -27,20 +26,6 @@ _TOGETHER = 200
 _ASKED = 50
 # Seconds between two questions to a host that does not answer.
 _AGAIN = 60.0
-
-OPTIONS: list[cfg.Opt] = [
-    cfg.FloatOpt('release_interval', default=0.0, min=0.0,
-                 help="Set this when the blocklist of Ceph grows too long, for example to 600. "
-                      "Seconds between two requests to Cinder to remove the entries of Ceph's "
-                      'blocklist that were made before the latest boot of their host; '
-                      'the first one follows within seconds of the boot. 0 disables '
-                      'it. Enable it only if no host gets the address of another one that may '
-                      'still run, and no compute host translates the addresses of other hosts '
-                      'that use Ceph: a fenced client that lives could write again, because the '
-                      'boot of one host would stand for the end of the clients of another one. '
-                      'The clocks of all services of Cinder have to agree within a minute, those '
-                      'of engines and hosts need not.'),
-]
 
 
 @dataclasses.dataclass(frozen=True)

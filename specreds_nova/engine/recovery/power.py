@@ -12,7 +12,6 @@ import importlib
 from typing import Any
 from urllib import parse
 
-from oslo_config import cfg
 from oslo_log import log as logging
 
 from specreds_nova.engine import exception
@@ -33,16 +32,6 @@ _HOSTS_AT_ONCE = 8
 _MANY = 1000
 # Outcomes of recoveries after which the server does not run on its former host.
 _ELSEWHERE = frozenset({model.RECOVERED, model.RESTARTED, model.EVACUATED})
-
-OPTIONS: list[cfg.Opt] = [
-    cfg.DictOpt('redfish_systems', default={}, secret=True,
-                help='Set this when hosts have a BMC with Redfish. Hosts that are powered off '
-                     'after one of their servers was promoted elsewhere, unless the host is '
-                     'heard: HOST:URL, separated by commas, with the account and the URL of the '
-                     'system, as node7:https://user:password@bmc7.example.org/redfish/v1/'
-                     'Systems/1. Special characters of the password are percent-encoded. Without '
-                     'any, no host is powered off.'),
-]
 
 
 class Redfish:

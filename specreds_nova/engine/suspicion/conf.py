@@ -72,8 +72,4 @@ def server_gates(group: Any) -> servers.Gates:
 
     :param group: the options of ``[engine]``, registered and read
     """
-    return servers.Gates((
-        servers.Protection(group.protect_by_default),
-        servers.State(),
-        servers.Busy(),
-        servers.Volumes()))
+    return servers.gates(by_default=group.protect_by_default)

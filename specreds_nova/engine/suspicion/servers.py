@@ -103,6 +103,14 @@ class Gates:
         return self.reasons(server)
 
 
+def gates(*, by_default: bool) -> Gates:
+    """Return all gates of servers.
+
+    :param by_default: servers without metadata about it are protected
+    """
+    return Gates((Protection(by_default), State(), Busy(), Volumes()))
+
+
 def without_request(server: model.Server) -> model.Server:
     """Return a server as the gates are to judge it: without a request that its host may never do.
 

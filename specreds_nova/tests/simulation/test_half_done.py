@@ -14,6 +14,7 @@ import hypothesis
 from hypothesis import strategies
 
 from specreds_nova.engine import exception
+from specreds_nova.engine.placing import judgement
 from specreds_nova.engine.placing import protection
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.suspicion import conf as detection_conf
@@ -33,8 +34,8 @@ _SNAPSHOTS = ('available', 'backing-up', 'creating', 'deleting', 'error', 'error
 _AT_REST = volumes.Volume()
 # The reason is of a volume, or there is a command that helps.
 _WAYS_OUT = 'volume .* cannot be attached to another host: it is|openstack server set --state'
-_OUTCOMES = {protection.SPECULATIVE: 'recovered', protection.EVACUATED: 'evacuated',
-             protection.FAILED: 'failed', protection.NONE: 'failed'}
+_OUTCOMES = {judgement.SPECULATIVE: 'recovered', judgement.EVACUATED: 'evacuated',
+             judgement.FAILED: 'failed', judgement.NONE: 'failed'}
 # What users and Cinder do to a volume or a server whose host has died.
 _CHANGES = ('detach', 'back_up', 'end_jobs', 'request_deletion', 'stop', 'attach', 'plug',
             'unplug', 'resize')

@@ -15,7 +15,7 @@ from specreds_nova.engine.api import call as api_call
 from specreds_nova.engine.api import errors
 from specreds_nova.engine.api import protection as answers
 from specreds_nova.engine.api import views
-from specreds_nova.engine.placing import protection as protections
+from specreds_nova.engine.placing import judgement
 from specreds_nova.engine.suspicion import evidence
 from specreds_nova.engine.suspicion import gates
 
@@ -52,7 +52,7 @@ def act(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
     host, now = answer['host'], time.time()
     # Where engines only observe, nothing else keeps a server from having a backup.
     reasons = [reason for reason in answer['reasons'] if reason != gates.observing(host)]
-    if reasons or (answer['recovery'] != protections.SPECULATIVE and not answer['reasons']):
+    if reasons or (answer['recovery'] != judgement.SPECULATIVE and not answer['reasons']):
         raise errors.conflict('no-backup', f'server {server_id} would have no backup: '
                                            f'{"; ".join(reasons) or answer["recovery"]}')
     if active := store.active():

@@ -89,3 +89,35 @@ class ThreadsTest(testtools.TestCase):
         self.engine._stopping.is_set.return_value = True
         self.engine._votes.problems.return_value = ['thread specreds-votes has ended']
         self.assertEqual([], self.engine.faults())
+
+
+class CoverageTest(testtools.TestCase):
+    """What all servers would get, as an engine counts it."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.engine: Any = service.Engine.__new__(service.Engine)
+        self.engine._metrics = metrics.Metrics()
+        self.engine._store = mock.Mock(**{'active_states.return_value': {}})
+        self.engine._coverage = mock.Mock(**{'sums.return_value': {
+            'speculative': 7, 'evacuated': 2, 'failed': 0, 'none': 1, 'without_room': 3}})
+        self.engine._stopping = mock.Mock(**{'is_set.side_effect': [False, True]})
+
+    def counted(self) -> str:
+        """Return the metrics after a look."""
+        self.engine._cover()
+        return str(self.engine._metrics.text())
+
+    def test_servers_are_counted_by_what_they_would_get(self) -> None:
+        text = self.counted()
+        self.assertIn('specreds_servers{recovery="speculative"} 7.0', text)
+        self.assertIn('specreds_servers_without_room 3.0', text)
+
+    def test_servers_are_not_read_while_some_are_recovered(self) -> None:
+        self.engine._store.active_states.return_value = {'racing': 1}
+        self.counted()
+        self.engine._coverage.sums.assert_not_called()
+
+    def test_fault_is_no_fault_of_the_engine(self) -> None:
+        self.engine._coverage.sums.side_effect = KeyError('id')
+        self.assertIn('specreds_servers{recovery="speculative"} 0.0', self.counted())

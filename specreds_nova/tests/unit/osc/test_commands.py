@@ -281,6 +281,42 @@ class ModeTest(cloud.CommandTest):
         self.assertEqual([], self.store.modes())
 
 
+class CoverageTest(cloud.CommandTest):
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.store.see('node1')
+        self.cloud_now.free['node2'] = 2
+
+    def test_sums_are_of_all_servers_and_by_a_group(self) -> None:
+        rows = self.run_json('coverage', '--by', 'flavor')
+        self.assertEqual(['(all)', 'm1'], [row['Flavor'] for row in rows])
+        self.assertEqual((3, 0, 1), tuple(rows[1][name] for name in (
+            'Speculative', 'None', 'Without Room')))
+        self.assertEqual('p1', self.run_json('coverage')[1]['Project'])
+
+    def test_servers_have_reasons(self) -> None:
+        self.cloud_now.servers[0]['metadata'] = {'HA_Enabled': 'false'}
+        rows = self.run_json('coverage', '--servers')
+        self.assertEqual(('none', ['it is not protected: HA_Enabled=false'], []),
+                         tuple(rows[0][name] for name in (
+                             'Recovery', 'Reasons', 'Without Room If')))
+
+    def test_hosts_have_reasons(self) -> None:
+        rows = self.run_json('coverage', '--hosts')
+        self.assertEqual(['node1', 'node2', 'node3'], [row['Host'] for row in rows])
+        self.assertIn('no engine has ever heard node2', rows[1]['Reasons'])
+
+    def test_simulation_lists_servers_in_order(self) -> None:
+        self.store.learn('a', 3.0)
+        rows = self.run_json('simulate', '--host', 'node1', status=3)
+        self.assertEqual([('a', 'node2', 3.0), ('b', 'node2', None), ('c', None, None)], [
+            (row['Server Name'], row['Destination'], row['Seconds']) for row in rows])
+        self.assertEqual(['no host has room for it'], rows[2]['Reasons'])
+        self.run_command('simulate', '--host', 'node2', '--host', 'node3')
+        self.assertIn('hdd', self.fails('simulate', '--aggregate', 'hdd'))
+
+
 class ServerTest(cloud.CommandTest):
 
     def test_check_by_name_and_by_id(self) -> None:

@@ -40,6 +40,7 @@ _SERIES = {
     'SpecredsAdoptionLate': 'specreds_active_recoveries{state="committed"} 1x2000',
     'SpecredsMergeLate': 'specreds_active_recoveries{state="merging"} 1x2000',
     'SpecredsManyBackups': 'specreds_backups_running 90x2000',
+    'SpecredsNoRoom': 'specreds_servers_without_room 2x2000',
     'SpecredsNotActing': 'specreds_host_modes{mode="observe"} 9x2000',
 }
 

@@ -4,6 +4,8 @@
 import importlib
 import itertools
 import re
+import subprocess
+import sys
 
 from packaging import requirements as packaging
 from packaging import utils
@@ -19,6 +21,19 @@ _NOT_INSTALLED = {'bench', 'cloud', 'devstack', 'testing'}
 _APART = {'tempest_plugin'}
 # An option by the process's configuration, not by another module's name for it.
 _READ_OPTION = re.compile(r'(?:\bcfg\.|(?<![.\w]))CONF\.specreds\b')
+# Prints the help of a program where neither Nova nor Cinder is installed.
+_ALONE = """
+import importlib, sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition('.')[0] in ('nova', 'cinder'):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+sys.argv = ['program', '--help']
+sys.exit(importlib.import_module('{}').{}())
+"""
 
 
 class PackageTest(testtools.TestCase):
@@ -39,6 +54,18 @@ class PackageTest(testtools.TestCase):
                 for part in filter(None, attribute.split('.')):
                     self.assertTrue(hasattr(entry, part), f'{group}: {name}: {target}')
                     entry = getattr(entry, part)
+
+    def test_programs_beside_nova_and_cinder_start_without_them(self) -> None:
+        for program in ('engine-manage', 'preflight', 'sentinel', 'status', 'super'):
+            target = next(line.partition('=')[2].strip() for line in base.lines(
+                self.setup['entry_points']['console_scripts'])
+                if line.startswith(f'specreds-{program} '))
+            module, _, function = target.partition(':')
+            ran = subprocess.run(
+                [sys.executable, '-W', 'ignore', '-c', _ALONE.format(module, function)],
+                cwd=base.ROOT, capture_output=True, text=True, check=False)
+            self.assertEqual(0, ran.returncode, f'{program}: {ran.stderr}')
+            self.assertIn('usage:', ran.stdout, program)
 
     def test_all_packages_are_named(self) -> None:
         there = {path.parent.name for path in base.ROOT.glob('*/__init__.py')}

@@ -3,16 +3,22 @@
 
 import json
 from typing import Any
+from unittest import mock
 
 from oslo_config import cfg
 import webob
 
+from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.api import application
 from specreds_nova.engine.api import deploy
 from specreds_nova.engine.api import protection
+from specreds_nova.engine.placing import protection as protections
+from specreds_nova.engine.suspicion import conf as detection_conf
+from specreds_nova.preflight import coverage
 from specreds_nova.tests.unit.engine.store import base as db_base
+from specreds_nova.tests.unit.preflight import cloud as clouds
 
 ADMIN = {'X-User-Id': 'u1', 'X-Project-Id': 'admins', 'X-Roles': 'admin,member,reader'}
 SERVICE = {'X-User-Id': 'u2', 'X-Project-Id': 'services', 'X-Roles': 'service'}
@@ -57,11 +63,20 @@ class APITest(db_base.StoreTest):
         self.protection = FakeProtection()
         self.places: Any = lambda: {
             'availability zone z1', 'aggregate db', 'aggregate ssd'}
+        self.cloud_now = clouds.Cloud(node1='abc', node2='', node3='')
         conf = cfg.ConfigOpts()
         conf([], default_config_files=[])
+        compute = mock.Mock(**{'places.return_value': ('availability zone nova',),
+                               'service_at_hand.return_value': {
+                                   'up': True, 'enabled': True, 'forced_down': False}})
+        engine_conf.register(conf)
+        known = coverage.Coverage(
+            lambda: self.cloud_now.reader(), self.store,
+            detection_conf.server_gates(conf.engine),
+            protections.hosts(conf, self.store, compute), conf.engine.evacuate_after, pairs=True)
         self.app = application.Application(
             deploy.services(conf, self.store, lambda server: self.protection.check(server),
-                            lambda: self.places()))
+                            lambda: self.places(), lambda: known))
 
     def request(self, method: str, path: str, body: Any = None, *, caller: dict[str, str] = ADMIN,
             status: int = 200, headers: dict[str, str] | None = None) -> Any:

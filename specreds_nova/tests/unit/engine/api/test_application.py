@@ -152,7 +152,8 @@ class PipelineTest(base.APITest):
     def test_pipeline_of_the_engine_is_complete(self) -> None:
         conf = cfg.ConfigOpts()
         conf(['--config-file', str(self.file)])
-        self.check(deploy.load(conf, self.store, self.protection.check, self.places))
+        self.check(deploy.load(conf, self.store, self.protection.check, self.places,
+                               mock.Mock()))
 
     def test_pipeline_for_wsgi_servers_is_complete(self) -> None:
         # The set-up of logging for the tests stays.

@@ -16,6 +16,7 @@ from specreds_nova.engine import model
 from specreds_nova.engine import policies
 from specreds_nova.engine.api import routes
 from specreds_nova.tests.unit.engine.api import base
+from specreds_nova.tests.unit.preflight import cloud as clouds
 
 _PLACE = pathlib.Path(specreds_nova.__file__).parents[1] / 'doc' / 'source' / 'engine-api'
 _SAMPLES = _PLACE / 'samples'
@@ -48,6 +49,8 @@ _CALLS: dict[str, tuple[dict[str, str], str, str, int]] = {
     'mode-set': (base.ADMIN, 'PUT', '/v1/modes', 200),
     'modes-list': (base.ADMIN, 'GET', '/v1/modes', 200),
     'server-drill': (base.ADMIN, 'POST', f'/v1/servers/{base.SERVER}/action', 409),
+    'coverage': (base.ADMIN, 'GET', '/v1/coverage', 200),
+    'simulation': (base.ADMIN, 'GET', '/v1/simulation?host=node1', 200),
     'server-protection': (base.ADMIN, 'GET', f'/v1/servers/{base.SERVER}/protection', 200),
 }
 # Samples that answer the request of another sample.
@@ -74,6 +77,9 @@ class SamplesTest(base.APITest):
         self.useFixture(fixtures.MockPatchObject(time, 'time', return_value=_NOW))
         self.store.set_mode(model.Mode(
             model.CLOUD, '', model.ACT, 'observed for a month', 'u1', _NOW - 86400.0))
+        self.cloud_now = clouds.Cloud(node1='ab', node2='', node3='')
+        self.cloud_now.free['node3'] = 1
+        self.store.learn('a', 4.5)
         self.clock.time += 0.02
         committed = self.created(id=_OTHER, server=base.VOLUME, server_name='vm2', why=why,
                                  project=_PROJECT, suspected=_NOW)

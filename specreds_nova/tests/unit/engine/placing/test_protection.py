@@ -23,7 +23,7 @@ class ProtectionTest(base.RecoveryTest):
         self.backups.check.return_value = {
             'eligible': True, 'reasons': [], 'immovable': None}
         self.service: dict[str, Any] = {'up': True, 'enabled': True, 'forced_down': False}
-        self.compute.service.side_effect = lambda host: self.service
+        self.compute.service_at_hand.side_effect = lambda host: self.service
         self.host(goodbye=None)
         self.configure()
 

@@ -14,6 +14,7 @@ import fixtures
 from oslo_config import cfg
 import requests
 
+from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import power
@@ -216,9 +217,9 @@ class RedfishTest(base.RecoveryTest):
 
     def redfish(self, url: str) -> power.Redfish:
         conf = cfg.ConfigOpts()
-        conf.register_opts(power.OPTIONS)
-        conf.set_override('redfish_systems', f'h1:{url}')
-        return power.Redfish(conf)
+        engine_conf.register(conf)
+        conf.set_override('redfish_systems', {'h1': url}, 'engine')
+        return power.Redfish(conf.engine)
 
     def test_system_is_powered_off(self) -> None:
         redfish = self.redfish(self.url)
