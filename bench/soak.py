@@ -142,6 +142,7 @@ def _figures(results: list[outcomes.Result]) -> dict[str, float]:
     figures: dict[str, float] = {
         'soak.rounds': len(results),
         'soak.violations': sum(bool(result.violations) for result in results),
+        'soak.exposed': sum(bool(result.exposed) for result in results),
     }
     for kind in outcomes.KINDS:
         for outcome in outcomes.OUTCOMES:

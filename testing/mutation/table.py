@@ -319,24 +319,37 @@ MUTATIONS = (
              f'{_FUNCTIONAL}.test_ledger.HungTest.'
              'test_server_that_hangs_as_soon_as_it_is_started_again_is_fenced'),
     Mutation('sealed-whatever-the-header', f'{_SUPERPOSITION}/exclusion/latch.py',
-             'return before.version == volume.handed', 'return True',
+             'return before.version == version', 'return True',
              f'{_FUNCTIONAL}.test_handover.AnswerTest.'
              'test_primary_that_writes_right_before_the_decision_is_not_late_dirty'),
     Mutation('proven-without-a-seal', f'{_SUPERPOSITION}/steps/collapse.py',
-             'return volume.handed > 0 and site.latch.seal(volume, record.id)',
-             'return volume.handed > 0',
+             'return site.latch.seal(volume, record.id, free[volume])', 'return True',
              f'{_FUNCTIONAL}.test_handover.AnswerTest.'
              'test_write_that_waits_for_the_decision_succeeds_if_the_primary_wins'),
     Mutation('lock-taken-since-the-check-unswept', f'{_SUPERPOSITION}/steps/collapse.py',
-             'if any(volume.handed', 'if False and any(volume.handed',
+             '        first = _sweep_renewed(site, renewal, thorough=False, sealed=[\n'
+             '            volume for volume in record.volumes if volume not in rest])\n', '',
              f'{_FUNCTIONAL}.test_handover.AnswerTest.'
              'test_primary_that_writes_right_before_the_decision_is_not_late_dirty'),
+    Mutation('fence-without-a-hand-over', f'{_SUPERPOSITION}/steps/collapse.py',
+             '        first = _shut_rest(site, renewal, first, [\n'
+             '            volume for volume in record.volumes if volume not in shut | silent])\n',
+             '',
+             f'{_FUNCTIONAL}.test_handover.DecisionTest.'
+             'test_owner_beside_other_clients_hands_its_lock_over_before_the_fence'),
+    Mutation('free-lock-left-to-the-primary', f'{_SUPERPOSITION}/steps/collapse.py',
+             'free = _free(site, record)', 'free: dict[records.Volume, int] = {}',
+             f'{_FUNCTIONAL}.test_handover.AnswerTest.'
+             'test_idle_primary_loses_without_any_sweep'),
+    Mutation('primary-that-keeps-its-lock-fenced', f'{_SUPERPOSITION}/steps/collapse.py',
+             'if version == 0]:', 'if version == -1]:',
+             f'{_FUNCTIONAL}.test_handover.DecisionTest.test_primary_that_keeps_its_lock_wins'),
     Mutation('changed-header-taken-for-idle', f'{_SUPERPOSITION}/evidence/sweep.py',
              '== [volume.handed]', '!= [0]',
              f'{_FUNCTIONAL}.test_handover.AnswerTest.'
              'test_primary_that_writes_wins_and_takes_its_lock_again'),
     Mutation('handed-over-beside-an-owner', f'{_SUPERPOSITION}/exclusion/latch.py',
-             'return 0 if header is None or header.lock.owners else header.version',
+             'return 0 if header is None or owned else header.version',
              'return header.version if header else 0',
              f'{_UNIT}.superposition.exclusion.test_latch.UnownedTest.'
              'test_owned_lock_has_no_version'),

@@ -53,8 +53,7 @@ class Device(abc.ABC):
 class RbdDevice(Device):
     """An RBD image, with a connection of its own as each disk of a QEMU has.
 
-    :param cache: with librbd's cache (QEMU's ``cache=writeback``), as compute hosts configure it;
-        an acknowledged write is in the cluster all the same
+    :param cache: policy of librbd's cache (QEMU's ``cache=writeback``); empty for no cache
     """
 
     depth = 8
@@ -62,9 +61,10 @@ class RbdDevice(Device):
     can_zero = False
 
     def __init__(self, conf: str, user: str, pool: str, namespace: str, image: str,
-                 cache: bool) -> None:
+                 cache: str) -> None:
         self._rados = rados.Rados(conffile=conf, name=f'client.{user}', conf={
-            'rbd_cache': str(cache).lower(), cache_policy.OPTION: cache_policy.SAFE})
+            'rbd_cache': 'true' if cache else 'false',
+            cache_policy.OPTION: cache or cache_policy.SAFE})
         self._rados.connect()
         self._io = self._rados.open_ioctx(pool)
         self._io.set_namespace(namespace)

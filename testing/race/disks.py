@@ -12,9 +12,9 @@ from testing.race import site as sites
 _ALWAYS_CACHED = 'SPECREDS_RACE_CACHE'
 
 
-def cached(drawn: bool) -> bool:
-    """Return whether a primary uses librbd's cache: as drawn, unless all are to use it."""
-    return drawn or os.environ.get(_ALWAYS_CACHED) == '1'
+def cached(drawn: str) -> str:
+    """Return the policy of a primary's cache: as drawn, unless all are to have the same."""
+    return os.environ.get(_ALWAYS_CACHED) or drawn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,14 +24,14 @@ class Shape:
     :param sizes: of each image, in MiB
     :param order: objects have two to the power of this many bytes
     :param fill: whether all blocks are written before the race
-    :param cache: whether the primary uses librbd's cache
+    :param cache: policy of librbd's cache for the primary; empty for no cache
     :param qemu: whether QEMU opens the disks for the primary, with cache=writeback
     """
 
     sizes: tuple[int, ...]
     order: int
     fill: bool
-    cache: bool
+    cache: str
     qemu: bool = False
 
 

@@ -88,12 +88,15 @@ class Party:
     :param volatile: acknowledged writes are safe only once flushed, by a disk without errors
     :param barriers: flushes of all disks by another process: begin and end of each
     :param loose: discards may be ignored
+    :param doubted: flushes that were acknowledged later promise nothing: with a cache, a client
+        that woke while it was fenced may have acknowledged them for writes that were refused
     """
 
     ops: Sequence[journal.Op]
     volatile: bool = False
     barriers: Sequence[tuple[float, float]] = ()
     loose: bool = False
+    doubted: float = math.inf
 
     @property
     def origins(self) -> set[int]:
@@ -141,7 +144,8 @@ class Party:
             if op.failed and op.done is not None:
                 errors[op.image] = min(op.done, errors.get(op.image, math.inf))
         flushes = [op for op in self.ops if op.verb is journal.Verb.FLUSH and op.acknowledged
-                   and op.done is not None and op.done < errors.get(op.image, math.inf)]
+                   and op.done is not None
+                   and op.done < min(self.doubted, errors.get(op.image, math.inf))]
         return [self._settled(op, flushes) for op in self.ops]
 
     def _settled(self, op: journal.Op, flushes: Sequence[journal.Op]) -> journal.Op:

@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import stateful
 from hypothesis import strategies
 
+from specreds_nova import cache_policy
 from testing.race import control
 from testing.race import disks
 from testing.race import outcomes
@@ -33,7 +34,8 @@ _SHAPES = strategies.builds(
     sizes=strategies.lists(strategies.sampled_from((8, 16, 32)), min_size=1,
                            max_size=3).map(tuple),
     order=strategies.sampled_from((16, 18, 20, 22)), fill=strategies.booleans(),
-    cache=strategies.sampled_from((False, False, False, True)).map(disks.cached))
+    cache=strategies.sampled_from(
+        ('', '', '', cache_policy.SAFE, cache_policy.DEFAULT)).map(disks.cached))
 
 
 class Race(stateful.RuleBasedStateMachine):

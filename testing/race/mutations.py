@@ -93,9 +93,10 @@ class NoOsdmapWait(superposition.Protocol):
         self.fence = _HastyFence(cluster, self.settings.fence_expiry_s)
 
 
+@mock.patch.object(handover, 'request', lambda *_arguments: None)
 def ambush(site: sites.Site, seed: int, images: int, *,
            early: bool) -> tuple[outcomes.Result, list[str]]:
-    """Play a round in which the primary writes at the worst time, and keeps its locks.
+    """Play a round in which the primary writes at the worst time, and no request reaches it.
 
     The primary is idle during the first sweep, and writes to its last image as fast as it can as
     soon as the second sweep is over.
@@ -104,11 +105,10 @@ def ambush(site: sites.Site, seed: int, images: int, *,
     :param early: the primary also writes once to its first image before the fence
     :returns: the round's result and its story
     """
-    race = rounds.Round(site, disks.Shape((_MIB,) * images, _ORDER, True, False), seed)
+    race = rounds.Round(site, disks.Shape((_MIB,) * images, _ORDER, True, ''), seed)
     try:
         race.primary.quiet()
-        with mock.patch.object(handover, 'request', lambda *_arguments: False):
-            race.superpose()
+        race.superpose()
         sweeps = 0
 
         def observer(event: trace.Event) -> None:

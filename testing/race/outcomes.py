@@ -23,6 +23,8 @@ class Result:
     :param window_s: seconds from the first sweep's end to the fence in force, if it came to that
     :param violations: contradictions to the promises of the protocol
     :param attacks: what happened to the primary, the backup and the superposition
+    :param exposed: flushes that a cached primary acknowledged in vain, as it woke while it was
+        fenced: the window that the protocol states
     """
 
     kind: str
@@ -30,6 +32,7 @@ class Result:
     window_s: float | None
     violations: list[str]
     attacks: tuple[str, ...] = ()
+    exposed: tuple[str, ...] = ()
 
 
 def count(results: Sequence[Result], kind: str, outcome: str) -> int:

@@ -2,8 +2,10 @@
 """The primaries of a round: how each is started, and what its journal says."""
 
 import dataclasses
+import math
 import pathlib
 
+from specreds_nova import cache_policy
 from testing.race import disks
 from testing.race import history
 from testing.race import hosts
@@ -17,11 +19,17 @@ def start(site: sites.Site, shape: disks.Shape, images: disks.Disks, directory: 
           name: str, spec: writer.Spec, host: hosts.Host | None) -> processes.WriterProcess:
     """Start a writer on the disks of a round, with librbd of its own or with QEMU's."""
     if shape.qemu:
-        return qemu.QemuPrimary(site.cluster, directory, name, images.named(), spec, host)
+        return qemu.QemuPrimary(site.cluster, directory, name, images.named(), spec, host,
+                                shape.cache or cache_policy.SAFE)
     return processes.WriterProcess(directory, name, images.named(), dataclasses.replace(
         spec, conf=str(site.conf), user=site.cluster.user, cache=shape.cache), host)
 
 
-def party(shape: disks.Shape, process: processes.WriterProcess) -> history.Party:
-    """Return the operations of a primary."""
-    return history.Party(process.ops(), loose=shape.qemu)
+def party(shape: disks.Shape, process: processes.WriterProcess, *,
+          doubted: float = math.inf) -> history.Party:
+    """Return the operations of a primary.
+
+    :param doubted: as in :class:`history.Party`
+    """
+    return history.Party(process.ops(), volatile=shape.cache == cache_policy.DEFAULT,
+                         loose=shape.qemu, doubted=doubted)

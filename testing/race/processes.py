@@ -9,6 +9,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 from testing.race import control
 from testing.race import hosts
@@ -27,6 +28,7 @@ class WriterProcess:
     :param disks: as in :class:`writer.Spec`
     :param spec: its other settings; disks, journal and control are filled in
     :param host: where it runs; None for this machine
+    :ivar wakes: the times at which it woke
     """
 
     def __init__(self, directory: pathlib.Path, name: str, disks: list[tuple[int, list[str]]],
@@ -43,6 +45,7 @@ class WriterProcess:
         self.control = control.Control(steering)
         self.stopped = False
         self.gone = False
+        self.wakes: list[float] = []
         self._held = control.Mode.PAUSED
         with self._stderr.open('wb') as stderr:
             self._process = subprocess.Popen(
@@ -110,6 +113,8 @@ class WriterProcess:
         if self._cut and self._host is not None:
             self._host.heal()
             self._cut = False
+        if self.stopped:
+            self.wakes.append(time.monotonic())
         self._signal(signal.SIGCONT)
         self.stopped = False
 

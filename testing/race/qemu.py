@@ -11,25 +11,25 @@ from testing.race import hosts
 from testing.race import processes
 from testing.race import writer
 
-# As compute hosts have it; the file ends with section client.
-_OPTION = f'{cache_policy.OPTION} = {cache_policy.SAFE}\n'
-
 
 class QemuPrimary(processes.WriterProcess):
     """A writer on the exports of a daemon, which share their fate: they are one host's.
 
     :param volumes: as in :meth:`disks.Disks.named`
     :param spec: of the writer; its disks are filled in
+    :param policy: of librbd's cache
     """
 
     def __init__(self, cluster: superposition.Cluster, directory: pathlib.Path, name: str,
                  volumes: list[tuple[int, list[str]]], spec: writer.Spec,
-                 host: hosts.Host | None = None) -> None:
+                 host: hosts.Host | None = None, policy: str = cache_policy.SAFE) -> None:
         prefixes = [f'disk{index}' for index in range(len(volumes))]
         directory = directory / name
         directory.mkdir()
         conf = directory / 'ceph.conf'
-        conf.write_text(pathlib.Path(cluster.conffile).read_text() + _OPTION)
+        # The file ends with section client.
+        conf.write_text(f'{pathlib.Path(cluster.conffile).read_text()}'
+                        f'{cache_policy.OPTION} = {policy}\n')
         self._daemon = backup.StorageDaemon(
             [_node(conf, cluster.user, prefix, *place) for prefix, (_size, place) in zip(
                 prefixes, volumes, strict=True)], prefixes, directory, host)

@@ -5,7 +5,9 @@ A step that the outcome has made pointless does nothing, so that the steps can b
 knowing the outcome: the same choices are always possible.
 """
 
+from collections.abc import Callable
 import contextlib
+import math
 import pathlib
 import shutil
 import tempfile
@@ -75,6 +77,7 @@ class Round:
         self._merged = False
         self._kind = 'idle'
         self._violations: list[str] = []
+        self._exposed: list[str] = []
         self.broken = False
         self.attacks: list[str] = []
         self.story: list[str] = [] if story is None else story
@@ -332,8 +335,10 @@ class Round:
         self.broken |= bool(violations)
         for line in violations:
             self._note(f'VIOLATION: {line}')
+        for line in self._exposed:
+            self._note(f'exposed: {line}')
         return outcomes.Result(self._kind, self._outcome, self._window_s, violations,
-                               tuple(self.attacks))
+                               tuple(self.attacks), tuple(self._exposed))
 
     def close(self) -> None:
         """End all processes, and remove images and files; the site may keep files after a loss."""
@@ -374,16 +379,30 @@ class Round:
         readings.append(self._disks.read())
         if self._racer is not None:
             backup_party = self._racer.party(self._barrier)
-        return [line for contents in readings for line in history.promoted(
-            self._start, self._party(self.primary), self._cut, backup_party, contents)]
+        return self._judged(lambda primary: [
+            line for contents in readings for line in history.promoted(
+                self._start, primary, self._cut, backup_party, contents)])
+
+    def _judged(self, judge: Callable[[history.Party], list[str]]) -> list[str]:
+        """Return the violations of a primary that was fenced, and note what is only exposed.
+
+        The difference is a window that the protocol states: a primary with a cache that wakes
+        while it is fenced, or later, may acknowledge flushes in vain.
+        """
+        woke = min((at for at in self.primary.wakes if at >= self._barrier[0]), default=math.inf)
+        violations = judge(parties.party(self._shape, self.primary, doubted=woke))
+        self._exposed += [line for line in judge(self._party(self.primary))
+                          if line not in violations]
+        return violations
 
     def _untouched(self) -> list[str]:
         return history.untouched(self._start, self._party(self.primary), self._disks.read())
 
     def _late_dirty(self) -> list[str]:
         """Check the contents, then restart the primary's version, as an evacuation would."""
-        wrong = history.late_dirty(self._start, self._party(self.primary), self._decided,
-                                   self._at_once, self._disks.read())
+        contents = self._disks.read()
+        wrong = self._judged(lambda primary: history.late_dirty(
+            self._start, primary, self._decided, self._at_once, contents))
         again = self._writer('restarted', _RESTARTED, False, self._site.hosts[2])
         again.mode(control.Mode.STEADY)
         time.sleep(_AFTERLIFE_S)

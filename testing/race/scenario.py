@@ -4,6 +4,7 @@
 import random
 
 from specreds_cinder import superposition
+from specreds_nova import cache_policy
 from testing.race import control
 from testing.race import disks
 from testing.race import outcomes
@@ -13,6 +14,8 @@ from testing.race import site as sites
 
 # Share of the primaries that are QEMU.
 _QEMU = 0.25
+# Shares of the primaries with the policies of librbd's cache.
+_WRITE_AROUND, _WRITE_THROUGH = 0.1, 0.1
 _MODES = {'live-steady': control.Mode.STEADY, 'idle': control.Mode.PAUSED}
 _BACKUP_MODES = (control.Mode.PAUSED, control.Mode.STEADY, control.Mode.BURSTY, control.Mode.SLOW)
 
@@ -25,8 +28,14 @@ def shape(chance: random.Random, *, hostile: bool = False) -> disks.Shape:
     order = chance.choice((16, 18, 20, 22))
     return disks.Shape(
         sizes=tuple(chance.choice((8, 16, 32)) for _ in range(chance.randint(1, 3))),
-        order=order, fill=chance.random() < 0.4, cache=disks.cached(chance.random() < 0.2),
+        order=order, fill=chance.random() < 0.4, cache=disks.cached(_policy(chance.random())),
         qemu=hostile and chance.random() < _QEMU)
+
+
+def _policy(drawn: float) -> str:
+    if drawn < _WRITE_AROUND:
+        return cache_policy.DEFAULT
+    return cache_policy.SAFE if drawn < _WRITE_AROUND + _WRITE_THROUGH else ''
 
 
 # Share of the promoted backups that hang until they were merged: each takes half a minute.

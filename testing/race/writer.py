@@ -38,7 +38,7 @@ class Spec:
     :param origin: identifies the writer: the high half of the numbers of its operations
     :param fill: write every block once before anything else
     :param conf: ceph.conf for RBD images; empty if the disks are NBD exports
-    :param cache: use librbd's cache
+    :param cache: policy of librbd's cache; empty for no cache
     :param disks: of each image, its size in bytes and its place: (pool, namespace, image), or
         (socket, export)
     :param journal: path of the journal
@@ -50,7 +50,7 @@ class Spec:
     fill: bool = False
     conf: str = ''
     user: str = ''
-    cache: bool = False
+    cache: str = ''
     disks: list[tuple[int, list[str]]] = dataclasses.field(default_factory=list)
     journal: str = ''
     control: str = ''

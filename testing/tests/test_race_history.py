@@ -176,6 +176,11 @@ class UntouchedTest(CheckTestCase):
         self.assertEqual([4, 9], safe(ops))
         self.assertEqual([4, None], safe([*ops, failed]))
 
+    def test_flush_after_a_client_woke_promises_nothing(self) -> None:
+        ops = [op(1, 0, 1, 1, 2), flush(2, 3, 4), op(3, 1, 1, 5, 6), flush(4, 7, 8)]
+        durable = history.Party(ops, volatile=True, doubted=7.5).durable
+        self.assertEqual([4, None], [change.done for change in durable if change.count])
+
     def test_flush_covers_earlier_acknowledgements_only(self) -> None:
         ops = [op(1, 0, 1, 1, 4), flush(2, 3, 5)]
         self.assertEqual([], self.check(ops, 0, volatile=True))

@@ -47,24 +47,25 @@ class ErrorTest(testtools.TestCase):
 
 @ddt.ddt
 class CacheTest(testtools.TestCase):
-    """A setting gives every primary librbd's cache, and changes no other choice."""
+    """A setting gives every primary a policy of librbd's cache, and changes no other choice."""
 
     def shapes(self) -> list[disks.Shape]:
         chance = random.Random(7)
         return [scenario.shape(chance) for _ in range(30)]
 
     def test_cache_is_drawn(self) -> None:
-        self.assertEqual({False, True}, {shape.cache for shape in self.shapes()})
+        self.assertEqual({'', 'writethrough', 'writearound'},
+                         {shape.cache for shape in self.shapes()})
 
     def test_every_primary_has_the_cache(self) -> None:
         drawn = self.shapes()
-        self.useFixture(fixtures.EnvironmentVariable('SPECREDS_RACE_CACHE', '1'))
-        self.assertEqual([dataclasses.replace(shape, cache=True) for shape in drawn],
+        self.useFixture(fixtures.EnvironmentVariable('SPECREDS_RACE_CACHE', 'writearound'))
+        self.assertEqual([dataclasses.replace(shape, cache='writearound') for shape in drawn],
                          self.shapes())
 
-    @ddt.data((None, {False, True}), ('1', {True}))
+    @ddt.data((None, {'', 'writethrough', 'writearound'}), ('writearound', {'writearound'}))
     @ddt.unpack
-    def test_state_machine_draws_alike(self, value: str | None, expected: set[bool]) -> None:
+    def test_state_machine_draws_alike(self, value: str | None, expected: set[str]) -> None:
         self.useFixture(fixtures.EnvironmentVariable('SPECREDS_RACE_CACHE', value))
         seen = set()
 

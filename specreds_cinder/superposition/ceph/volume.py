@@ -4,6 +4,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 import contextlib
 import dataclasses
+import pathlib
+import time
 from typing import Any
 
 import rbd
@@ -17,6 +19,8 @@ from specreds_cinder.superposition.exclusion import latch
 from specreds_cinder.superposition.overlay import luks
 from specreds_cinder.superposition.truth import record as records
 
+# The object that holds the options of a pool.
+_POOL_OPTIONS = 'rbd_info'
 _SECTOR = 512
 # The largest disk of a qcow2 image with clusters of 16 KiB, as overlays have them.
 _LARGEST = 64 << 40
@@ -151,6 +155,22 @@ def opened(cluster: ceph.Cluster, ref: records.VolumeRef, *,
                 yield image
         except rbd.ImageNotFound:
             raise errors.VolumeGone(f'there is no RBD image {ref} (any more)') from None
+
+
+def option(cluster: ceph.Cluster, ref: records.VolumeRef, name: str) -> tuple[str, float]:
+    """Return the value of an option for an image, and a time after which it was not changed."""
+    with opened(cluster, ref) as image:
+        found = next(each for each in image.config_list() if each['name'] == name)
+        header = f'rbd_header.{image.id()}'
+    if found['source'] == rbd.RBD_CONFIG_SOURCE_CONFIG:
+        path = pathlib.Path(cluster.conffile)
+        return found['value'], path.stat().st_mtime if path.exists() else 0.0
+    # Of an image, locks change the same object.
+    of_pool = found['source'] == rbd.RBD_CONFIG_SOURCE_POOL
+    with (cluster.ioctx(ref.pool, '' if of_pool else ref.namespace) as io,
+          ceph.answering(f'read the options of {ref}')):
+        _size, changed = io.stat(_POOL_OPTIONS if of_pool else header)
+        return found['value'], time.mktime(changed)
 
 
 def names(cluster: ceph.Cluster, home: records.Home) -> list[str]:

@@ -32,22 +32,30 @@ _RELEASE_S = 1.0
 _POLL_S = 0.005
 
 
-def request(cluster: ceph.Cluster, latch: latches.Latch, volume: records.Volume) -> bool:
-    """Ask the owner of a volume's lock to let go of it; return whether it has.
+def request(cluster: ceph.Cluster, latch: latches.Latch, volume: records.Volume,
+            superposition: str = '') -> int | None:
+    """Ask the owner of a volume's lock, if there is one, to let go of it.
 
+    :param superposition: its latch is no owner
+    :returns: the version of the header when the lock has no owner; 0 if an owner lives and keeps
+        the lock; None if no owner answers
     :raises ClusterError: Ceph did not answer
     """
+    if version := latch.unowned(volume, superposition):
+        return version
     answers = cluster.notify(volume.pool_id, volume.namespace, f'rbd_header.{volume.image_id}',
                              message(_REQUEST.pack(_REQUEST_LOCK, secrets.randbits(63),
                                                    secrets.randbits(63), 0)), _PATIENCE_S)
-    if not accepted(answers):
-        return False
+    results = _results(answers)
+    if not results:
+        # One that answers is not heard if another client hangs.
+        return latch.unowned(volume, superposition) or None
     deadline = time.monotonic() + _RELEASE_S
-    while not latch.unowned(volume):
-        if time.monotonic() > deadline:
-            return False
+    while not (version := latch.unowned(volume, superposition)):
+        if time.monotonic() > deadline or 0 not in results:
+            return 0
         time.sleep(_POLL_S)
-    return True
+    return version
 
 
 def message(payload: bytes) -> bytes:
@@ -57,6 +65,9 @@ def message(payload: bytes) -> bytes:
 
 def accepted(answers: Sequence[bytes]) -> bool:
     """Return whether one of the clients of an image carries out what it is asked for."""
-    # Only the owner of the lock answers with a result.
-    return any(len(answer) >= _RESULT.size and _RESULT.unpack_from(answer)[3] == 0
-               for answer in answers)
+    return 0 in _results(answers)
+
+
+def _results(answers: Sequence[bytes]) -> list[int]:
+    """Return the results in answers: only the owner of the lock answers with one."""
+    return [_RESULT.unpack_from(answer)[3] for answer in answers if len(answer) >= _RESULT.size]

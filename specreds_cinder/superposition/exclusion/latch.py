@@ -152,10 +152,14 @@ class Latch:
             except rados.ObjectNotFound:
                 return None
 
-    def unowned(self, volume: records.Volume) -> int:
-        """Return the version of a header whose lock has no owner; 0 if it has one, or is gone."""
+    def unowned(self, volume: records.Volume, superposition: str = '') -> int:
+        """Return the version of a header whose lock has no owner; 0 if it has one, or is gone.
+
+        :param superposition: its latch is no owner
+        """
         header = self._header(volume)
-        return 0 if header is None or header.lock.owners else header.version
+        owned = header is None or set(header.lock.owners) - {_owner(superposition)}
+        return 0 if header is None or owned else header.version
 
     def version(self, volume: records.Volume, superposition: str) -> int:
         """Return the version of a header whose latch is closed; 0 if it is not, or is gone."""
@@ -189,16 +193,17 @@ class Latch:
         """
         self._change(volume, 'close', lambda header: header.closed(superposition))
 
-    def seal(self, volume: records.Volume, superposition: str) -> bool:
-        """Close the latch, unless it is, or the header has changed since ``super``.
+    def seal(self, volume: records.Volume, superposition: str, version: int) -> bool:
+        """Close the latch, unless it is, or the header has changed.
 
-        :returns: whether nobody has written since then, and nobody can
+        :param version: of the header, when the lock had no owner
+        :returns: whether nobody has taken the lock since then, and nobody can
         :raises RecordChanged: another controller has opened it for good
         :raises VolumeGone: the image is gone
         """
         before = self._change(volume, 'seal', lambda header: (
-            header.closed(superposition) if header.version == volume.handed else header))
-        return before.version == volume.handed
+            header.closed(superposition) if header.version == version else header))
+        return before.version == version
 
     def open(self, volume: records.Volume, superposition: str) -> None:
         """Let librbd lock a volume again, for good. An image that is gone is no error."""

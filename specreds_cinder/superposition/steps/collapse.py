@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check and collapse: sweep, fence, sweep again, and the commit point."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent import futures
 import contextlib
 import dataclasses
 import logging
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import trace
+from specreds_cinder.superposition.ceph import volume as volumes
 from specreds_cinder.superposition.evidence import sweep
+from specreds_cinder.superposition.exclusion import handover
 from specreds_cinder.superposition.exclusion import ledger as ledgers
 from specreds_cinder.superposition.overlay import overlay
 from specreds_cinder.superposition.steps import base
@@ -159,12 +162,17 @@ def _race(site: base.Site, record: records.Record, clients: frozenset[str], *,
           resumed: bool) -> CollapseReport:
     """Let the primary win if it has written, and the backup behind a fence if it has not."""
     renewal = renewals.Renewal(site.store, record, site.settings.stale_after_s)
-    first = _sweep_renewed(site, renewal, thorough=False)
+    free = _free(site, record)
+    with futures.ThreadPoolExecutor(1, 'ask') as executor:
+        asking = executor.submit(_silent, site, record, free)
+        first = _sweep_renewed(site, renewal, thorough=False)
+        silent = asking.result()
     sealed: Collection[records.Volume] = ()
     if first.clean:
-        sealed = _seal(site, record)
-        if any(volume.handed and volume not in sealed for volume in record.volumes):
-            first = _sweep_renewed(site, renewal, thorough=False, sealed=sealed)
+        shut = _shut(site, record, free)
+        sealed = [volume for volume in shut if volume.handed]
+        first = _shut_rest(site, renewal, first, [
+            volume for volume in record.volumes if volume not in shut | silent])
     record = renewal.record
     if not first.clean and not (resumed and _was_fenced(site, record)):
         outcome = states.DIRTY if first.dirty else states.UNPROVEN
@@ -265,19 +273,90 @@ def _behind_fence(site: base.Site, renewal: renewals.Renewal, known: set[str],
         f'{", ".join(sorted(known - before))}')
 
 
-def _seal(site: base.Site, record: records.Record) -> tuple[records.Volume, ...]:
-    """Close the latches of the volumes whose lock was handed over, and not taken since.
+def _free(site: base.Site, record: records.Record) -> dict[records.Volume, int]:
+    """Return the versions of the headers whose locks have no owner, or had none at ``super``."""
+    versions = site.each(lambda volume: volume.handed or site.latch.unowned(volume, record.id),
+                         record.volumes)
+    return {volume: version for volume, version in zip(record.volumes, versions, strict=True)
+            if version}
 
-    Nobody has written to these, and nobody can. A primary that writes now waits for the lock:
-    until the decision has fenced it, or is for the primary, and opens the latch.
+
+def _silent(site: base.Site, record: records.Record, free: Collection[records.Volume]
+            ) -> frozenset[records.Volume]:
+    """Return the volumes whose primary is silent: no owner of their locks answers.
+
+    A primary that has answered ``super`` is left alone, as it may be writing: then it wins. So is
+    the owner of a volume with several clients, as it may work for Cinder.
     """
-    def seal(volume: records.Volume) -> bool:
+    owned = [volume for volume in record.volumes
+             if volume not in free and len(volume.clients) == 1]
+    return frozenset(volume for volume, version in _request(site, record, owned).items()
+                     if version is None)
+
+
+def _request(site: base.Site, record: records.Record, owned: Sequence[records.Volume]
+             ) -> dict[records.Volume, int | None]:
+    """Ask the owners of volumes' locks to let go; return what :func:`handover.request` does."""
+    with trace.span('handover', record.id):
+        versions = site.each(lambda volume: handover.request(
+            site.cluster, site.latch, volume, record.id), owned)
+    return dict(zip(owned, versions, strict=True))
+
+
+def _shut(site: base.Site, record: records.Record, free: Mapping[records.Volume, int]
+          ) -> frozenset[records.Volume]:
+    """Close the latches of the volumes whose headers have not changed; return these volumes.
+
+    If a lock was handed over at ``super``, nobody has written to the volume, and nobody can. A
+    primary that writes now waits for the lock: until the decision has fenced it, or is for the
+    primary, and opens the latch.
+
+    :param free: the version of the header of each volume, when its lock had no owner
+    """
+    def shut(volume: records.Volume) -> bool:
         with contextlib.suppress(errors.VolumeGone):
-            return volume.handed > 0 and site.latch.seal(volume, record.id)
+            return site.latch.seal(volume, record.id, free[volume])
         return False
     with trace.span('seal', record.id):
-        sealed = site.each(seal, record.volumes)
-    return tuple(volume for volume, each in zip(record.volumes, sealed, strict=True) if each)
+        closed = site.each(shut, list(free))
+    return frozenset(volume for volume, each in zip(free, closed, strict=True) if each)
+
+
+def _shut_rest(site: base.Site, renewal: renewals.Renewal, first: sweep.SweepReport,
+               rest: Sequence[records.Volume]) -> sweep.SweepReport:
+    """Close the latches of other volumes, unless the owners of their locks are silent.
+
+    An owner that lives may have acknowledged writes that no OSD has, and may acknowledge flushes
+    of them while it is being fenced. It therefore hands its lock over before the fence, with all
+    of its writes, and cannot take the lock again; otherwise it wins.
+
+    :param first: the sweep that was clean
+    :returns: a sweep that began when no owner that lives could write any more, if it is clean
+    """
+    record = renewal.record
+    for _ in range(_FENCE_ROUNDS):
+        if not rest:
+            return first
+        versions = _request(site, record, rest)
+        if kept := [volume for volume, version in versions.items() if version == 0]:
+            return _alive(site, first, kept)
+        first = _sweep_renewed(site, renewal, thorough=False, sealed=[
+            volume for volume in record.volumes if volume not in rest])
+        if not first.clean:
+            return first
+        free = {volume: version for volume, version in versions.items() if version}
+        rest = list(free.keys() - _shut(site, record, free))
+    return _alive(site, first, rest) if rest else first
+
+
+def _alive(site: base.Site, first: sweep.SweepReport, kept: Sequence[records.Volume]
+           ) -> sweep.SweepReport:
+    """Return a report that the owners of some locks live: the primary, or somebody else."""
+    owners = {volume.ref: volumes.owners(site.cluster, volume.ref) for volume in kept}
+    dirty = any(owners[volume.ref] & set(volume.clients) for volume in kept)
+    return dataclasses.replace(
+        first, dirty=dirty, unproven=not dirty,
+        first=f'the owner of the lock of {kept[0].ref} lives, and keeps it')
 
 
 def _latch(site: base.Site, record: records.Record) -> None:

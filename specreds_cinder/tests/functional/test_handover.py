@@ -8,6 +8,7 @@ from unittest import mock
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition.ceph import address
 from specreds_cinder.superposition.ceph import volume as volumes
+from specreds_cinder.superposition.exclusion import handover
 from specreds_cinder.superposition.exclusion import ledger as ledgers
 from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.functional import actors
@@ -170,6 +171,71 @@ class SilenceTest(HandoverTestCase):
         self.protocol.ledger.enter(earlier.volumes[0], ['127.0.0.9:0/9'], ledgers.Entry(
             ledgers.PRIMARY, earlier.id))
         self.assertFalse(self.handed(self.superpose(self.volume)))
+
+
+class DecisionTest(HandoverTestCase):
+    """A primary that does not hand its lock over at ``super``, and lives at the decision."""
+
+    def assert_shut_before_the_fence(self, record: sp.Record) -> None:
+        """Decide, and assert that a write right before the fence is not acknowledged.
+
+        librbd's cache acknowledges a write as soon as the write has the lock.
+        """
+        codes: list[int] = []
+        writing = threading.Thread(target=lambda: codes.append(self.primary.write(2**22)))
+
+        def write() -> None:
+            writing.start()
+            writing.join(0.5)
+            self.assertEqual([], codes)
+        with sp.trace.observe(self.at('fence', 'before', write)):
+            self.assertEqual(states.PROMOTED, self.protocol.collapse(record).outcome)
+        writing.join(_SECONDS)
+        self.assertEqual([protocol_base.DEAD], codes)
+
+    def test_primary_that_woke_hands_its_lock_over_before_the_fence(self) -> None:
+        self.primary.signal(signal.SIGSTOP)
+        record = self.superpose(self.volume)
+        self.assertFalse(self.handed(record))
+        self.primary.signal(signal.SIGCONT)
+        self.assert_shut_before_the_fence(record)
+
+    def test_owner_beside_other_clients_hands_its_lock_over_before_the_fence(self) -> None:
+        other = actors.Primary(self.cluster, self.volume)
+        self.addCleanup(other.end)
+        record = self.superpose(self.volume)
+        self.assertFalse(self.handed(record))
+        self.assert_shut_before_the_fence(record)
+
+    def test_lock_without_an_owner_cannot_be_taken_before_the_fence(self) -> None:
+        idle = self.make_volume()
+        self.primary = actors.Primary(self.cluster, idle)
+        self.addCleanup(self.primary.end)
+        record = self.superpose(idle)
+        self.assertFalse(self.handed(record))
+        self.assert_shut_before_the_fence(record)
+
+    def test_header_that_others_have_changed_keeps_no_lock(self) -> None:
+        record = self.superposed()
+        with self.open_pool() as io:
+            io.execute(f'rbd_header.{record.volumes[0].image_id}', 'rbd', 'metadata_set', NOTE)
+        self.assert_shut_before_the_fence(record)
+
+    def test_primary_that_keeps_its_lock_wins(self) -> None:
+        record = self.protocol.super([self.volume], read=[self.volume])
+        self.addCleanup(self.drop, record)
+        self.patch(handover, 'request', lambda *_arguments: 0)
+        self.assertEqual(states.DIRTY, self.protocol.collapse(record).outcome)
+        self.assertEqual(set(), self.primary.clients & self.fenced())
+        self.write(0)
+
+    def test_lock_that_somebody_else_keeps_proves_nothing(self) -> None:
+        record = self.protocol.super([self.volume], read=[self.volume])
+        self.addCleanup(self.drop, record)
+        self.patch(handover, 'request', lambda *_arguments: 0)
+        self.patch(volumes, 'owners', lambda *_arguments: frozenset({'127.0.0.9:0/9'}))
+        self.assertEqual(states.UNPROVEN, self.protocol.collapse(record).outcome)
+
 
 class DeadTest(HandoverTestCase):
     """A primary whose host is dead as a fact: it is fenced first.

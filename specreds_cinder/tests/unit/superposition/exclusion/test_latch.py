@@ -51,16 +51,17 @@ class LockTest(testtools.TestCase):
 class UnownedTest(testtools.TestCase):
     """The version of a header whose lock has no owner."""
 
-    def version(self, lock: bytes | None) -> int:
+    def version(self, lock: bytes | None, superposition: str = '') -> int:
         """Return it.
 
         :param lock: as it is stored; None if it was never taken
+        :param superposition: its latch is no owner
         """
         io = mock.Mock(**{
             'get_xattrs.return_value': [] if lock is None else [('lock.rbd_lock', lock)],
             'get_last_version.return_value': 7})
         cluster: Any = fakes.Cluster(io)
-        return latch.Latch(cluster, mock.Mock()).unowned(fakes.volume())
+        return latch.Latch(cluster, mock.Mock()).unowned(fakes.volume(), superposition)
 
     def test_free_lock_has_a_version(self) -> None:
         self.assertEqual([7, 7], [self.version(FREE), self.version(None)])
@@ -68,3 +69,7 @@ class UnownedTest(testtools.TestCase):
     def test_owned_lock_has_no_version(self) -> None:
         self.assertEqual(0, self.version(OWNED))
         self.assertEqual(0, self.version(latch.Lock.load(FREE).closed(ID).dump()))
+
+    def test_own_latch_is_no_owner(self) -> None:
+        self.assertEqual([7, 0], [self.version(latch.Lock.load(lock).closed(ID).dump(), ID)
+                                  for lock in (FREE, OWNED)])

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The request for a lock: what the answers of its owner mean."""
+
+import struct
+from typing import Any
+from unittest import mock
+
+import ddt
+import fixtures
+import testtools
+
+from specreds_cinder.superposition.exclusion import handover
+from specreds_cinder.tests.unit import fakes
+
+
+def _result(code: int) -> bytes:
+    return struct.pack('<BBIi', 1, 1, 4, code)
+
+
+@ddt.ddt
+class RequestTest(testtools.TestCase):
+
+    def setUp(self) -> None:
+        super().setUp()
+        for name in ('_RELEASE_S', '_POLL_S'):
+            self.useFixture(fixtures.MockPatchObject(handover, name, 0.01))
+        self.cluster: Any = mock.Mock()
+        self.latch: Any = mock.Mock()
+
+    def request(self, answers: list[bytes], *versions: int) -> int | None:
+        """Ask for a lock.
+
+        :param answers: of the clients of the volume
+        :param versions: of its header without an owner, at each look; the last one lasts
+        """
+        looks = [*versions]
+        self.latch.unowned.side_effect = lambda *_arguments: (
+            looks.pop(0) if len(looks) > 1 else looks[0])
+        self.cluster.notify.return_value = answers
+        return handover.request(self.cluster, self.latch, fakes.volume(), 'id')
+
+    def test_lock_without_an_owner_is_not_asked_for(self) -> None:
+        self.assertEqual(7, self.request([], 7))
+        self.cluster.notify.assert_not_called()
+
+    def test_owner_that_lets_go(self) -> None:
+        self.assertEqual(9, self.request([b'', _result(0)], 0, 0, 9))
+
+    @ddt.data(0, -95)
+    def test_owner_that_keeps_its_lock(self, code: int) -> None:
+        self.assertEqual(0, self.request([_result(code)], 0))
+
+    @ddt.data([], [b''])
+    def test_owner_that_is_silent(self, answers: list[bytes]) -> None:
+        self.assertIsNone(self.request(answers, 0))
+
+    def test_owner_that_is_not_heard_because_another_client_hangs(self) -> None:
+        self.assertEqual(9, self.request([], 0, 9))
