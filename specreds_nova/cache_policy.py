@@ -3,8 +3,11 @@
 
 ``writearound``, the default: librbd acknowledges a write before an OSD has it, and reports its
 error with a later flush, but only if another write is in flight then (``flush`` in librbd's
-WriteAroundObjectDispatch.cc). So, for some milliseconds, a client that is being fenced
-acknowledges flushes of writes that are lost (seen with Ceph 18).
+WriteAroundObjectDispatch.cc). So, for some milliseconds, a client that is being fenced may
+acknowledge flushes of writes that are lost (seen with Ceph 18). A decision fences no client that
+answers before the client has written its cache, and handed over its lock
+(:mod:`specreds_cinder.superposition.exclusion.handover`). What is left is a client that hangs, and
+wakes while it is fenced.
 
 ``writeback``: two writes to one place may be in flight at a time, both acknowledged to the guest.
 Both wait for the object map if it has to be updated first. Then the second one is sent by another
@@ -13,7 +16,8 @@ So a guest may lose what it has flushed whenever Ceph stands still for longer th
 ``rbd_cache_max_dirty_age``, without any fence (seen with Ceph 16, 18 and 20; ``./run bench
 overwrites`` shows it).
 
-``writethrough`` acknowledges a write once the OSDs have it, as librbd does without a cache.
+``writethrough`` acknowledges a write once the OSDs have it, as librbd does without a cache. A
+pool's own setting takes precedence over each ``ceph.conf``, and an image's over its pool's.
 """
 
 from collections.abc import Iterable
@@ -21,9 +25,12 @@ import pathlib
 
 OPTION = 'rbd_cache_policy'
 SAFE = 'writethrough'
-_WRITE_AROUND, _WRITE_BACK = 'writearound', 'writeback'
+DEFAULT = 'writearound'
+# When librbd loses what a guest has flushed, by policy.
+_LOSES = {DEFAULT: 'if its host hangs, and wakes while it is fenced',
+          'writeback': 'while Ceph stands still, also without a recovery'}
 # Modes of libvirt with which QEMU uses no cache of librbd; so does Nova without a mode.
-_WITHOUT_CACHE = ('none', 'directsync')
+WITHOUT_CACHE = ('none', 'directsync')
 _DISKS = 'network'
 
 
@@ -31,8 +38,8 @@ class Unreadable(Exception):
     """A host's ``ceph.conf`` cannot be read."""
 
 
-def refusal(cachemodes: Iterable[str], ceph_conf: str) -> str | None:
-    """Return why a host must not be fenced while its guests write; None if it may be.
+def warning(cachemodes: Iterable[str], ceph_conf: str) -> str | None:
+    """Return why guests of a host may lose what they have flushed; None if they do not.
 
     :param cachemodes: Nova's ``[libvirt] disk_cachemodes`` of the host
     :param ceph_conf: path of its ``ceph.conf``, which librbd reads if it exists
@@ -44,33 +51,23 @@ def refusal(cachemodes: Iterable[str], ceph_conf: str) -> str | None:
         policy = _policy(ceph_conf)
     except Unreadable as exc:
         return str(exc)
-    if policy != _WRITE_AROUND:
+    if policy == SAFE:
         return None
-    return (f'with disk_cachemodes = {_DISKS}={mode}, a guest that is fenced may be told that '
-            f'flushed writes are safe, which are lost: {_advice(ceph_conf)}')
+    return (f'with disk_cachemodes = {_DISKS}={mode} and {OPTION} = {policy}, librbd may lose '
+            f'what a guest has written and flushed {_LOSES[policy]}: unless the pools of the '
+            f'volumes have it already, run "{setting("POOL")}" for each of them, and start or '
+            f'migrate the servers anew')
 
 
-def warning(cachemodes: Iterable[str], ceph_conf: str) -> str | None:
-    """Return why guests of a host may lose writes, whether they are fenced or not.
-
-    :param cachemodes: as for :func:`refusal`
-    :param ceph_conf: as for :func:`refusal`
-    """
-    mode = _mode(cachemodes)
-    try:
-        if mode is None or _policy(ceph_conf) != _WRITE_BACK:
-            return None
-    except Unreadable as exc:
-        return str(exc)
-    return (f'with disk_cachemodes = {_DISKS}={mode} and {OPTION} = {_WRITE_BACK}, librbd may '
-            f'lose what a guest has written and flushed while Ceph stands still, also without a '
-            f'recovery: {_advice(ceph_conf)}')
+def setting(pool: str) -> str:
+    """Return the command with which librbd writes through its cache on all hosts."""
+    return f'rbd config pool set {pool} {OPTION} {SAFE}'
 
 
 def _mode(cachemodes: Iterable[str]) -> str | None:
     """Return the mode with which the disks use librbd's cache; None if they do not."""
     mode = dict(mode.strip().partition('=')[::2] for mode in cachemodes).get(_DISKS)
-    return None if mode in _WITHOUT_CACHE else mode
+    return None if mode in WITHOUT_CACHE else mode
 
 
 def _policy(ceph_conf: str) -> str:
@@ -84,7 +81,3 @@ def _policy(ceph_conf: str) -> str:
     except rados.Error as exc:
         raise Unreadable(f'{ceph_conf} cannot be read: {exc}') from exc
 
-
-def _advice(ceph_conf: str) -> str:
-    return (f'set {OPTION} = {SAFE} in section client of {ceph_conf}, and start or migrate the '
-            f'servers anew')

@@ -13,7 +13,6 @@ import sys
 import yaml  # type: ignore[import-untyped]
 
 from cloud import commands
-from specreds_nova import cache_policy
 from specreds_nova.status import cinder
 from specreds_nova.status import engine
 from specreds_nova.status import files
@@ -111,8 +110,6 @@ def faults(node: pathlib.Path) -> Iterator[str]:
         yield f'{compute}: nova-compute does not run with the driver'
     for finding in (*cinder.settings(volume), *engine.settings(files.read([ours]), compute)):
         yield finding.text
-    if refusal := cache_policy.refusal(compute.words('libvirt', 'disk_cachemodes'), '/none'):
-        yield refusal
     if compute.get('DEFAULT', 'transport_url') != files.read([ours]).get(
             'DEFAULT', 'transport_url'):
         yield f'{ours}: the broker is not the broker of nova-compute'

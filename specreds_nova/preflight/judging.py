@@ -18,7 +18,6 @@ from specreds_nova.engine.suspicion import servers as gates
 from specreds_nova.preflight import reading
 from specreds_nova.preflight import room
 
-_CEPH = 'ceph'
 # Extra specs of flavors with which a server is bound to its host.
 _BOUND = ('pci_passthrough:alias', 'accel:device_profile', 'hw:cpu_realtime')
 _VIFS = ('ovs', 'unbound')
@@ -140,5 +139,5 @@ class Judge:
                 continue
             backend = str(volume.get('os-vol-host-attr:host')).partition('#')[0]
             protocol = self._cloud.protocols.get(backend, 'unknown storage')
-            if protocol != _CEPH:
+            if protocol != reading.CEPH:
                 yield f'volume {volume_id} is on {backend}, which is not in Ceph: {protocol}'

@@ -13,6 +13,8 @@ from specreds_nova.engine.clients import compute
 
 Thing = Mapping[str, Any]
 
+CEPH = 'ceph'
+
 # Seconds between two requests: 20 in a second.
 APART = 0.05
 # Objects of an answer. An engine also reads them, and hears no heartbeat while it parses one.
@@ -29,6 +31,7 @@ class Cloud:
     """What a cloud consists of, as its APIs show it.
 
     :ivar protocols: by back end of Cinder, as HOST@BACKEND: how its storage is reached
+    :ivar rbd_pools: names of the pools of volumes in Ceph
     :ivar hypervisors: type of the hypervisor by host
     :ivar providers: by the id of a resource provider in Placement: its host
     :ivar aggregates: the aggregates of each host
@@ -39,6 +42,7 @@ class Cloud:
     servers: Sequence[model.Server]
     volumes: Mapping[str, Thing]
     protocols: Mapping[str, str]
+    rbd_pools: frozenset[str]
     services: Sequence[Thing]
     hypervisors: Mapping[str, str]
     providers: Mapping[str, str]
@@ -98,6 +102,11 @@ class Reader:
             servers, volumes,
             {pool['name'].partition('#')[0]: str(
                 pool.get('capabilities', {}).get('storage_protocol', '')) for pool in pools},
+            # Of Ceph, the last part is the name of the pool.
+            frozenset(str(pool['capabilities']['location_info']).rpartition(':')[2]
+                      for pool in pools
+                      if pool.get('capabilities', {}).get('storage_protocol') == CEPH
+                      and pool['capabilities'].get('location_info')),
             self._get(nova, '/os-services', binary='nova-compute')['services'],
             {each['service']['host']: each['hypervisor_type'] for each in hypervisors},
             {each['id']: each['service']['host'] for each in hypervisors}, aggregates, ports,

@@ -7,6 +7,7 @@ import dataclasses
 import re
 from typing import Any
 
+from specreds_nova import cache_policy
 from specreds_nova.engine.placing import judgement
 from specreds_nova.preflight import judging
 from specreds_nova.preflight import reading
@@ -122,8 +123,13 @@ def work(cloud: reading.Cloud) -> Iterator[tuple[str, list[str]]]:
         if service.get('status') == 'disabled' or service.get('forced_down'):
             lines.insert(0, '# nova-compute is disabled or forced down: nothing is done about it')
         yield host, lines
+    if not cloud.extended and cloud.rbd_pools:
+        yield 'a client of Ceph', [
+            '# only if disk_cachemodes of nova.conf has network=writeback: servers that run get',
+            '# it when they are started again or migrated, and have backups before that, too',
+            *map(cache_policy.setting, sorted(cloud.rbd_pools))]
     if not cloud.extended:
         yield 'cinder-api and cinder-volume', list(CINDER)
         for backend, protocol in sorted(cloud.protocols.items()):
-            if protocol == 'ceph':
+            if protocol == reading.CEPH:
                 yield f'cinder-volume of {backend}', [f'[{backend.partition("@")[2]}]', DRIVER]

@@ -10,6 +10,7 @@ from oslo_log import log as logging
 
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition.truth import record as records
+from specreds_nova import cache_policy
 from specreds_nova import libvirt_connection
 
 LOG = logging.getLogger(__name__)
@@ -26,10 +27,12 @@ class Image:
     """An RBD image that is on top of a disk.
 
     :param user: the cephx user that QEMU opens it as
+    :param cached: QEMU uses librbd's cache for it
     """
 
     ref: records.VolumeRef
     user: str
+    cached: bool = dataclasses.field(default=False, compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,4 +146,7 @@ def _image(disk: ElementTree.Element) -> Image | None:
     auth = disk.find('auth')
     if auth is None:
         auth = source.find('auth')
-    return Image(ref, auth.get('username', '') if auth is not None else 'admin')
+    driver = disk.find('driver')
+    mode = driver.get('cache') if driver is not None else None
+    return Image(ref, auth.get('username', '') if auth is not None else 'admin',
+                 cached=mode not in cache_policy.WITHOUT_CACHE)

@@ -9,6 +9,7 @@ import pathlib
 import select
 import signal
 
+_PROC = pathlib.Path('/proc')
 # Of the fields of /proc/PID/stat behind the name: when it was started.
 _STARTED = 19
 
@@ -29,6 +30,13 @@ class Process:
     def key(self) -> str:
         """Names the process among all that this boot of the host has seen."""
         return f'{self.pid}.{self.started}'
+
+    @property
+    def began(self) -> float:
+        """The time of its start, in seconds since 1970."""
+        booted = next(line.split()[1] for line in (_PROC / 'stat').read_text().splitlines()
+                      if line.startswith('btime '))
+        return int(booted) + self.started / os.sysconf('SC_CLK_TCK')
 
     def ended(self, timeout: float) -> bool:
         """Wait for its end.
@@ -55,13 +63,13 @@ class Process:
             return
         try:
             # What the descriptor means can be another process by now, but not later.
-            same = _started(pathlib.Path('/proc', str(self.pid))) == self.started
+            same = _started(_PROC / str(self.pid)) == self.started
             yield descriptor if same else None
         finally:
             os.close(descriptor)
 
 
-def qemu(uuid: str, proc: pathlib.Path = pathlib.Path('/proc')) -> Process | None:
+def qemu(uuid: str, proc: pathlib.Path = _PROC) -> Process | None:
     """Find the QEMU process of a domain.
 
     :param uuid: the domain's

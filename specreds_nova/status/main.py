@@ -15,6 +15,7 @@ from oslo_upgradecheck import upgradecheck
 
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine.store import connection
+from specreds_nova.status import caches
 from specreds_nova.status import ceph
 from specreds_nova.status import cinder
 from specreds_nova.status import compute
@@ -78,6 +79,10 @@ class Checks(upgradecheck.UpgradeCommands):
         """Check Neutron's agents."""
         return self._of_nova(lambda config, _: neutron.agents(config))
 
+    def nova_caches(self) -> upgradecheck.Result:
+        """Check the caches of the servers that run here."""
+        return self._of_nova(lambda config, _: caches.running(config))
+
     _upgrade_checks = (
         ('Engine: configuration', engine_options),
         ('Engine: database', engine_database),
@@ -87,6 +92,7 @@ class Checks(upgradecheck.UpgradeCommands):
         ('Cinder: capabilities in Ceph', cinder_capabilities),
         ('Nova: configuration', nova_options),
         ('Nova: network agents', nova_network),
+        ('Nova: caches of servers', nova_caches),
     )
 
     def _of_engine(self, look: Callable[[], Iterator[findings.Finding]]) -> upgradecheck.Result:

@@ -90,9 +90,7 @@ def settings(config: files.Files, engine: files.Files | None, python: str
                                    f'{engine}: it has to be the same')
     conffile = config.get('libvirt', 'images_rbd_ceph_conf') or _CEPH
     modes = config.words('libvirt', 'disk_cachemodes')
-    if reason := cache_policy.refusal(modes, conffile):
-        yield findings.failure(f'{config}: there are no backups on this host: {reason}')
-    elif reason := cache_policy.warning(modes, conffile):
+    if reason := cache_policy.warning(modes, conffile):
         yield findings.warning(f'{config}: {reason}')
     yield from ceph_conf(config.get(_GROUP, 'sentinel_ceph_conf', _CEPH))
     yield from qemu()

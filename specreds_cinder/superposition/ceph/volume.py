@@ -160,17 +160,17 @@ def opened(cluster: ceph.Cluster, ref: records.VolumeRef, *,
 def option(cluster: ceph.Cluster, ref: records.VolumeRef, name: str) -> tuple[str, float]:
     """Return the value of an option for an image, and a time after which it was not changed."""
     with opened(cluster, ref) as image:
-        found = next(each for each in image.config_list() if each['name'] == name)
+        setting = next(each for each in image.config_list() if each['name'] == name)
         header = f'rbd_header.{image.id()}'
-    if found['source'] == rbd.RBD_CONFIG_SOURCE_CONFIG:
+    if setting['source'] == rbd.RBD_CONFIG_SOURCE_CONFIG:
         path = pathlib.Path(cluster.conffile)
-        return found['value'], path.stat().st_mtime if path.exists() else 0.0
+        return setting['value'], path.stat().st_mtime if path.exists() else 0.0
     # Of an image, locks change the same object.
-    of_pool = found['source'] == rbd.RBD_CONFIG_SOURCE_POOL
+    of_pool = setting['source'] == rbd.RBD_CONFIG_SOURCE_POOL
     with (cluster.ioctx(ref.pool, '' if of_pool else ref.namespace) as io,
           ceph.answering(f'read the options of {ref}')):
         _size, changed = io.stat(_POOL_OPTIONS if of_pool else header)
-        return found['value'], time.mktime(changed)
+        return setting['value'], time.mktime(changed)
 
 
 def names(cluster: ceph.Cluster, home: records.Home) -> list[str]:

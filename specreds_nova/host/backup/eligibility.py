@@ -19,13 +19,11 @@ from nova.virt.libvirt import utils as libvirt_utils
 from oslo_serialization import jsonutils
 import psutil  # type: ignore[import-untyped]
 
-from specreds_nova import cache_policy
 from specreds_nova import tasks
 from specreds_nova.host import cinder_api
 from specreds_nova.host.backup import domain as backup_domain
 from specreds_nova.host.backup import topology
 from specreds_nova.host.backup import topology_claims
-from specreds_nova.host.disks import ceph_conf
 from specreds_nova.host.disks import server_disks
 from specreds_nova.host.disks import volume_driver
 
@@ -79,7 +77,7 @@ class Eligibility:
         checks = (self._state(instance), self._place(context, instance), _disks(bdms),
                   self._box.refusals(instance), _devices(context, instance),
                   self._machine(instance),
-                  self._firmware(instance), self._files(instance), _cache())
+                  self._firmware(instance), self._files(instance))
         return [reason for check in checks for reason in check]
 
     def all_reasons(self, context: Any, instance: Any, bdms: Any) -> list[str]:
@@ -188,16 +186,6 @@ class Eligibility:
             yield 'its config drive is writable, in a pool that hosts share'
         elif not self._driver.image_backend.by_name(instance, 'disk.config', 'rbd').exists():
             yield 'its config drive is in a file of its host'
-
-
-def _cache() -> Iterator[str]:
-    """Yield why a primary may be told that lost writes are safe when it is fenced.
-
-    The configuration of its host is taken to be the same as here.
-    """
-    reason = cache_policy.refusal(CONF.libvirt.disk_cachemodes, str(ceph_conf.of_host()))
-    if reason is not None:
-        yield reason
 
 
 def _disks(bdms: Any) -> Iterator[str]:

@@ -99,7 +99,9 @@ class Cloud:
                 '/volumes/detail': {'volumes': self.volumes},
                 '/extensions': {'extensions': self.extensions},
                 '/scheduler-stats/get_pools': {'pools': [
-                    {'name': 'c1@rbd#rbd', 'capabilities': {'storage_protocol': 'ceph'}},
+                    {'name': 'c1@rbd#rbd', 'capabilities': {
+                        'storage_protocol': 'ceph',
+                        'location_info': 'ceph:/etc/ceph/ceph.conf:fsid:cinder:volumes'}},
                     {'name': 'c1@lvm#lvm', 'capabilities': {'storage_protocol': 'iSCSI'}}]}},
                 self),
             network=_Service({'/ports': {'ports': self.ports}}, self))

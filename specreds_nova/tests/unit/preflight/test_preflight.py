@@ -113,12 +113,14 @@ class PreflightTest(testtools.TestCase):
         self.cloud.hypervisors[1]['hypervisor_type'] = 'VMware vCenter Server'
         self.cloud.services[0]['forced_down'] = True
         hosts = self.data()['hosts']
-        self.assertEqual(['h1', 'h2', 'cinder-api and cinder-volume', 'cinder-volume of c1@rbd'],
-                         list(hosts))
+        self.assertEqual(['h1', 'h2', 'a client of Ceph', 'cinder-api and cinder-volume',
+                          'cinder-volume of c1@rbd'], list(hosts))
+        setting = 'rbd config pool set volumes rbd_cache_policy writethrough'
+        self.assertEqual(setting, hosts['a client of Ceph'][-1])
         self.assertIn('# nova-compute is disabled or forced down', hosts['h1'][0])
         self.assertIn('VMware', hosts['h2'][0])
         page = _INSTALL.read_text()
-        for line in (*report.COMPUTE, *report.SENTINEL, *report.CINDER, report.DRIVER):
+        for line in (setting, *report.COMPUTE, *report.SENTINEL, *report.CINDER, report.DRIVER):
             self.assertIn(line, page)
         self.cloud.extensions = [{'alias': 'os-superpositions'}]
         self.assertEqual(['h1', 'h2'], list(self.data()['hosts']))

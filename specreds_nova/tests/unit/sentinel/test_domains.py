@@ -53,6 +53,13 @@ class ParseTestCase(testtools.TestCase):
              domains.Image(records.VolumeRef('volumes', 'space', 'volume-2.super-abc'),
                            'cinder')), ('tap1',)), domain)
 
+    def test_cache_of_librbd_follows_the_mode(self) -> None:
+        for attribute, cached in (('', True), ('cache="writeback"', True), ('cache="none"', False),
+                                  ('cache="directsync"', False)):
+            domain = domains.parse(_XML.format(id='id="7"', mark='').replace(
+                'type="raw"', f'type="raw" {attribute}'))
+            self.assertEqual(cached, domain and domain.images[0].cached)
+
     def test_domain_without_a_mark_is_no_backup(self) -> None:
         domain = domains.parse(_XML.format(id='id="7"', mark=''))
         self.assertIsNone(domain and domain.backup_of)

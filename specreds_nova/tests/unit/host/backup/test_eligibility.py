@@ -77,12 +77,6 @@ class EligibilityTest(base.TestCase):
             self.server.task_state = task
             self.assertEqual([], self.reasons())
 
-    def test_cache_that_acknowledges_lost_writes_is_refused(self) -> None:
-        self.conf.config(group='libvirt', images_rbd_ceph_conf='/nonexistent/ceph.conf')
-        self.assertEqual([], self.reasons())
-        self.conf.config(group='libvirt', disk_cachemodes=['network=writeback'])
-        self.refused('set rbd_cache_policy = writethrough in section client of /nonexistent')
-
     def test_server_of_this_host_is_not_eligible(self) -> None:
         self.server.host = base.HOST
         self.refused('choose another host')
