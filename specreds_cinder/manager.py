@@ -11,8 +11,8 @@ from oslo_service import loopingcall
 from specreds_cinder import driver as drivers
 from specreds_cinder import exception
 from specreds_cinder.service import backend as backends
-from specreds_cinder.service import endpoint
 from specreds_cinder.service import housekeeping
+from specreds_cinder.service import rpcapi
 from specreds_cinder.service import service
 
 LOG = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class SuperVolumeManager(manager.VolumeManager):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._superpositions: backends.Backend | None = None
-        self.additional_endpoints.append(endpoint.Endpoint(
+        self.additional_endpoints.append(rpcapi.Endpoint(
             lambda: self.superpositions, service.METHODS))
 
     @property

@@ -6,18 +6,19 @@ from typing import Any
 import oslo_messaging as messaging
 
 from specreds_nova import exception
-from specreds_nova.host.backup import endpoint
 
 # Exceptions of these modules are raised by the client as nova-compute raised them.
 ALLOWED_EXMODS = [exception.__name__, 'nova.exception']
 Status = dict[str, Any]
 
+NAMESPACE = 'specreds'
+VERSION = '1.0'
 _EXCHANGE = 'nova'
 _TOPIC = 'compute'
 
 
 class BackupsAPI:
-    """Client of :class:`endpoint.Endpoint`.
+    """Client of ``host.backup.endpoint.Endpoint``.
 
     Every method raises the error that the host returns, an ``exception.BackupError``, and
 
@@ -31,7 +32,7 @@ class BackupsAPI:
     def __init__(self, transport: messaging.Transport,
                  serializer: messaging.Serializer | None = None, timeout: float = 60.0) -> None:
         target = messaging.Target(exchange=_EXCHANGE, topic=_TOPIC,
-                                  namespace=endpoint.NAMESPACE, version=endpoint.VERSION)
+                                  namespace=NAMESPACE, version=VERSION)
         self._client = messaging.get_rpc_client(transport, target, timeout=timeout,
                                                 serializer=serializer)
 

@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RPC client of volume services, for the API and for other back ends."""
+"""Calls to volume services, both ends: RPC namespace ``specreds``, version 1.0.
 
+Arguments and answers are plain JSON values. An error is an answer, too: whether an exception
+survives its way to the caller depends on the modules that the caller has imported.
+"""
+
+from collections.abc import Callable, Mapping
+import functools
+import math
 import time
 from typing import Any
 
@@ -9,10 +16,15 @@ from cinder import objects
 from cinder import rpc
 from cinder.common import constants
 from cinder.volume import volume_utils
+from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from specreds_cinder import exception
-from specreds_cinder.service import endpoint
+
+LOG = logging.getLogger(__name__)
+
+NAMESPACE = 'specreds'
+VERSION = '1.0'
 
 # Seconds that a call may take: a sweep takes about a second for every 100 GiB of data. The API
 # returns 202 for a decision that takes longer, which continues.
@@ -26,12 +38,11 @@ _FOREIGN = ('UnsupportedVersion', 'NoSuchMethod')
 
 
 class SuperAPI:
-    """The client's side of :class:`endpoint.Endpoint`."""
+    """The client's side of :class:`Endpoint`."""
 
     def __init__(self) -> None:
         self._client = rpc.get_client(messaging.Target(
-            topic=constants.VOLUME_TOPIC, namespace=endpoint.NAMESPACE,
-            version=endpoint.VERSION))
+            topic=constants.VOLUME_TOPIC, namespace=NAMESPACE, version=VERSION))
 
     def call(self, ctxt: Any, host: str, method: str, /, **arguments: Any) -> Any:
         """Call a volume service, and return its answer.
@@ -84,6 +95,50 @@ def _must_be_up(host: str) -> None:
         raise exception.SuperpositionUnavailable(
             f'volume service {host} is down: its superpositions stay as they are until the '
             f'service is up again')
+
+
+class Endpoint:
+    """Calls the functions that answer for a back end.
+
+    A call may have the argument ``expires_at``, in seconds since the epoch. After that time no
+    caller waits for the answer, and the call is refused.
+
+    :param backend: returns the back end
+    :param methods: the functions by name, each of which takes the back end, the context of the
+        request, and the arguments of the call
+    """
+
+    target = messaging.Target(namespace=NAMESPACE, version=VERSION)
+
+    def __init__(self, backend: Callable[[], Any],
+                 methods: Mapping[str, Callable[..., Any]]) -> None:
+        self._backend = backend
+        self._methods = methods
+
+    def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
+        if name.startswith('_') or name not in self._methods:
+            raise AttributeError(name)
+        return functools.partial(self._answer, name)
+
+    def _answer(self, method: str, ctxt: Any, *, expires_at: float = math.inf,
+                **arguments: Any) -> dict[str, Any]:
+        try:
+            if time.time() > expires_at:
+                raise exception.SuperpositionUnavailable(
+                    f'the request to {method} is too old: repeat it')
+            return {'result': self._methods[method](self._backend(), ctxt, **arguments)}
+        except exception.SuperpositionError as exc:
+            LOG.info('%s was refused: %s', method, exc.msg)
+            error = exc
+        except Exception as exc:
+            LOG.exception('%s failed', method)
+            error = exception.SuperpositionError(
+                f'{method} failed in the volume service ({type(exc).__name__}): see the log of '
+                f'the service')
+        # A subclass that the other side may lack is sent as its base in the module of errors.
+        kind = next(kind for kind in type(error).__mro__ if kind.__module__ == exception.__name__)
+        return {'error': {'type': kind.__name__, 'reason': error.msg,
+                          'state': error.state, 'reasons': list(error.reasons)}}
 
 
 class TookTooLong(exception.SuperpositionUnavailable):

@@ -11,10 +11,8 @@ import oslo_messaging as messaging
 from oslo_utils import uuidutils
 
 from specreds_nova import exception
+from specreds_nova import rpcapi
 from specreds_nova.beats import boot
-
-NAMESPACE = 'specreds'
-VERSION = '1.0'
 
 _expected = messaging.expected_exceptions(*exception.EXPECTED)
 
@@ -26,7 +24,7 @@ class Endpoint:
     :param returning: a stale.StaleServers
     """
 
-    target = messaging.Target(namespace=NAMESPACE, version=VERSION)
+    target = messaging.Target(namespace=rpcapi.NAMESPACE, version=rpcapi.VERSION)
 
     def __init__(self, backups: Any, returning: Any) -> None:
         self._backups = backups

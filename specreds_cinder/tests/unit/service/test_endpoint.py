@@ -10,7 +10,6 @@ import fixtures
 import testtools
 
 from specreds_cinder import exception
-from specreds_cinder.service import endpoint
 from specreds_cinder.service import rpcapi
 from specreds_cinder.service import service
 
@@ -22,7 +21,7 @@ class EndpointTest(testtools.TestCase):
         super().setUp()
         self.logged = self.useFixture(fixtures.FakeLogger())
         self.get = mock.create_autospec(service.get)
-        self.endpoint = endpoint.Endpoint(lambda: 'backend', {**service.METHODS, 'get': self.get})
+        self.endpoint = rpcapi.Endpoint(lambda: 'backend', {**service.METHODS, 'get': self.get})
 
     def error(self, raised: Exception) -> dict[str, Any]:
         """Return the answer when the service raises an error."""
@@ -77,5 +76,5 @@ class EndpointTest(testtools.TestCase):
     def test_back_end_with_another_driver_is_an_error(self) -> None:
         def fail() -> Any:
             raise exception.SuperpositionInvalid('another driver')
-        answer = endpoint.Endpoint(fail, service.METHODS).list('context')
+        answer = rpcapi.Endpoint(fail, service.METHODS).list('context')
         self.assertEqual('SuperpositionInvalid', answer['error']['type'])

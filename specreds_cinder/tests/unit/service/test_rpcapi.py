@@ -21,7 +21,6 @@ import oslo_messaging as messaging
 from oslo_utils import timeutils
 
 from specreds_cinder import exception
-from specreds_cinder.service import endpoint
 from specreds_cinder.service import rpcapi
 from specreds_cinder.service import service
 
@@ -56,7 +55,7 @@ class RpcTestCase(test.TestCase):
         self.backs = {host: mock.Mock() for host in (HOST, SECOND)}
         for host in self.backs:
             self.make_service(host)
-            self.serve(host, endpoint.Endpoint(functools.partial(self.backs.get, host), _METHODS))
+            self.serve(host, rpcapi.Endpoint(functools.partial(self.backs.get, host), _METHODS))
         self.api = rpcapi.SuperAPI()
 
     def make_service(self, host: str, **values: Any) -> None:
@@ -241,7 +240,7 @@ class ServiceTest(RpcTestCase):
 
     def test_cluster_answers_while_one_service_is_down(self) -> None:
         back = mock.Mock(**{'list.return_value': []})
-        self.serve('cluster@rbd', endpoint.Endpoint(lambda: back, _METHODS))
+        self.serve('cluster@rbd', rpcapi.Endpoint(lambda: back, _METHODS))
         for number, age in enumerate((0, 1)):
             self.make_service(
                 f'node{4 + number}@rbd', cluster_name='cluster@rbd',

@@ -24,6 +24,8 @@ _ON_CEPH = {'specreds_nova/beats/probes.py', 'specreds_nova/cache_policy.py',
 _ON_NOVA = {'specreds_nova/engine/clients/scheduler.py', 'specreds_nova/exception.py'}
 # Options that two programs have.
 _TWICE = {'protect_by_default'}
+# Files on each way of tools/count-ways.
+_LONGEST = (33, 13)
 # Bases of errors, and the threads of a host.
 _BASES = {'EngineError', 'SuperError', 'SuperpositionError', 'Pulse'}
 
@@ -57,8 +59,14 @@ class HouseTest(testtools.TestCase):
             if module in ('rados', 'rbd') and not path.startswith(_SUPERPOSITION)})
 
     def test_engine_imports_nothing_of_hosts(self) -> None:
-        for path, module in _modules('specreds_nova/engine'):
-            self.assertFalse(f'{module}.'.startswith('specreds_nova.host.'), path)
+        imports = collections.defaultdict(set)
+        for path, module in _modules('specreds_nova'):
+            imports[path.removesuffix('.py').replace('/', '.')].add(module)
+        reached, new = set(), {name for name in imports if name.startswith('specreds_nova.engine')}
+        while new:
+            reached |= new
+            new = {module for name in new for module in imports[name]} & {*imports} - reached
+        self.assertEqual([], sorted(name for name in reached if '.host.' in name))
 
     def test_only_hosts_and_the_client_of_the_scheduler_import_nova(self) -> None:
         self.assertEqual(_ON_NOVA, {
@@ -68,6 +76,13 @@ class HouseTest(testtools.TestCase):
     def test_no_two_programs_have_an_option_of_one_name(self) -> None:
         names = collections.Counter(each.split()[-1] for each in test_options.options())
         self.assertEqual(_TWICE, {name for name, times in names.items() if times > 1})
+
+    def test_ways_are_short(self) -> None:
+        printed = subprocess.run([sys.executable, base.ROOT / 'tools/count-ways'],
+                                 capture_output=True, text=True, check=True).stdout
+        lengths = [int(line.split()[0]) for line in printed.splitlines() if line[0] != ' ']
+        self.assertEqual([True, True], [length <= most for length, most
+                                        in zip(lengths, _LONGEST, strict=True)], str(lengths))
 
     def test_chains_of_classes_are_short(self) -> None:
         printed = subprocess.run([base.ROOT / 'tools/count-inheritance', '--above', '2'],
