@@ -45,6 +45,8 @@ class Primaries(pulse.Pulse):
         self._wanted: dict[str, float] = {}
         self._expected: dict[str, float] = {}
         self._running: dict[str, tuple[float, frozenset[str]]] = {}
+        # By host: when the sentinel was asked that has not answered in time.
+        self._unanswered: dict[str, float] = {}
         self._failing = False
 
     def start(self) -> None:
@@ -76,13 +78,22 @@ class Primaries(pulse.Pulse):
         recent = now - at < _FRESH and at >= self._expected.get(host, at)
         return server in running if recent else None
 
+    def silent(self, host: str) -> bool:
+        """Return whether the sentinel of a host was asked since a backup starts, and is silent.
+
+        It was found watching. Later it may have lost its watch, as of a host that is dead.
+        """
+        at = self._unanswered.get(host, float('-inf'))
+        return at >= self._expected.get(host, at) and at > self._running.get(
+            host, (float('-inf'), None))[0]
+
     def beat(self) -> None:
         """Ask about each host that is interesting."""
         self._close_ended()
         now = self._time.monotonic()
         for host, until in list(self._wanted.items()):
             if now >= until:
-                for kept in (self._wanted, self._expected, self._running):
+                for kept in (self._wanted, self._expected, self._running, self._unanswered):
                     kept.pop(host, None)
                 continue
             for user in self._users:
@@ -127,7 +138,10 @@ class Primaries(pulse.Pulse):
         def answered(running: frozenset[str]) -> None:
             if began >= self._running.get(host, (began, None))[0]:
                 self._running[host] = began, running
-        return witness.Question(cluster, pool, host, _TIMEOUT, answered)
+
+        def silent() -> None:
+            self._unanswered[host] = max(began, self._unanswered.get(host, began))
+        return witness.Question(cluster, pool, host, _TIMEOUT, answered, silent)
 
     def _cluster(self, user: str) -> Any:
         if user not in self._clusters:

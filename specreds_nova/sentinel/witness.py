@@ -9,6 +9,7 @@ a host that is dead has no watch, or does not answer in time.
 """
 
 from collections.abc import Callable
+import errno
 import json
 import time
 from typing import Any
@@ -43,12 +44,14 @@ class Question:
     :param timeout: seconds that Ceph gives the sentinel to answer
     :param answered: called with the servers if the sentinel answers, in a thread of librados that
         eventlet does not know
+    :param silent: called likewise if the sentinel watches its object, and has not answered in time
     :raises ClusterError: Ceph cannot be asked
     """
 
     def __init__(self, cluster: ceph.Cluster, pool: str, host: str, timeout: float,
-                 answered: Callable[[frozenset[str]], None]) -> None:
+                 answered: Callable[[frozenset[str]], None], silent: Callable[[], None]) -> None:
         self._answered = answered
+        self._silent = silent
         self._ended = False
         with ceph.answering(f'open pool {pool}'):
             self._io = cluster.rados.open_ioctx(pool)
@@ -67,12 +70,18 @@ class Question:
             self._io.close()
         return self._ended
 
-    def _done(self, _completion: Any, _code: int, acks: Any, _timeouts: Any) -> None:
-        """Take the end of the question. Without permission to notify there is no answer."""
+    def _done(self, _completion: Any, code: int, acks: Any, timeouts: Any) -> None:
+        """Take the end of the question.
+
+        Without permission to notify, or a watch of the sentinel, there is no answer, and that says
+        nothing of the sentinel. Ceph reports a time-out only of a client that watches.
+        """
         reports = [report for _, _, answer in acks or ()
                    if (report := _decoded(answer)) is not None]
         if reports:
             self._answered(frozenset().union(*reports))
+        elif timeouts or code == -errno.ETIMEDOUT:
+            self._silent()
         self._ended = True
 
 

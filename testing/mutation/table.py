@@ -575,10 +575,10 @@ MUTATIONS = (
              'specreds_nova.tests.unit.engine.recovery.steps.test_race.FirstFrameTest.'
              'test_decides_five_seconds_after_the_last_beat'),
     Mutation('first-frame-without-a-question', 'specreds_nova/engine/recovery/steps/race.py',
-             "if not status.get('primary_asked') or ",
+             "if not status.get('primary_silent') or ",
              'if ',
              'specreds_nova.tests.unit.engine.recovery.steps.test_race.FirstFrameTest.'
-             'test_backup_gets_ready_where_no_sentinel_is_asked'),
+             'test_backup_gets_ready_where_the_sentinel_could_not_be_asked'),
     Mutation('first-frame-despite-an-answer', 'specreds_nova/engine/recovery/steps/race.py',
              " or status.get('primary_runs') is not None:",
              ':',

@@ -161,6 +161,7 @@ class Backups:
                 'first_frame': backup.runs and 0 <= frame <= age,
                 'domain': {'pid': 1, 'state': 'running'} if backup.runs else None,
                 'primary_runs': self._cloud.primary_runs(server, backup.host),
+                'primary_silent': self._cloud.is_silent(server, backup.host),
                 'primary_asked': self._cloud.second_opinion}
 
     def _call_host(self, host: str, name: str, act: Callable[[parts.Host], _T]) -> _T:

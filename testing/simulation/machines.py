@@ -36,6 +36,14 @@ class Machines:
     def expect_answers(self, server_id: str, asker: str) -> None:
         """Have a host ask the sentinel of a primary, as a backup starts there."""
 
+    def is_silent(self, server: parts.Server | None, asker: str) -> bool:
+        """Return whether the sentinel of a server was asked, and has not answered in time."""
+        del asker
+        if server is None or server.primary is None or not self.second_opinion:
+            return False
+        host = self.hosts[server.primary.host]
+        return not (host.alive and host.storage)
+
     def primary_runs(self, server: parts.Server | None, asker: str) -> bool | None:
         """Return whether a server runs by the sentinel of its host; None without an answer.
 

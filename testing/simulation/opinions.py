@@ -8,6 +8,8 @@ from testing.simulation import parts
 # Seconds until the first answer of a sentinel, for which answers count, and for which a host asks
 # for more of them after a status was read, and after the start of a backup.
 _FIRST, _FRESH, _INTERESTING, _STARTING = (0.05, 0.7), 3.0, 5.0, 120.0
+# Seconds that a sentinel has to answer.
+_TIMEOUT = 1.0
 
 
 class Cloud(clouds.Cloud):
@@ -19,6 +21,7 @@ class Cloud(clouds.Cloud):
         # it asks, and when which servers were running by the latest answer.
         self._opinions: dict[tuple[str, str], tuple[float, float]] = {}
         self._answers: dict[tuple[str, str], tuple[float, frozenset[str]]] = {}
+        self._unanswered: dict[tuple[str, str], float] = {}
 
     def answers(self, name: str) -> bool:
         """Return whether the sentinel of a host answers through Ceph which servers run."""
@@ -39,6 +42,7 @@ class Cloud(clouds.Cloud):
         if now > until:
             first = now + self.hub.random.uniform(*_FIRST)
             self._answers.pop(pair, None)
+            self._unanswered.pop(pair, None)
         self._opinions[pair] = first, max(until, now + seconds)
         return first
 
@@ -53,5 +57,18 @@ class Cloud(clouds.Cloud):
             self._answers[pair] = now, frozenset(
                 other.name for other in self.servers.values() for copy in other.copies
                 if copy.host == host and copy.runs and not copy.fenced)
+        elif now >= first + _TIMEOUT and self.hosts[asker].storage and self.hosts[host].sentinel:
+            self._unanswered[pair] = now
         at, running = self._answers.get(pair, (float('-inf'), frozenset()))
         return server.name in running if now - at < _FRESH else None
+
+    def is_silent(self, server: parts.Server | None, asker: str) -> bool:
+        """Return whether the sentinel of a server was asked, and has not answered in time.
+
+        One that does not run has no watch, and cannot be asked.
+        """
+        if server is None or server.primary is None:
+            return False
+        pair = asker, server.primary.host
+        return self._unanswered.get(pair, float('-inf')) > self._answers.get(
+            pair, (float('-inf'), None))[0]

@@ -29,6 +29,7 @@ class WitnessTest(base.FunctionalTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.running: frozenset[str] | None = _SERVERS
+        self.silent: list[str] = []
         self.addCleanup(self._remove)
 
     def _remove(self) -> None:
@@ -48,7 +49,7 @@ class WitnessTest(base.FunctionalTestCase):
             seconds: float = _PATIENCE) -> frozenset[str] | None:
         answers: list[frozenset[str]] = []
         question = witness.Question(cluster or self.cluster, self.pool, host, seconds,
-                                    answers.append)
+                                    answers.append, lambda: self.silent.append(host))
         deadline = time.monotonic() + 2 * _PATIENCE
         while not question.close():
             self.assertLess(time.monotonic(), deadline)
@@ -91,6 +92,15 @@ class WitnessTest(base.FunctionalTestCase):
         self.bear_witness().close()
         self.assertIsNone(self.ask())
         self.assertIsNone(self.ask(host=_OTHER))
+        self.assertEqual([], self.silent)
+
+    def test_sentinel_that_does_not_answer_in_time_is_silent(self) -> None:
+        sentinel = self.bear_witness()
+        over = threading.Event()
+        self.addCleanup(over.set)
+        sentinel._running = lambda: over.wait(_PATIENCE) and None
+        self.assertIsNone(self.ask(seconds=1.0))
+        self.assertEqual([_HOST], self.silent)
 
     def test_sentinel_watches_again_after_an_error(self) -> None:
         sentinel = self.bear_witness()

@@ -4,6 +4,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 import contextlib
 import dataclasses
+import functools
 from typing import Any
 
 from oslo_log import log as logging
@@ -18,8 +19,10 @@ from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import creation
 from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import nova_prefetch
+from specreds_nova.engine.recovery import pending
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import stamps
+from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery.steps import refused
 from specreds_nova.engine.recovery.steps import restart
 from specreds_nova.engine.suspicion import gates
@@ -38,10 +41,17 @@ _TOLD = 15.0
 # Seconds after which a user may have started a server again that had crashed, and its guest may
 # have ended once more, as its user wanted. Seconds by which Nova may have noted the crash earlier.
 _OLD, _EARLIER = 900.0, 60.0
+# Outcomes after which nothing is left to do for a server.
+_MOVED = (model.RECOVERED, model.EVACUATED, model.RESTARTED)
+# Seconds after a failed evacuation for which its server counts as at rest: a host may be back and
+# die again within them, but a user has hardly started the server there.
+_OWED = 3600.0
 # How long to cache a refusal that is based on Nova's answer, in seconds.
 _HELD = 2.0
 
 Why = Sequence[Mapping[str, Any]]
+# Returns the former recoveries of a server from a host, the newest first.
+Former = Callable[[str], Sequence[model.Recovery]]
 FactsOf = Callable[[str, Mapping[str, Any] | None], gates.Facts]
 
 
@@ -126,7 +136,8 @@ class Dispatcher:
         wanted: list[creation.Wanted] = []
         for place, host, since, again in accepted:
             try:
-                wanted += self._wanted(host, self._idle(host, since), again=again)
+                wanted += self._wanted(host, self._idle(host, since),
+                                       self._former(host) if again else None)
             except exception.Unreachable as exc:
                 results[place] = exc
             except Exception as exc:
@@ -230,9 +241,9 @@ class Dispatcher:
         now = self._context.clock.now()
         if self._reasons(host, now, ours=True):
             return 0
-        idle = self._idle(host, now)
+        idle, former = self._idle(host, now), self._former(host)
         return self._creation.begin_all(
-            [*self._wanted(host, idle, again=True), *self._left(host, idle)])
+            [*self._wanted(host, idle, former), *self._left(host, idle, former)])
 
     def crashed(self, name: str, server_id: str, why: Why) -> str | None:
         """Act on the crash of one server on a host that is well.
@@ -283,7 +294,12 @@ class Dispatcher:
                 since):
             # What Nova does ends, and may leave the server down.
             return f'Nova is at work on it: {server.task}'
-        crash = dataclasses.replace(host, since=context.clock.wall(), why=tuple(why))
+        fact = None
+        if heard <= host.since:
+            # The guest has ended with its host, or with the fence.
+            fact = self._owed(server, _from(name, recoveries))
+        crash = dataclasses.replace(host, since=context.clock.wall(),
+                                    why=(*why, fact) if fact else tuple(why))
         wanted = self._creation.new(crash, server, None, crash.since)
         if reasons := self._against(host, service, server, before, since):
             LOG.warning('server %s crashed on %s, and is not restarted: %s', server_id, name,
@@ -341,21 +357,22 @@ class Dispatcher:
         return [server for server in self._nova.servers(host.name, since)
                 if server.id not in active]
 
-    def _wanted(self, host: model.Host, idle: Sequence[model.Server], *, again: bool = False
-                ) -> list[creation.Wanted]:
+    def _wanted(self, host: model.Host, idle: Sequence[model.Server],
+                former: Former | None = None) -> list[creation.Wanted]:
         """Return a new recovery for each server of a host that needs one.
 
         :param idle: the servers of the host that are not being recovered
-        :param again: earlier recoveries may belong to the same suspicion
+        :param former: None if no earlier recovery can belong to the same suspicion
         """
         context = self._context
-        due = [server for server in idle if self._protected(server)
-               and (not again or self._due(host, server))]
+        due = [server for server in idle if self._protected(server) and (former is None or (
+            self._due(host, former(server.id)) and not self._owed(server, former(server.id))))]
         expected, now = kinds.expected(context.store, due), context.clock.wall()
         return [(self._creation.new(host, server, expected.get(server.id), now), server)
                 for server in due]
 
-    def _left(self, host: model.Host, idle: Sequence[model.Server]) -> list[creation.Wanted]:
+    def _left(self, host: model.Host, idle: Sequence[model.Server], former: Former
+              ) -> list[creation.Wanted]:
         """Return a recovery for each server that a dead host leaves in its state.
 
         It is an evacuation, or fails with the reason.
@@ -373,10 +390,13 @@ class Dispatcher:
         wanted: list[creation.Wanted] = []
         for server in idle:
             reasons = gates.obstacles(servers.without_request(server))
-            if reasons and left.can_be_evacuated(server) and not gates.obstacles(
-                    left.as_if_active(server)):
-                if self._due(host, server):
-                    wanted.append(self._with(host, server, left.fact(server, reasons, now), now))
+            able = not gates.reasons(left.as_if_active(server)) and (
+                not reasons or left.can_be_evacuated(server))
+            owed = self._owed(server, former(server.id)) if able else None
+            if able and (reasons or owed):
+                if self._due(host, former(server.id)):
+                    fact = owed or left.fact(server, reasons, now)
+                    wanted.append(self._with(host, server, fact, now))
                 continue
             if not reasons or server.id in known[1] or (
                     # Another service may evacuate it.
@@ -384,7 +404,7 @@ class Dispatcher:
                     and suspected < context.settings.evacuate_timeout):
                 continue
             known[1].add(server.id)
-            if self._before(host, server):
+            if self._before(host, former(server.id)):
                 # It has an outcome since the host was suspected.
                 continue
             wanted.append(self._with(host, server, refused.fact(server, reasons, now), now))
@@ -439,21 +459,51 @@ class Dispatcher:
                      '; '.join(reasons))
         return not reasons
 
-    def _due(self, host: model.Host, server: model.Server) -> bool:
+    def _due(self, host: model.Host, former: Sequence[model.Recovery]) -> bool:
         """Return whether another recovery is due: the wait doubles with each recovery."""
-        before = self._before(host, server)
+        before = self._before(host, former)
         if not before:
             return True
         wait = min(float(self._context.settings.again_after) * 2 ** (len(before) - 1), _SELDOM)
         return all(stamps.age(self._context.clock, recovery.ended or 0.0) >= wait
                    for recovery in before)
 
-    def _before(self, host: model.Host, server: model.Server) -> list[model.Recovery]:
+    def _former(self, host: model.Host) -> Former:
+        """Return a function that reads the recoveries of a server from a host, once."""
+        def read(server: str) -> Sequence[model.Recovery]:
+            return _from(host.name, self._context.store.recoveries({'server': server}, _MANY))
+        return functools.cache(read)
+
+    @staticmethod
+    def _before(host: model.Host, former: Sequence[model.Recovery]) -> list[model.Recovery]:
         """Return the recoveries of a server since its host was suspected."""
-        return [recovery for recovery in
-                self._context.store.recoveries({'server': server.id}, _MANY)
-                if recovery.host == host.name and recovery.created >= host.since
-                and not runs.is_drill(recovery)]
+        return [recovery for recovery in former if recovery.created >= host.since]
+
+    def _owed(self, server: model.Server, former: Sequence[model.Recovery]
+              ) -> Mapping[str, Any] | None:
+        """Return the evidence that a server did not run when its host died, unlike it seems.
+
+        :param former: its recoveries from its host, the newest first
+        """
+        for recovery in former:
+            if recovery.outcome in _MOVED or stamps.age(
+                    self._context.clock, recovery.ended or 0.0) > _OWED:
+                return None
+            known = self._context.store.get(recovery.id) if (
+                recovery.outcome == model.FAILED) else None
+            if known is None:
+                continue
+            if any(step.name == timeline.ADOPT for step in known.steps):
+                return left.again(server, known, pending.of(known), self._context.clock.wall())
+            if left.of(known) is None:
+                return None
+        return None
+
+
+def _from(host: str, recoveries: Sequence[model.Recovery]) -> list[model.Recovery]:
+    """Return the recoveries of a server from a host, without its drills."""
+    return [recovery for recovery in recoveries
+            if recovery.host == host and not runs.is_drill(recovery)]
 
 
 def _unexpected(host: str, error: Exception) -> str:

@@ -103,11 +103,13 @@ class _Evacuation:
                 pending.fulfill(run, server, self._detail)
                 return None
             over = run.now - run.away >= until
-            if (over or self._left_alone()) and self._may_serve():
+            if ((over or self._left_alone()) and self._may_serve()) or (
+                    over and self._is_worked_on(server)):
                 self._note_late(server, run.settings.adopt_timeout if over else _LEFT_ALONE)
                 over = False
             # An engine that left a request that Nova has lost would leave it so for ever.
-            if over and not self._unclaimed.is_undecided(server):
+            if over and not (server.host == self._source
+                             and self._unclaimed.is_undecided(server)):
                 return self._fail(server)
             if moved:
                 self._start(server)
@@ -131,6 +133,11 @@ class _Evacuation:
         """
         return self._backup_host is not None and self._unnoted in (None, self._backup_host)
 
+    def _is_worked_on(self, server: model.Server) -> bool:
+        """Return whether a host that is heard evacuates a server: what follows is still due."""
+        moving = self._moving(server) if tasks.is_rebuild(server.task) else None
+        return moving is not None and moving.claimed and not self._lost(moving.host)
+
     def _left_alone(self) -> bool:
         """Return whether the host of the backup has been silent for so long that it may live.
 
@@ -141,12 +148,17 @@ class _Evacuation:
                 and self._run.now - self._silent[host] >= _LEFT_ALONE)
 
     def _fail(self, server: model.Server) -> verdicts.StepVerdict:
-        """Return a failure, and reset a server whose evacuation Nova has given up."""
-        if self._unclaimed.given_up:
+        """Return a failure, and reset a server whose evacuation Nova has given up or lost."""
+        run, suspects = self._run, self._run.context.suspects
+        if self._unclaimed.lost:
+            pending.note(run, server)
             try:
-                self._run.insist(self._act, self._run.context.compute.reset, server)
+                if (run.insist(self._act, run.context.compute.reset, server)
+                        and suspects.is_well(self._source)
+                        and suspects.running(self._source, server.id) is False):
+                    run.insist(self._rests, server)
             except exception.Refused as exc:
-                LOG.warning('recovery %s: %s', self._run.id, exc)
+                LOG.warning('recovery %s: %s', run.id, exc)
         return verdicts.StepVerdict(
             verdicts.FAILED, self._unfinished(server, self._run.settings.adopt_timeout))
 
@@ -155,9 +167,10 @@ class _Evacuation:
         if self._late:
             return
         self._late = True
-        host = str(self._backup_host)
-        why = f'{self._unfinished(server, seconds)}; its backup may serve on {host}'
-        if self._lost(host):
+        host, why = self._backup_host, self._unfinished(server, seconds)
+        if host is not None:
+            why += f'; its backup may serve on {host}'
+        if host is not None and self._lost(host):
             # Cinder merges only when nobody has the second version open.
             why += f', which is silent: start nova-compute there, or power {host} off'
         LOG.warning('recovery %s: %s', self._run.id, why)
@@ -197,18 +210,27 @@ class _Evacuation:
         """Leave a server where it is, because that host is back; None if it has changed.
 
         An evacuation that hangs is reset. Whoever saw the end of the guest there has left it to
-        that evacuation, so the guest is started here.
+        that evacuation, so the guest is started here, unless it was at rest.
         """
         run, compute, hangs = self._run, self._run.context.compute, server.task is not None
+        if hangs:
+            pending.note(run, server)
         try:
             if not run.insist(self._act, compute.reset if hangs else None, server):
                 return None
-            if hangs and run.context.suspects.running(self._source, server.id) is False:
+            if run.context.suspects.running(self._source, server.id) is False and not (
+                    run.insist(self._rests, server)) and hangs:
                 run.insist(functools.partial(self._act, compute.reboot, server, anew=True))
         except exception.Refused as exc:
             LOG.warning('recovery %s: %s', run.id, exc)
             self._detail['refused'] = str(exc)
         return verdicts.StepVerdict(verdicts.FAILED, f'{self._source} is back')
+
+    def _rests(self, server: model.Server) -> bool:
+        """Stop a server that was at rest, unless it has another host; return if it was."""
+        self._run.fresh()
+        seen = self._server()
+        return seen is None or seen.host != server.host or pending.settle(self._run, seen)
 
     def _stopped(self, server: model.Server) -> bool:
         """Return whether Nova has stopped an evacuated server that no user has stopped.

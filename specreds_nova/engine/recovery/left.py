@@ -18,7 +18,8 @@ from typing import Any
 from specreds_nova import tasks
 from specreds_nova.engine import model
 
-_KIND = 'left'
+STOP, PAUSE = 'stop', 'pause'
+KIND = 'left'
 # What Nova's API shows of a server whose guest runs, and of one that does not run. Nova evacuates
 # ACTIVE, SHUTOFF and ERROR; the others are made active for that.
 _RUNS = ('ACTIVE', 'PASSWORD')
@@ -27,6 +28,17 @@ _RESTS = ('SHUTOFF', 'ERROR', 'PAUSED', 'SUSPENDED', 'RESCUE', 'SHELVED')
 _MOVES: Mapping[str, tuple[str | None, ...]] = {
     'MIGRATING': ('migrating',), 'RESIZE': ('resize_migrating', 'resize_finish'),
     'VERIFY_RESIZE': (None,)}
+# By the status that a user has seen, what keeps the server at rest after an evacuation. A saved
+# memory is lost with its host, so that a suspended server cannot be resumed, and is stopped. A
+# shelved one is stopped already. The disk of a rescued one must not boot by itself.
+_KEPT = {'PAUSED': PAUSE, 'SUSPENDED': STOP, 'SHELVED': STOP, 'RESCUE': STOP}
+# What Nova shows of a server after an evacuation that has failed.
+_EVACUATED = ('ACTIVE', 'ERROR')
+
+
+def kept(server: model.Server) -> str | None:
+    """Return what keeps a server at rest that Nova does not evacuate as it is; None if it runs."""
+    return STOP if server.off else _KEPT.get(server.status)
 
 
 def can_be_evacuated(server: model.Server) -> bool:
@@ -55,13 +67,44 @@ def fact(server: model.Server, reasons: list[str], at: float) -> Mapping[str, An
     :param reasons: why the server has no backup
     :param at: time by the clock of the system
     """
-    return {'kind': _KIND, 'words': f'{"; ".join(reasons)}: it has no backup', 'at': at,
-            'status': server.status, 'task': server.task}
+    return {'kind': KIND, 'words': f'{"; ".join(reasons)}: it has no backup', 'at': at,
+            'status': server.status, 'task': server.task, 'rest': _rest(server)}
+
+
+def _rest(server: model.Server) -> str | None:
+    if server.task == tasks.STOPPING or server.status == 'SHUTOFF':
+        return STOP
+    return kept(server)
+
+
+def again(server: model.Server, failed: model.Recovery, rest: str | None, at: float
+          ) -> Mapping[str, Any] | None:
+    """Return the evidence that a failed evacuation has made a server active; None otherwise.
+
+    :param failed: the recovery that has failed
+    :param rest: what that recovery had still to do
+    :param at: time by the clock of the system
+    """
+    before = of(failed)
+    status = 'ACTIVE' if before is None else str(before['status'])
+    if server.deleting or server.status not in _EVACUATED:
+        return None
+    if rest is None and status not in _MOVES:
+        return None
+    task = tasks.STOPPING if before is None else before['task']
+    return {'kind': KIND, 'words': f'it was {status}, {task or "at rest"}, when its host died: '
+            'it has no backup', 'at': at, 'status': status, 'task': task, 'rest': rest}
 
 
 def of(recovery: model.Recovery) -> Mapping[str, Any] | None:
     """Return the evidence that the server of a recovery was left in its state; None otherwise."""
-    return next((fact for fact in reversed(recovery.why) if fact.get('kind') == _KIND), None)
+    return next((fact for fact in reversed(recovery.why) if fact.get('kind') == KIND), None)
+
+
+def was_moving(recovery: model.Recovery) -> bool:
+    """Return whether Nova moved or resized the server of a recovery when its host died."""
+    fact = of(recovery)
+    return fact is not None and fact['status'] in _MOVES
 
 
 def was_off(recovery: model.Recovery) -> bool:

@@ -18,24 +18,19 @@ from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
 
 _REQUEST = 'request'
-_STOP, _PAUSE = 'stop', 'pause'
 # By what is due, what is recorded when the engine has asked for it.
-_DONE = {_STOP: 'stopped', _PAUSE: 'paused'}
-# By the status that a user has seen, what is due. A saved memory is lost with its host, so that a
-# suspended server cannot be resumed, and is stopped. A shelved one is stopped already. The disk of
-# a rescued one must not boot by itself.
-_KEPT = {'PAUSED': _PAUSE, 'SUSPENDED': _STOP, 'SHELVED': _STOP, 'RESCUE': _STOP}
+_DONE = {left.STOP: 'stopped', left.PAUSE: 'paused'}
 
 
 def note(run: runs.Run, server: model.Server) -> None:
     """Record what is due after an evacuation, before a reset makes the server active."""
-    due = _due(run)
-    wanted = _STOP if server.off else _KEPT.get(server.status)
-    if wanted is None and due != _STOP and _is_stopping(server):
+    due = of(run.recovery)
+    wanted = left.kept(server)
+    if wanted is None and due != left.STOP and _is_stopping(server):
         # What was at rest when its host died is at rest again, whoever has stopped it.
         by_itself = not left.is_as_left(run.recovery, server) and run.insist(
             run.context.compute.stopped_by_itself, server.id)
-        wanted = None if by_itself else _STOP
+        wanted = None if by_itself else left.STOP
     if wanted not in (None, due):
         _record(run, wanted)
 
@@ -45,16 +40,33 @@ def fulfill(run: runs.Run, server: model.Server, detail: dict[str, Any]) -> None
 
     A user may start it afterwards: it is stopped once.
     """
-    due = _due(run)
+    due = of(run.recovery)
     if due is None:
         return
     if server.status == 'ACTIVE':
         compute = run.context.compute
         try:
-            run.insist(compute.stop if due == _STOP else compute.pause, server.id)
+            run.insist(compute.stop if due == left.STOP else compute.pause, server.id)
         except exception.Refused as exc:
             detail['refused'] = str(exc)
     _record(run, _DONE[due])
+
+
+def settle(run: runs.Run, server: model.Server) -> bool:
+    """Stop a server that was at rest, and stays on its host, which is back; return if it was.
+
+    What was paused has lost its memory, so that Nova stops it there as well. A restart of the
+    engine repeats a stop, which changes nothing.
+
+    :raises exception.Refused: Nova refuses
+    """
+    due = of(run.recovery)
+    if due is None:
+        return False
+    if server.status == 'ACTIVE':
+        run.insist(run.context.compute.stop, server.id)
+    _record(run, _DONE[left.STOP])
+    return True
 
 
 def _is_stopping(server: model.Server) -> bool:
@@ -63,11 +75,14 @@ def _is_stopping(server: model.Server) -> bool:
         server.task is not None and server.status == tenant.STOPPED)
 
 
-def _due(run: runs.Run) -> str | None:
-    """Return what the engine has still to do after an evacuation; None for nothing."""
-    recorded = [str(step.detail[_REQUEST]) for step in run.recovery.steps
+def of(recovery: model.Recovery) -> str | None:
+    """Return what a recovery has still to do after its evacuation; None for nothing."""
+    recorded = [str(step.detail[_REQUEST]) for step in recovery.steps
                 if step.name == timeline.PENDING and _REQUEST in step.detail]
-    return recorded[-1] if recorded and recorded[-1] in _DONE else None
+    if recorded:
+        return recorded[-1] if recorded[-1] in _DONE else None
+    fact = left.of(recovery)
+    return None if fact is None else fact.get('rest')
 
 
 def _record(run: runs.Run, request: str | None) -> None:

@@ -31,6 +31,7 @@ class Unclaimed:
     """What is known of the latest request while no host has claimed it.
 
     :ivar given_up: Nova has said that it will not fulfill the request
+    :ivar lost: Nova never fulfills the request
     """
 
     def __init__(self, run: runs.Run) -> None:
@@ -38,7 +39,9 @@ class Unclaimed:
         # Since when the engine sees the request, when it has asked Nova, and what that has shown.
         self._since: float | None = None
         self._asked = float('-inf')
-        self._lost = self.given_up = False
+        self.lost = self.given_up = False
+        # Whether a request on which Nova says nothing counts as lost after some time.
+        self._may_be_lost = True
         # How many requests have been lost in a row without a word of Nova.
         self._times = 0
 
@@ -50,12 +53,12 @@ class Unclaimed:
     def forget(self) -> None:
         """Forget what was seen of a request, since a host has claimed it."""
         self._since, self._asked = None, float('-inf')
-        self._lost = self.given_up = False
+        self.lost = self.given_up = False
 
     def is_undecided(self, server: model.Server) -> bool:
-        """Return whether Nova may have lost the request for a server, and was not asked yet."""
-        return (self._since is not None and self._asked < self._since
-                and tasks.is_rebuild(server.task))
+        """Return whether it will turn out later that Nova has lost the request for a server."""
+        return (self._since is not None and tasks.is_rebuild(server.task) and not self.lost
+                and (self._asked < self._since or self._may_be_lost))
 
     def is_lost(self, server: model.Server, host: str | None) -> bool:
         """Return whether Nova never fulfills the request for a server.
@@ -70,8 +73,8 @@ class Unclaimed:
             self._since = now
         if now - self._since >= _ASK_NOVA and now - self._asked >= _ASK_AGAIN:
             self._asked = now
-            self._lost = self._ask(server, host, now - self._since)
-        return self._lost
+            self.lost = self._ask(server, host, now - self._since)
+        return self.lost
 
     def is_given_up(self, server: model.Server) -> bool:
         """Return whether Nova's conductor has given up the latest request for a server."""
@@ -92,7 +95,8 @@ class Unclaimed:
             self._times = 0
             return True
         # A host that Nova has not named may have the server yet, and must not get a rival.
-        if request is None or host == '' or seconds < _LOST * 2.0 ** self._times:
+        self._may_be_lost = request is not None and host != ''
+        if not self._may_be_lost or seconds < _LOST * 2.0 ** self._times:
             return False
         self._times += 1
         return True

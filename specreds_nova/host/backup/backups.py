@@ -52,6 +52,7 @@ class Backups:
         """Have sentinels asked about the primaries of backups, from the start of a backup on."""
         self._starter.primary_known = sentinels.expect
         self.statuses.primary_runs = sentinels.runs
+        self.statuses.primary_silent = sentinels.silent
         self.statuses.primary_asked = sentinels.asks
 
     # For callers of RPC

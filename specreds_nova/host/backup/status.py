@@ -21,6 +21,7 @@ class Statuses:
 
     :ivar primary_runs: returns whether a server runs on a host by the sentinel of that host; None
         if that is unknown
+    :ivar primary_silent: returns whether the sentinel of a host was asked, and has not answered
     :ivar primary_asked: whether sentinels are asked at all
     """
 
@@ -28,6 +29,7 @@ class Statuses:
         self._host = host
         self._watches = watches
         self.primary_runs: Callable[[str, str], bool | None] = lambda host, server: None
+        self.primary_silent: Callable[[str], bool] = lambda host: False
         self.primary_asked = False
 
     def of(self, record: journals.Record) -> Status:
@@ -56,6 +58,7 @@ class Statuses:
             'domain': domain and {'pid': domain.pid, 'state': domain.state},
             'primary_runs': (self.primary_runs(record.primary, record.instance_uuid)
                              if record.phase in (journals.RUNNING, journals.HARDENED) else None),
+            'primary_silent': self.primary_silent(record.primary),
             'primary_asked': self.primary_asked,
         }
 

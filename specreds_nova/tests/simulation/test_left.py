@@ -12,18 +12,18 @@ import ddt
 from specreds_nova.tests.simulation import base
 from specreds_nova.tests.simulation import story
 
-_OPTIONS = {'evacuate_after': 10.0, 'evacuate_timeout': 30.0, 'adopt_timeout': 120.0}
+_OPTIONS = {'evacuate_after': 10.0, 'evacuate_timeout': 30.0}
 _SEEDS = range(5)
 
 
 def _played(seed: int, fails: str = 'kill', *, least: float = 120.0,
-            events: tuple[dict[str, Any], ...] = (), **values: Any
-            ) -> tuple[story.Story, story.Ending]:
+            events: tuple[dict[str, Any], ...] = (), adopt_timeout: float = 120.0,
+            **values: Any) -> tuple[story.Story, story.Ending]:
     """Let a host die with a server in some state, and with one that runs."""
     played = story.Story({
         'engines': 2, 'hosts': {'h1': None, 'h2': None, 'h3': None},
         'servers': {'a': {'host': 'h1', 'period': 0, **values}, 'b': {'host': 'h1', 'period': 0}},
-        'options': _OPTIONS,
+        'options': {**_OPTIONS, 'adopt_timeout': adopt_timeout},
         'events': sorted([{'at': 5, fails: 'h1'}, *events], key=lambda event: event['at']),
         'least': least, 'until': 900, 'expect': {'b': {'outcome': 'recovered'}}}, seed)
     return played, played.run()
@@ -54,6 +54,33 @@ class LeftTest(base.StoryTest):
             self.assertTrue(created['a'].created > created['b'].created + _OPTIONS[
                 'evacuate_after'] / 2)
             self.assertTrue(created['a'].priority < created['b'].priority)
+
+    @ddt.data(('SHUTOFF', None, 'SHUTOFF'), ('PAUSED', None, 'PAUSED'),
+              ('RESCUE', None, 'SHUTOFF'), ('ACTIVE', 'powering-off', 'SHUTOFF'))
+    @ddt.unpack
+    def test_failed_evacuation_does_not_make_it_one_that_ran(
+            self, status: str, task: str | None, end: str) -> None:
+        # Nova's conductor gives the first request up.
+        played, ending = _played(1, status=status, task=task, adopt_timeout=15.0, lost=1,
+                                 least=300.0)
+        self.assertEqual(([], ['failed', 'evacuated']), (ending.wrong, ending.outcomes['a']))
+        server = played._cloud.servers['a']
+        self.assertEqual((end, None), (server.status, server.task))
+        self.assertNotEqual('h1', server.host)
+        self.assertFalse(any(step.name == 'start' for recovery in ending.history
+                             for step in recovery.steps if recovery.server == 'a'))
+
+    @ddt.data(('PAUSED', None), ('RESCUE', None), ('SHUTOFF', None))
+    @ddt.unpack
+    def test_server_whose_evacuation_fails_stays_stopped_on_a_host_that_is_back(
+            self, status: str, task: str | None) -> None:
+        # Nova's conductor dies with the request.
+        played, ending = _played(1, status=status, task=task, adopt_timeout=15.0, lost=-1,
+                                 least=600.0, events=({'at': 60, 'boot': 'h1'},))
+        self.assertEqual([], ending.wrong)
+        server = played._cloud.servers['a']
+        self.assertEqual(('h1', 'SHUTOFF', None), (server.host, server.status, server.task))
+        self.assertEqual([], played._cloud.seen(server))
 
     @ddt.data(('MIGRATING', 'migrating'), ('RESIZE', 'resize_migrating'),
               ('RESIZE', 'resize_finish'), ('VERIFY_RESIZE', None))

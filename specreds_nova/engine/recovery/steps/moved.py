@@ -21,9 +21,12 @@ def elsewhere(run: runs.Run) -> verdicts.StepVerdict | None:
         server = run.server(anew=True)
         if server is None:
             return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
-        if not left.is_moving(server):
+        moving = left.is_moving(server)
+        # A failed evacuation has made it active, and left Nova's record of the move.
+        move = run.insist(run.context.compute.move, server) if moving or left.was_moving(
+            run.recovery) else None
+        if not moving and move is None:
             return _runs_elsewhere(run, server)
-        move = run.insist(run.context.compute.move, server)
         why = _obstacle(run, server, move)
         if why is None:
             return None

@@ -191,11 +191,12 @@ class _Race:
     def _nothing_is_heard(self, status: Mapping[str, Any]) -> bool:
         """Return whether the primary's host has been silent everywhere for long enough.
 
-        Its sentinel has looked at the servers until then, is asked in storage, and does not
-        answer. Whatever is not known speaks for the primary: its backup gets ready first.
+        Its sentinel has looked at the servers until then, was asked in storage, and did not answer
+        in time. Whatever is not known speaks for the primary: its backup gets ready first. So a
+        question that could not be asked decides nothing.
         """
         run = self._run
-        if not status.get('primary_asked') or status.get('primary_runs') is not None:
+        if not status.get('primary_silent') or status.get('primary_runs') is not None:
             return False
         host = run.insist(run.context.store.host, run.recovery.host)
         silence = run.context.leases.silence(host, run.now)

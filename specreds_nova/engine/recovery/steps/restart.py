@@ -9,6 +9,9 @@ and from everything that evacuates on its own.
 A server that a user has stopped, or that runs again, has not crashed. The host reports whether the
 domain runs, and Nova whether Nova itself has stopped the server, as it does some time after the
 domain has gone.
+
+If an evacuation that has failed has made a server active which did not run when its host died, the
+server is stopped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +22,7 @@ from oslo_log import log as logging
 from specreds_nova import tasks
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
@@ -122,7 +126,8 @@ class _Restart:
     def _returned(self) -> bool:
         """Return whether the whole host had failed, and is well again."""
         why = self._run.recovery.why
-        return (any(fact.get('kind') not in (evidence.CRASH, evidence.BOOT) for fact in why)
+        return (any(fact.get('kind') not in (evidence.CRASH, evidence.BOOT, left.KIND)
+                    for fact in why)
                 and self._run.context.suspects.is_well(self._run.recovery.host))
 
     def _check(self) -> verdicts.StepVerdict | None:
@@ -142,6 +147,11 @@ class _Restart:
             return verdicts.StepVerdict(verdicts.ABORTED, f'it is {server.status}')
         if server.status == 'ACTIVE' and compute.runs(server.id):
             return verdicts.StepVerdict(verdicts.PRIMARY, 'it runs')
+        if left.of(run.recovery):
+            if server.status == 'ACTIVE':
+                compute.stop(server.id)
+            return verdicts.StepVerdict(
+                timeline.RESTART, 'it did not run when its host died, and is stopped')
         return self._ask(server)
 
     def _ask(self, server: model.Server) -> verdicts.StepVerdict | None:

@@ -26,6 +26,8 @@ class PrimariesTest(testtools.TestCase):
         self.questions: list[tuple[str, str]] = []
         # Pools that do not answer, and the questions that wait for them.
         self.stuck: set[str] = set()
+        # Hosts that watch, and do not answer.
+        self.watching: set[str] = set()
         self.waiting: list[tuple[str, Any]] = []
         self.useFixture(fixtures.MockPatchObject(
             probes.Storage, 'users', side_effect=lambda conf: self.users))
@@ -46,6 +48,8 @@ class PrimariesTest(testtools.TestCase):
         self.questions.append((pool, host))
         if pool in self.stuck:
             self.waiting.append((pool, done))
+        elif host in self.watching:
+            done(None, -errno.ETIMEDOUT, None, None)
         elif (pool, host) in self.answers:
             running = json.dumps({'running': sorted(self.answers[pool, host])})
             done(None, 0, [(1, 2, running.encode())], [])
@@ -105,6 +109,42 @@ class PrimariesTest(testtools.TestCase):
         self.now += 1.5
         self.primaries.beat()
         self.assertIsNone(self.primaries.runs('h1', 's1'))
+
+    def test_sentinel_that_watches_and_does_not_answer_is_silent(self) -> None:
+        self.primaries.expect('h1')
+        self.watching = {'h1'}
+        self.primaries.beat()
+        self.assertEqual((True, None), (self.primaries.silent('h1'),
+                                        self.primaries.runs('h1', 's1')))
+        # Ceph forgets the watch of a host that is dead.
+        self.watching.clear()
+        self.now += 20.0
+        self.primaries.beat()
+        self.assertEqual((True, False), (self.primaries.silent('h1'),
+                                         self.primaries.silent('h2')))
+        self.answers['volumes', 'h1'] = frozenset({'s1'})
+        self.primaries.beat()
+        self.assertFalse(self.primaries.silent('h1'))
+        # Another backup starts.
+        self.answers.clear()
+        self.watching = {'h1'}
+        self.now += 1.0
+        self.primaries.beat()
+        self.assertTrue(self.primaries.silent('h1'))
+        self.now += 1.0
+        self.primaries.expect('h1')
+        self.assertFalse(self.primaries.silent('h1'))
+
+    def test_sentinel_that_could_not_be_asked_is_not_silent(self) -> None:
+        self.primaries.expect('h1')
+        for code, acks in ((-errno.EPERM, None), (-errno.ENOENT, None), (0, [])):
+            self.cluster.rados.open_ioctx.side_effect = lambda _pool, code=code, acks=acks: (
+                mock.Mock(aio_notify=lambda name, done, *_: done(None, code, acks, [])))
+            self.primaries.beat()
+            self.assertFalse(self.primaries.silent('h1'))
+        self.cluster.rados.list_pools.side_effect = rados.TimedOut('no answer')
+        self.primaries.beat()
+        self.assertFalse(self.primaries.silent('h1'))
 
     def test_nobody_is_asked_without_interest(self) -> None:
         self.primaries.beat()

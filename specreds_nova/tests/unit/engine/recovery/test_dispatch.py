@@ -11,6 +11,8 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.placing import order
 from specreds_nova.engine.recovery import dispatch
+from specreds_nova.engine.recovery import left
+from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import worker as workers
 from specreds_nova.engine.recovery.steps import restart
 from specreds_nova.engine.suspicion import conf as detection_conf
@@ -402,6 +404,56 @@ class DispatcherTest(_DispatcherTest):
         self.compute.servers.return_value = [base.make_server('a')]
         self.assertEqual(1, self.dispatcher.again(host))
 
+    def _failed(self, *, adopted: bool, status: str = 'PAUSED', task: str | None = None,
+                pending: str | None = None) -> None:
+        """Record that the evacuation of a server has failed, which was left in a state."""
+        fact = left.fact(base.make_server('a', status=status, task=task), ['it rests'], 0.0)
+        recovery = self.make_recovery('a', created=self.clock.now(), why=(*_WHY, fact))
+        if adopted:
+            self.begin_step(recovery, timeline.ADOPT)
+        if pending:
+            number = self.begin_step(recovery, timeline.PENDING)
+            self.end_step(recovery, timeline.PENDING, number, {'request': pending})
+        self.store.change(self.store.history[recovery.id], state=model.ENDED,
+                          outcome=model.FAILED)
+        self.clock.sleep(60.0)
+
+    @ddt.data(('PAUSED', None, 'pause'), ('SHUTOFF', None, 'stop'), ('RESCUE', None, 'stop'),
+              ('ACTIVE', 'powering-off', 'stop'), ('MIGRATING', 'migrating', None))
+    @ddt.unpack
+    def test_server_that_a_failed_evacuation_has_made_active_is_not_one_that_ran(
+            self, status: str, task: str | None, rest: str | None) -> None:
+        for now in ('ACTIVE', 'ERROR'):
+            self.store.history.clear()
+            host = self.suspect()
+            self.clock.sleep(self.context.options.evacuate_after)
+            self._failed(adopted=True, status=status, task=task)
+            self.compute.servers.return_value = [base.make_server('a', status=now)]
+            self.assertEqual(1, self.dispatcher.again(host))
+            [recovery] = self.store.active()
+            self.assertEqual((order.LAST, status, task, rest), (
+                recovery.priority, *(recovery.why[-1][name]
+                                     for name in ('status', 'task', 'rest'))))
+            # Nor is it if the host was back in the meantime.
+            self.store.change(recovery, state=model.ENDED, outcome=model.PRIMARY)
+            self.assertEqual([], self.dispatcher.suspect('h1', _WHY, None, self.clock.now()))
+            self.assertEqual([], self.store.active())
+
+    def test_server_that_somebody_else_has_made_active_is_one_that_runs(self) -> None:
+        for adopted, pending, later in ((False, None, None), (True, 'stopped', None),
+                                        (True, None, model.EVACUATED)):
+            self.store.history.clear()
+            host = self.suspect()
+            self._failed(adopted=adopted, pending=pending)
+            if later:
+                self.store.change(self.make_recovery('a', created=self.clock.now()),
+                                  state=model.ENDED, outcome=later)
+            self.compute.servers.return_value = [base.make_server('a')]
+            self.clock.sleep(120.0)
+            self.assertEqual(1, self.dispatcher.again(host))
+            [recovery] = self.store.active()
+            self.assertIsNone(left.of(recovery))
+
     def test_server_whose_disk_is_on_its_dead_host_fails_with_the_reason(self) -> None:
         host = self.suspect()
         self.compute.servers.return_value = [base.make_server('a', image='i', volumes=())]
@@ -557,6 +609,21 @@ class CrashedTest(_DispatcherTest):
         self.assertIsNone(self.dispatcher.crashed('h2', 'a', _CRASH))
         self.assertEqual([('a', 'h1'), ('a', 'h2')],
                          [(made.server, made.host) for made in self.store.history.values()])
+
+    def test_server_that_a_failed_evacuation_has_made_active_ends_with_its_host(self) -> None:
+        fact = left.fact(base.make_server('a', status='PAUSED'), ['it is PAUSED'], 0.0)
+        for trusted_after, rest in ((-1.0, None), (1.0, 'pause')):
+            self.store.history.clear()
+            recovery = self.make_recovery('a', why=(fact,))
+            self.begin_step(recovery, timeline.ADOPT)
+            self.store.change(recovery, state=model.ENDED, outcome=model.FAILED)
+            host = self.suspect()
+            trusted = self.store.change_host(host, state=model.TRUSTED,
+                                             since=1000.0 + trusted_after)
+            assert trusted is not None
+            self.assertIsNone(self.dispatcher.crashed('h1', 'a', _CRASH))
+            [made] = self.store.active()
+            self.assertEqual(rest, (left.of(made) or {}).get('rest'))
 
     def crash_again(self, *more: str) -> None:
         """Report another crash a minute later, and end its recovery.

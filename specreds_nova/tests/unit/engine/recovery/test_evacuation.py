@@ -11,6 +11,7 @@ from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import evacuation
+from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
@@ -432,6 +433,19 @@ class SecondFailureTest(base.RecoveryTest):
             self.compute.reset.assert_called_with('a')
             self.assertEqual(started, self.compute.reboot.called, str(runs_there))
         self.compute.evacuate.assert_not_called()
+
+    def test_server_that_did_not_run_is_stopped_when_the_host_is_back(self) -> None:
+        fact = left.fact(base.make_server('a', status='PAUSED'), ['it is PAUSED'], 0.0)
+        self.recovery = dataclasses.replace(self.recovery, why=(fact,))
+        self._hang()
+        self.suspects.running.side_effect = lambda host, server: False
+        self.suspects.boot.side_effect = ['one', *['two'] * 30]
+        verdict = self._evacuate()
+        assert verdict is not None
+        self.assertEqual('h2 is back', verdict.why)
+        self.compute.reset.assert_called_with('a')
+        self.compute.stop.assert_called_once_with('a')
+        self.compute.reboot.assert_not_called()
 
     def test_evacuation_that_nova_does_not_reset_is_left(self) -> None:
         self._hang()

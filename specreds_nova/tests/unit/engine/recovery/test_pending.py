@@ -9,6 +9,7 @@ import ddt
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import evacuation
+from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import sequence
 from specreds_nova.tests.unit.engine.recovery import base
@@ -21,6 +22,7 @@ class PendingTest(base.CommittedTest):
     def setUp(self) -> None:
         super().setUp()
         self.compute.evacuation.return_value = None
+        self.compute.evacuation_request.return_value = None
 
     def _evacuate(self, task: str | None, status: str = 'ACTIVE') -> None:
         """Evacuate a server whose task, if it has one, no evacuation has given it."""
@@ -101,6 +103,25 @@ class PendingTest(base.CommittedTest):
         taken_over = self.taken_over(self.recovery, 'e2')
         evacuation.evacuate(runs.Run(self.context, taken_over), 'h2', {})
         self.assertLessEqual(self.compute.pause.call_count + self.compute.stop.call_count, 1)
+
+    @ddt.data(('PAUSED', 'pause'), ('SHUTOFF', 'stop'), ('RESCUE', 'stop'), ('ERROR', None))
+    @ddt.unpack
+    def test_server_that_an_earlier_evacuation_has_made_active_does_not_run_afterwards(
+            self, status: str, request: str | None) -> None:
+        self.compute.stopped_by_itself.return_value = False
+        fact = left.fact(base.make_server('a', status=status), [f'it is {status}'], 0.0)
+        self.recovery = dataclasses.replace(self.recovery, why=(fact,))
+
+        def evacuate(*_: Any) -> None:
+            self.compute.server.side_effect = lambda name: base.make_server(name, host='h2')
+        self.compute.evacuate.side_effect = evacuate
+        for shown in ('ACTIVE', 'ERROR'):
+            self.compute.pause.reset_mock()
+            self.compute.stop.reset_mock()
+            self._evacuate(None, shown)
+            self.assertEqual([request] if request else [], [
+                call for call in ('pause', 'stop') if getattr(self.compute, call).called])
+            self.recovery = dataclasses.replace(self.recovery, steps=())
 
     def test_paused_server_that_a_user_stops_is_stopped(self) -> None:
         self.compute.stopped_by_itself.return_value = False

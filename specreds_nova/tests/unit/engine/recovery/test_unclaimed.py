@@ -5,6 +5,8 @@ import contextlib
 import dataclasses
 import itertools
 
+import ddt
+
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import evacuation
@@ -12,6 +14,7 @@ from specreds_nova.engine.recovery import run as runs
 from specreds_nova.tests.unit.engine.recovery import base
 
 
+@ddt.ddt
 class UnclaimedTest(base.CommittedTest):
     """A server that is being rebuilt, by a request that no host has claimed."""
 
@@ -66,6 +69,19 @@ class UnclaimedTest(base.CommittedTest):
         self.assertEqual('failed', verdict and verdict.kind)
         self.assertGreater(self.clock.now(), self.began + 75.0)
         self.assertEqual((None, []), (self.task, self.asked))
+
+    @ddt.data(('h2', None, 300.0), ('', 'rebuilding', 75.0))
+    @ddt.unpack
+    def test_request_of_which_nothing_is_known_is_waited_for_before_the_recovery_fails(
+            self, host: str, task: str | None, seconds: float) -> None:
+        self.context = self.make_context(adopt_timeout=10.0)
+        self.recovery = self.store.change(self.recovery, destination=None)
+        self.host = host
+        verdict = evacuation.evacuate(runs.Run(self.context, self.recovery), 'h1', {})
+        self.assertEqual('failed', verdict and verdict.kind)
+        self.assertGreater(self.clock.now(), self.began + seconds)
+        # Another host that Nova may choose later must not get a rival.
+        self.assertEqual((task, []), (self.task, self.asked))
 
     def test_request_of_which_nothing_is_known_is_repeated_ever_more_seldom(self) -> None:
         self.evacuate(2200.0)
@@ -172,6 +188,15 @@ class LateTest(base.CommittedTest):
     def test_server_without_a_backup_fails_in_the_end(self) -> None:
         self.assertIn('Nova has not evacuated it in 30 s', self.evacuate(1000.0, False) or '')
         self.assertGreater(self.compute.evacuate.call_count, 1)
+
+    def test_server_without_a_backup_is_waited_for_while_a_host_works_on_it(self) -> None:
+        self.compute.server.side_effect = lambda name: base.make_server(name, task='rebuilding')
+        self.compute.evacuation.return_value = model.Evacuation('h2', claimed=True)
+        self.assertRaises(exception.Interrupted, self.evacuate, 1000.0, False)
+        self.assertEqual('Nova has not evacuated it in 30 s: it is ACTIVE, rebuilding',
+                         self.store.history[self.recovery.id].error)
+        self.suspects.suspected.side_effect = lambda host: host != 'h3'
+        self.assertIn('Nova has not', self.evacuate(1000.0, False) or '')
 
     def test_time_without_an_answer_of_nova_does_not_count(self) -> None:
         back = self.clock.now() + 2400.0

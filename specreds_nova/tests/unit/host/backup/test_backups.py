@@ -212,10 +212,12 @@ class DecideTest(base.TestCase):
         self.record(journals.RUNNING, primary='node9')
         before = self.backups.status(base.BACKUP_ID)
         self.assertEqual((None, False), (before['primary_runs'], before['primary_asked']))
-        sentinels = mock.Mock(**{'runs.return_value': True}, asks=True)
+        sentinels = mock.Mock(asks=True)
+        sentinels.runs.return_value = sentinels.silent.return_value = True
         self.backups.consult(sentinels)
         status = self.backups.status(base.BACKUP_ID)
-        self.assertEqual((True, True), (status['primary_runs'], status['primary_asked']))
+        self.assertEqual([True] * 3, [status[f'primary_{name}']
+                                      for name in ('runs', 'silent', 'asked')])
         sentinels.runs.assert_called_once_with('node9', base.SERVER)
         self.record(journals.PROMOTED, primary='node9')
         self.assertIsNone(self.backups.status(base.BACKUP_ID)['primary_runs'])

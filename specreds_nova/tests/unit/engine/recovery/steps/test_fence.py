@@ -68,6 +68,21 @@ class FenceTest(base.RecoveryTest):
                          (verdict.kind, verdict.why))
         self.volumes.fence.assert_not_called()
 
+    def test_server_that_was_moved_is_asked_for_after_a_failed_evacuation(self) -> None:
+        server = base.make_server('b', status='MIGRATING', task='migrating')
+        self.recovery = self.make_recovery('b', why=(left.fact(server, ['it moves'], 0.0),))
+        self.compute.server.return_value = base.make_server('b')
+        self.compute.move.return_value = model.Move('h3', begun=True)
+        self.suspects.is_well.side_effect = lambda host: host == 'h3'
+        self.suspects.running.side_effect = lambda host, _server: None if host == 'h3' else False
+        verdict = self.fence(None)
+        self.assertEqual(verdicts.FAILED, verdict.kind)
+        self.assertIn('it may run on h3', verdict.why)
+        self.volumes.fence.assert_not_called()
+        # Nova has ended the move by itself.
+        self.compute.move.return_value = None
+        self.assertEqual(verdicts.PROMOTED, self.fence(None).kind)
+
     def test_server_that_a_user_has_deleted_needs_no_other_host(self) -> None:
         self.compute.server.return_value = base.make_server('a', task='deleting')
         self.compute.immovable.return_value = _SHARES

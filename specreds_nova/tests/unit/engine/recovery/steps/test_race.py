@@ -219,7 +219,7 @@ class FirstFrameTest(base.RecoveryTest):
         self.began = self.clock.now()
         self.heard_at: float | None = self.began - 1.0
         self.status = {**_NOT_YET, 'first_frame': True, 'primary_asked': True,
-                       'primary_runs': None}
+                       'primary_silent': True, 'primary_runs': None}
         self.backups.status.side_effect = lambda *_: (
             _READY if self.clock.now() - self.began >= 20.0 else self.status)
 
@@ -251,8 +251,8 @@ class FirstFrameTest(base.RecoveryTest):
         self.status['first_frame'] = False
         self.ready()
 
-    def test_backup_gets_ready_where_no_sentinel_is_asked(self) -> None:
-        self.status['primary_asked'] = False
+    def test_backup_gets_ready_where_the_sentinel_could_not_be_asked(self) -> None:
+        self.status['primary_silent'] = False
         self.ready()
 
     def test_backup_gets_ready_if_the_sentinel_answers(self) -> None:

@@ -13,6 +13,7 @@ import ddt
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import crashes
+from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery.steps import restart
 from specreds_nova.tests.unit.engine import clock as clocks
@@ -64,6 +65,22 @@ class RestartingTest(base.RecoveryTest):
     def test_running_server_is_not_rebooted(self) -> None:
         self.compute.runs.return_value = True
         self.assertEqual(model.PRIMARY, self._attempt().outcome)
+        self.compute.reboot.assert_not_called()
+
+    @ddt.data(('ACTIVE', False, True, model.RESTARTED), ('ACTIVE', True, False, model.PRIMARY),
+              ('SHUTOFF', False, False, model.RESTARTED))
+    @ddt.unpack
+    def test_server_that_a_failed_evacuation_has_made_active_is_stopped(
+            self, status: str, runs_there: bool, stopped: bool, outcome: str) -> None:
+        self.server = base.make_server('a', status=status)
+        self.compute.runs.return_value = runs_there
+        # Nova itself has marked it as stopped by then.
+        self.compute.stopped_by_itself.return_value = True
+        fact = left.fact(base.make_server('a', status='PAUSED'), ['it is PAUSED'], 0.0)
+        self.store.history.clear()
+        self.made = self.make_recovery('a', why=(*_CRASH, fact))
+        self.assertEqual(outcome, self._attempt().outcome)
+        self.assertEqual(stopped, self.compute.stop.called)
         self.compute.reboot.assert_not_called()
 
     @ddt.data({'status': 'SHUTOFF'}, {'status': 'PAUSED'}, {'status': 'ERROR'}, {'host': 'h2'},
