@@ -312,8 +312,8 @@ MUTATIONS = (
                    f'{_ENGINE_TESTS}.recovery.test_evacuation_meanwhile.SupersededTest.'
                    'test_guest_that_another_engine_takes_meanwhile_is_not_started'),
     table.Mutation('leave-reboots-running', f'{_RECOVERY}/evacuation.py',
-                   'run.context.suspects.running(self._source, server.id) is False:',
-                   'True:',
+                   'gone = run.context.suspects.running(self._source, server.id) is False',
+                   'gone = True',
                    f'{_ENGINE_TESTS}.recovery.test_evacuation_meanwhile.HangingTest.'
                    'test_guest_that_runs_on_the_source_meanwhile_is_not_started'),
     table.Mutation('decide-standing-ignored', f'{_STEPS}/decide.py',

@@ -156,7 +156,7 @@ class _Evacuation:
                 if (run.insist(self._act, run.context.compute.reset, server)
                         and suspects.is_well(self._source)
                         and suspects.running(self._source, server.id) is False):
-                    run.insist(self._rests, server)
+                    run.insist(self._rests, server, True)
             except exception.Refused as exc:
                 LOG.warning('recovery %s: %s', run.id, exc)
         return verdicts.StepVerdict(
@@ -218,19 +218,19 @@ class _Evacuation:
         try:
             if not run.insist(self._act, compute.reset if hangs else None, server):
                 return None
-            if run.context.suspects.running(self._source, server.id) is False and not (
-                    run.insist(self._rests, server)) and hangs:
+            gone = run.context.suspects.running(self._source, server.id) is False
+            active = hangs or server.status == 'ACTIVE'
+            if gone and not run.insist(self._rests, server, active) and hangs:
                 run.insist(functools.partial(self._act, compute.reboot, server, anew=True))
         except exception.Refused as exc:
             LOG.warning('recovery %s: %s', run.id, exc)
             self._detail['refused'] = str(exc)
         return verdicts.StepVerdict(verdicts.FAILED, f'{self._source} is back')
 
-    def _rests(self, server: model.Server) -> bool:
+    def _rests(self, server: model.Server, active: bool) -> bool:
         """Stop a server that was at rest, unless it has another host; return if it was."""
-        self._run.fresh()
-        seen = self._server()
-        return seen is None or seen.host != server.host or pending.settle(self._run, seen)
+        return not self._act(None, server, anew=True) or pending.settle(
+            self._run, server.id if active else None)
 
     def _stopped(self, server: model.Server) -> bool:
         """Return whether Nova has stopped an evacuated server that no user has stopped.

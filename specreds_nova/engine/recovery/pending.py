@@ -52,19 +52,20 @@ def fulfill(run: runs.Run, server: model.Server, detail: dict[str, Any]) -> None
     _record(run, _DONE[due])
 
 
-def settle(run: runs.Run, server: model.Server) -> bool:
+def settle(run: runs.Run, active: str | None) -> bool:
     """Stop a server that was at rest, and stays on its host, which is back; return if it was.
 
     What was paused has lost its memory, so that Nova stops it there as well. A restart of the
     engine repeats a stop, which changes nothing.
 
+    :param active: the server, if a reset has made it active
     :raises exception.Refused: Nova refuses
     """
     due = of(run.recovery)
     if due is None:
         return False
-    if server.status == 'ACTIVE':
-        run.insist(run.context.compute.stop, server.id)
+    if active is not None:
+        run.insist(run.context.compute.stop, active)
     _record(run, _DONE[left.STOP])
     return True
 
