@@ -6,8 +6,6 @@ from concurrent import futures
 import dataclasses
 from typing import Any, TypeVar
 
-from keystoneauth1 import session as sessions
-from oslo_config import cfg
 from oslo_utils import timeutils
 
 from specreds_nova.engine import exception
@@ -21,9 +19,9 @@ from specreds_nova.engine.clients import rest
 _T = TypeVar('_T')
 
 # The newest microversion at which an evacuated server is started.
-_VERSION = '2.94'
+_VERSION = 'compute 2.94'
 # The newest microversion with ``force``, which skips the checks of the destination.
-_FORCING = {'OpenStack-API-Version': 'compute 2.67', 'X-OpenStack-Nova-API-Version': '2.67'}
+_FORCING = 'compute 2.67'
 # The state of an evacuation on which the destination's nova-compute has begun to work.
 _CLAIMED = 'pre-migrating'
 # The event of an evacuation in Nova's conductor.
@@ -45,7 +43,7 @@ _LASTING, _OUTDATED = 60.0, 3600.0
 _POWER = ('stop', 'start', 'reboot', 'rebuild', 'evacuate', 'create', 'restore', 'unshelve',
           'resume', 'unpause', 'resetState')
 _ACTIONS = 20
-_PLACEMENT_VERSION = '1.36'
+_PLACEMENT_VERSION = 'placement 1.36'
 _CONFLICT = 409
 # Threads that read the server groups; those that wait for the same reading occupy one each.
 _READERS = 2
@@ -63,16 +61,16 @@ class Compute:
     :param disks_in_rbd: returns whether Nova keeps disks of servers in RBD, as Cinder says
     """
 
-    def __init__(self, session: sessions.Session, conf: cfg.ConfigOpts,
+    def __init__(self, session: rest.Session,
                  scheduler: destinations.Scheduler | None = None,
                  beside: Callable[[str, list[str]], list[str]] = lambda host, hosts: hosts,
                  disks_in_rbd: Callable[[], bool] = lambda: False) -> None:
-        self._nova = rest.Service(session, conf, 'Nova', 'compute', _VERSION)
+        self._nova = rest.Service(session, 'Nova', 'compute', _VERSION)
         self._disks_in_rbd = cloud_facts.Cached(disks_in_rbd, _LASTING, _OUTDATED)
         self._facts = cloud_facts.Facts(self._nova)
         self._readers = futures.ThreadPoolExecutor(_READERS, 'server-groups')
         self._candidates = placement.Candidates(
-            rest.Service(session, conf, 'Placement', 'placement', _PLACEMENT_VERSION),
+            rest.Service(session, 'Placement', 'placement', _PLACEMENT_VERSION),
             self._facts)
         self._groups = groups.Groups(self._facts.hosts_of)
         self._destinations = destinations.Destinations(
@@ -170,7 +168,7 @@ class Compute:
             return True
         _require_known(service)
         try:
-            self._nova.ask('PUT', f'/os-services/{service["id"]}', json={'forced_down': down})
+            self._nova.ask('PUT', f'/os-services/{service["id"]}', {'forced_down': down})
         except (exception.Refused, exception.NotFound):
             return False
         self._facts.forced_down(host, down)
@@ -215,7 +213,7 @@ class Compute:
         """
         body: dict[str, Any] = {} if host is None else {'host': host}
         if force and host is not None:
-            self._act(server_id, {'evacuate': body | {'force': True}}, headers=_FORCING)
+            self._act(server_id, {'evacuate': body | {'force': True}}, _FORCING)
         else:
             self._act(server_id, {'evacuate': body})
 
@@ -309,7 +307,7 @@ class Compute:
         :raises exception.Refused: Nova refuses
         """
         try:
-            self._nova.ask('POST', f'/servers/{server_id}/action', json={'forceDelete': None})
+            self._nova.ask('POST', f'/servers/{server_id}/action', {'forceDelete': None})
         except exception.NotFound:
             return
 
@@ -322,7 +320,7 @@ class Compute:
             self._nova.get(f'/servers/{server_id}/diagnostics')
         except exception.Refused as exc:
             # Any other refusal says nothing about the domain.
-            if getattr(exc.__cause__, 'http_status', None) != _CONFLICT:
+            if getattr(exc.__cause__, 'status', None) != _CONFLICT:
                 raise
             return False
         return True
@@ -347,10 +345,9 @@ class Compute:
             [True], [True, False])
 
     def _act(self, server_id: str, action: Mapping[str, Any],
-             headers: Mapping[str, str] | None = None) -> None:
+             version: str | None = None) -> None:
         try:
-            self._nova.ask('POST', f'/servers/{server_id}/action', json=action,
-                           headers=dict(headers or {}))
+            self._nova.ask('POST', f'/servers/{server_id}/action', action, version=version)
         except exception.NotFound as exc:
             raise exception.Refused(str(exc)) from exc
 

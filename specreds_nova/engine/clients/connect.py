@@ -36,7 +36,8 @@ class Clients:
     """
 
     def __init__(self, conf: cfg.ConfigOpts, *, scheduled: bool = True) -> None:
-        self.session = session = rest.session(conf)
+        session = rest.Session(conf)
+        self.session = session.keystone
         self.transport = _transport(conf)
         self._to_scheduler = _transport(conf, conf.engine.scheduler_transport_url)
         timeout = SCHEDULER_S if scheduled else 0.0
@@ -44,11 +45,10 @@ class Clients:
             rpcapi.BackupsAPI(self.transport, timeout=CALL_S),
             self._to_scheduler if SCHEDULER_S else None, SCHEDULER_S,
             lambda url: _transport(conf, url), CALL_S)
-        self.volumes = volumes.Volumes(session, conf)
+        self.volumes = volumes.Volumes(session)
         self.compute = compute.Compute(
-            session, conf,
-            _scheduler(self._to_scheduler, timeout) if timeout else None, self._cells.beside,
-            disks_in_rbd=self.volumes.superposes_disks)
+            session, _scheduler(self._to_scheduler, timeout) if timeout else None,
+            self._cells.beside, disks_in_rbd=self.volumes.superposes_disks)
         self.backups = backups.Backups(self._cells.hosts)
 
     def warm_up(self) -> None:

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hosts for a backup: by Nova's scheduler, or by Placement if that does not answer."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, MutableMapping
 import threading
 import time
 from typing import Any, Protocol
 
+import cachetools
+
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.engine.clients import expiring
 from specreds_nova.engine.clients import facts as cloud_facts
 from specreds_nova.engine.clients import groups
 from specreds_nova.engine.clients import placement
@@ -57,7 +58,8 @@ class Destinations:
         self._lock = threading.Lock()
         # By request: its spec, and the hosts. The key has the id of the spec, which stays unique
         # while the spec is referenced here.
-        self._kept = expiring.Expiring[tuple[Any, ...], tuple[Any, list[str]]]()
+        self._kept: MutableMapping[tuple[Any, ...], tuple[Any, list[str]]] = cachetools.TTLCache(
+            float('inf'), _VALID, time.monotonic)
         # The services as they were read, and the hosts whose service is up and enabled.
         self._up: tuple[Mapping[str, Mapping[str, Any]], frozenset[str]] = {}, frozenset()
 
@@ -98,14 +100,13 @@ class Destinations:
         ignore = {server.host, *avoid, *groups.forbidden(server, others)}
         spec = self._scheduler.spec(server)
         key = (id(spec), tuple(bound), tuple(sorted(ignore)))
-        now = time.monotonic()
         with self._lock:
-            kept = self._kept.get(key, now)
+            kept = self._kept.get(key)
         if kept is not None:
             return kept[1]
         hosts = self._ask(server, ignore, bound)
         with self._lock:
-            self._kept.put(key, (spec, hosts), now + _VALID, now)
+            self._kept[key] = spec, hosts
         return hosts
 
     def _ask(self, server: model.Server, ignore: Collection[str], bound: list[str]) -> list[str]:

@@ -1,47 +1,174 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of a REST service with the credentials of the engine."""
+"""A client of a REST service with the credentials of the engine.
+
+keystoneauth has the tokens and the catalogue, and libcurl the connections: a request by
+keystoneauth and ``requests`` takes several times the processor time of one by libcurl.
+"""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+import json
+import os
+from typing import Any, NamedTuple
+from urllib import parse
 
-from keystoneauth1 import adapter
 from keystoneauth1 import exceptions
 from keystoneauth1 import loading
-from keystoneauth1 import session as sessions
 from oslo_config import cfg
+import pycurl
+import requests
+from requests import utils
 
 from specreds_nova.engine import exception
 from specreds_nova.engine.clients import conf as clients_conf
-from specreds_nova.engine.clients import connections
 
-# Connections; as many threads may send requests at once.
-_CONNECTIONS = 128
 _TOO_BUSY = 429
 _TIMED_OUT = 408
 _UNKNOWN = 401
 _GATEWAY_TIMED_OUT = 504
-
+_REDIRECTS = 5
 
 # Seconds that Nova, Placement and Cinder may take to answer unless [service_auth] timeout is set.
 _TIMEOUT_S = 10.0
 
 
-def session(conf: cfg.ConfigOpts) -> sessions.Session:
-    """Return the session that all services share.
+class Answer(NamedTuple):
+    """An answer of a service."""
 
+    status: int
+    content: bytes = b''
+
+
+class Failed(Exception):
+    """A service has answered with an error.
+
+    :ivar status: its status
+    :ivar content: its body
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(f'status {answer.status}')
+        self.status, self.content = answer
+
+
+class Session:
+    """Sends requests to all services. May be used by several threads.
+
+    :ivar keystone: the session of keystoneauth
     :raises exception.Invalid: the configuration has no credentials
     """
-    clients_conf.register(conf)
-    try:
-        auth = loading.load_auth_from_conf_options(conf, clients_conf.GROUP)
-    except exceptions.AuthPluginException as exc:
-        raise exception.Invalid(f'[{clients_conf.GROUP}]: {exc}') from exc
-    if auth is None:
-        raise exception.Invalid(f'[{clients_conf.GROUP}] has no credentials: set auth_type')
-    shared: sessions.Session = loading.load_session_from_conf_options(
-        conf, clients_conf.GROUP, auth=auth, session=connections.Session(_CONNECTIONS),
-        timeout=conf.service_auth.timeout or _TIMEOUT_S)
-    return shared
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        clients_conf.register(conf)
+        self._conf = conf.service_auth
+        self._timeout = self._conf.timeout or _TIMEOUT_S
+        try:
+            auth = loading.load_auth_from_conf_options(conf, clients_conf.GROUP)
+        except exceptions.AuthPluginException as exc:
+            raise exception.Invalid(f'[{clients_conf.GROUP}]: {exc}') from exc
+        if auth is None:
+            raise exception.Invalid(f'[{clients_conf.GROUP}] has no credentials: set auth_type')
+        self.keystone = loading.load_session_from_conf_options(
+            conf, clients_conf.GROUP, auth=auth, timeout=self._timeout)
+        self._options = _options(self.keystone.verify, self.keystone.cert)
+        # Handles of libcurl that are not in use, each with its connections.
+        self._handles: list[pycurl.Curl] = []
+        # A token with its catalogue, and the addresses of services in it.
+        self._known: tuple[Any, dict[str, str]] = None, {}
+
+    def request(self, kind: str, method: str, path: str, *, headers: Mapping[str, str],
+                body: bytes | None = None, timeout: float | None = None) -> Answer:
+        """Send a request, and return the answer, whatever its status is.
+
+        libcurl sends a request again if a connection that it has kept ends without any answer:
+        requests of an engine may be repeated.
+
+        :param kind: type of the service in the catalogue
+        :param timeout: seconds that the answer may take, unless the configuration says it
+        :raises exception.Unreachable: the service does not answer, or Keystone does not
+        :raises exception.Unanswered: the service has not answered in time
+        """
+        def send() -> Answer:
+            lines = {**(self.keystone.get_auth_headers() or {}), **headers}
+            return self._send(method, self._address(kind) + path, lines, body,
+                              timeout or self._timeout)
+        try:
+            answer = send()
+            # A token that Keystone has revoked: the service has done nothing.
+            return send() if answer.status == _UNKNOWN and self.keystone.invalidate() else answer
+        except exceptions.ClientException as exc:
+            raise exception.Unreachable(f'Keystone does not help: {exc}') from exc
+        except pycurl.error as exc:
+            code, words = exc.args
+            raise (exception.Unanswered if code == pycurl.E_OPERATION_TIMEDOUT
+                   else exception.Unreachable)(words) from exc
+
+    def _address(self, kind: str) -> str:
+        """Return the address of a service.
+
+        keystoneauth copies the whole catalogue each time that it looks for a service in it.
+        """
+        catalogue = getattr(self.keystone.auth, 'auth_ref', None)
+        known, addresses = self._known
+        if catalogue is not known:
+            addresses = {}
+            self._known = catalogue, addresses
+        if kind not in addresses:
+            address = self.keystone.get_endpoint(
+                service_type=kind, interface=self._conf.valid_interfaces,
+                region_name=self._conf.region_name)
+            if address is None:
+                raise exceptions.EndpointNotFound(f'the catalogue has no endpoint of {kind}')
+            addresses[kind] = address.rstrip('/')
+        return addresses[kind]
+
+    def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None,
+              timeout: float) -> Answer:
+        try:
+            handle = self._handles.pop()
+        except IndexError:
+            handle = pycurl.Curl()
+        # This keeps the connections.
+        handle.reset()
+        for option, value in self._options:
+            handle.setopt(option, value)
+        # libcurl would name another type, and wait for leave to send a long body.
+        lines = {'Accept': 'application/json', 'Expect': '',
+                 'Content-Type': 'application/json' if body else '', **headers}
+        handle.setopt(pycurl.HTTPHEADER, [f'{name}: {line}' for name, line in lines.items()])
+        handle.setopt(pycurl.URL, url)
+        handle.setopt(pycurl.TIMEOUT_MS, int(1000 * timeout))
+        if method != 'GET':
+            handle.setopt(pycurl.POSTFIELDS, body or b'')
+            handle.setopt(pycurl.CUSTOMREQUEST, method)
+        try:
+            content = handle.perform_rb()
+            return Answer(handle.getinfo(pycurl.RESPONSE_CODE), content)
+        finally:
+            self._handles.append(handle)
+
+
+def _options(verify: Any, certificate: Any) -> list[tuple[int, Any]]:
+    """Return the options of libcurl that are the same for all requests.
+
+    :param verify: file or directory with certificates of authorities, or whether to verify
+    :param certificate: file with the engine's certificate, or two files, the second one with its
+        key
+    """
+    # As keystoneauth verifies Keystone: the environment may name certificates, too.
+    verify = requests.Session().merge_environment_settings(
+        'https://localhost', {}, None, verify, None)['verify']
+    options = [(pycurl.NOSIGNAL, 1), (pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1),
+               (pycurl.FOLLOWLOCATION, 1), (pycurl.MAXREDIRS, _REDIRECTS),
+               (pycurl.POSTREDIR, pycurl.REDIR_POST_ALL)]
+    if not verify:
+        options += [(pycurl.SSL_VERIFYPEER, 0), (pycurl.SSL_VERIFYHOST, 0)]
+    else:
+        path = utils.DEFAULT_CA_BUNDLE_PATH if verify is True else verify
+        options.append((pycurl.CAPATH if os.path.isdir(path) else pycurl.CAINFO, path))
+    if certificate:
+        files = [certificate] if isinstance(certificate, str) else certificate
+        options += zip((pycurl.SSLCERT, pycurl.SSLKEY), files, strict=False)
+    return options
 
 
 class Service:
@@ -49,29 +176,23 @@ class Service:
 
     :param name: name of the service in logs and errors
     :param kind: type of the service in the catalogue
-    :param microversion: microversion of all requests
-    :param headers: headers of all requests
+    :param version: microversions of all requests
     :raises exception.Unreachable: the service does not answer, or is overloaded
     :raises exception.Unanswered: the service has not answered in time
     :raises exception.NotFound: the service does not know the object
     :raises exception.Refused: the service refuses the request, with its reason
     """
 
-    def __init__(self, session: sessions.Session, conf: cfg.ConfigOpts, name: str, kind: str,
-                 microversion: str | None = None,
-                 headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, session: Session, name: str, kind: str, version: str) -> None:
         self.name = name
-        self._headers = dict(headers or {})
         self._session = session
-        # A catalogue, and the address of the service in it.
-        self._endpoint: tuple[Any, str | None] = None, None
-        self._adapter = adapter.Adapter(
-            session, service_type=kind, interface=list(conf.service_auth.valid_interfaces),
-            region_name=conf.service_auth.region_name, default_microversion=microversion)
+        self._kind = kind
+        self._version = version
 
     def get(self, path: str, **params: Any) -> dict[str, Any]:
         """Send a GET request, and return the body of the answer."""
-        return _body(self.ask('GET', path, params=params or None))
+        query = parse.urlencode(params, doseq=True)
+        return self.ask('GET', f'{path}?{query}' if query else path)
 
     def pages(self, path: str, key: str, **params: Any) -> Iterator[dict[str, Any]]:
         """Yield every entry of a list that the service divides into pages.
@@ -107,66 +228,46 @@ class Service:
             offset += len(page)
 
     def post(self, path: str, body: Mapping[str, Any] | None = None,
-             **more: Any) -> dict[str, Any]:
+             timeout: float | None = None) -> dict[str, Any]:
         """Send a POST request, and return the body of the answer."""
-        return _body(self.ask('POST', path, json=body, **more))
+        return self.ask('POST', path, body, timeout=timeout)
 
-    def ask(self, method: str, path: str, **request: Any) -> Any:
-        """Send a request, and return the response.
+    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, *,
+            version: str | None = None, timeout: float | None = None) -> dict[str, Any]:
+        """Send a request, and return the body of the answer.
 
-        :param request: parameters of ``requests``
+        :param version: microversion, if the request has another one than all requests
+        :param timeout: seconds that the answer may take
         """
-        headers = self._headers | request.pop('headers', {})
         try:
-            return self._adapter.request(path, method, headers=headers,
-                                         endpoint_override=self._address(), **request)
-        except exceptions.HttpError as exc:
-            status = exc.http_status or 0
-            message = f'{self.name} answers {method} {path} with {status}: {_message(exc)}'
-            if status == 404:
-                raise exception.NotFound(message) from exc
-            if status in (_TIMED_OUT, _GATEWAY_TIMED_OUT):
-                raise exception.Unanswered(message) from exc
-            if status >= 500 or status in (0, _TOO_BUSY, _UNKNOWN):
-                raise exception.Unreachable(message) from exc
-            raise exception.Refused(message) from exc
-        except exceptions.ConnectTimeout as exc:
-            # The session raises it for an answer that is late, too.
-            raise exception.Unanswered(
-                f'{self.name} has not answered {method} {path}: {exc}') from exc
-        except exceptions.ClientException as exc:
-            raise exception.Unreachable(
-                f'{self.name} does not answer {method} {path}: {exc}') from exc
-
-    def _address(self) -> str | None:
-        """Return the address of the service; None to have it looked up for the request.
-
-        keystoneauth copies the whole catalogue each time that it looks for a service in it.
-
-        :raises exceptions.ClientException: the catalogue has no such service
-        """
-        # The token, with the catalogue; None without one.
-        catalogue = getattr(self._session.auth, 'auth_ref', None)
-        if catalogue is None:
-            return None
-        known, address = self._endpoint
-        if catalogue is not known:
-            address = self._adapter.get_endpoint()
-            self._endpoint = catalogue, address
-        # Names in parentheses after a percent sign would be replaced.
-        return address and address.replace('%', '%%')
+            answer = self._session.request(
+                self._kind, method, path, timeout=timeout,
+                headers={'OpenStack-API-Version': version or self._version},
+                body=None if body is None else json.dumps(body).encode())
+        except exception.Unreachable as exc:
+            raise type(exc)(f'{self.name} does not answer {method} {path}: {exc}') from exc
+        if answer.status < 400:
+            shown: dict[str, Any] = json.loads(answer.content) if answer.content else {}
+            return shown
+        raise _error(answer.status)(
+            f'{self.name} answers {method} {path} with {answer.status}: {_message(answer)}'
+        ) from Failed(answer)
 
 
-def _body(response: Any) -> dict[str, Any]:
-    body: dict[str, Any] = response.json() if response.content else {}
-    return body
+def _error(status: int) -> type[exception.EngineError]:
+    if status == 404:
+        return exception.NotFound
+    if status in (_TIMED_OUT, _GATEWAY_TIMED_OUT):
+        return exception.Unanswered
+    if status >= 500 or status in (_TOO_BUSY, _UNKNOWN):
+        return exception.Unreachable
+    return exception.Refused
 
 
-def _message(exc: exceptions.HttpError) -> str:
+def _message(answer: Answer) -> str:
     """Return the message of the service itself."""
-    response: Any = exc.response
     try:
-        fault = next(iter(response.json().values()))
+        fault = next(iter(json.loads(answer.content).values()))
         return str(fault['message'])
     except (AttributeError, KeyError, TypeError, ValueError, StopIteration):
-        return str(exc.message or exc)
+        return 'it gives no reason'

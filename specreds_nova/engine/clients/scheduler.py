@@ -5,13 +5,14 @@ The request spec, with which Nova has placed the server, is in Nova's API databa
 it for the engine, as they do for nova-compute; the engine needs no access to the database.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, MutableMapping, Sequence
 import json
 import threading
 import time
 from typing import Any
 import weakref
 
+import cachetools
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
@@ -23,7 +24,6 @@ from oslo_versionedobjects import base as versioned
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.engine.clients import expiring
 
 LOG = logging.getLogger(__name__)
 
@@ -59,7 +59,8 @@ class NovaScheduler:
         self._lock = threading.Lock()
         # By server: the flavor that its spec was read for, and the spec, which equal servers
         # share.
-        self._specs = expiring.Expiring[str, tuple[str, Any]]()
+        self._specs: MutableMapping[str, tuple[str, Any]] = cachetools.TTLCache(
+            float('inf'), _SPEC_VALID, time.monotonic)
         self._shared: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
         self._rests_until = float('-inf')
 
@@ -71,9 +72,8 @@ class NovaScheduler:
         :raises exception.Unreachable: Nova does not answer, or has no request spec
         """
         flavor = json.dumps(server.flavor, sort_keys=True, default=str)
-        now = time.monotonic()
         with self._lock:
-            known = self._specs.get(server.id, now)
+            known = self._specs.get(server.id)
         if known is not None and known[0] == flavor:
             return known[1]
         spec = self._call(self._read, server)
@@ -83,7 +83,7 @@ class NovaScheduler:
         key = json.dumps(primitive, sort_keys=True, default=str)
         with self._lock:
             spec = self._shared.setdefault(key, spec)
-            self._specs.put(server.id, (flavor, spec), now + _SPEC_VALID, now)
+            self._specs[server.id] = flavor, spec
         return spec
 
     def select(self, server: model.Server, ignore: Collection[str],

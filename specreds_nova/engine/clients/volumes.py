@@ -7,16 +7,12 @@ import re
 from typing import Any
 import uuid
 
-from keystoneauth1 import session as sessions
-from oslo_config import cfg
-
 from specreds_cinder.superposition.truth import states
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.clients import rest
 
-_VERSION = '3.70'
-_HEADERS = {'OpenStack-API-Version': f'superposition 1.0, volume {_VERSION}'}
+_VERSION = 'superposition 1.0, volume 3.70'
 _BASE = '/os-superpositions'
 _REASON = re.compile(r'recovery ([0-9a-f-]{36})\b')
 # The id of no superposition: Cinder looks for it neither in its database nor in Ceph.
@@ -36,8 +32,8 @@ PATIENCE_S = 60.0
 class Volumes:
     """Cinder. May be used by several threads."""
 
-    def __init__(self, session: sessions.Session, conf: cfg.ConfigOpts) -> None:
-        self._cinder = rest.Service(session, conf, 'Cinder', 'block-storage', headers=_HEADERS)
+    def __init__(self, session: rest.Session) -> None:
+        self._cinder = rest.Service(session, 'Cinder', 'block-storage', _VERSION)
 
     def warm_up(self) -> None:
         """Get a token and find Cinder, before a recovery needs them."""
@@ -46,8 +42,7 @@ class Volumes:
             self._cinder.get(f'{_BASE}/{_NONE}', sizes='0')
         except exception.NotFound as exc:
             # A Cinder without superpositions answers 404 as well, with another kind of error.
-            response = getattr(exc.__cause__, 'response', None)
-            if response is None or 'itemNotFound' not in response.text:
+            if b'itemNotFound' not in getattr(exc.__cause__, 'content', b''):
                 raise
 
     def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
@@ -221,9 +216,8 @@ class Volumes:
         if disks := server.disk_images():
             wanted.append({'disk': disks})
         try:
-            entries = [entry for query in wanted for entry in self._cinder.ask(
-                'GET', f'{_BASE}/eligibility',
-                params={**query, 'host': server.host}).json()['eligibility']]
+            entries = [entry for query in wanted for entry in self._cinder.get(
+                f'{_BASE}/eligibility', **query, host=server.host)['eligibility']]
         except exception.NotFound as exc:
             raise exception.Refused(str(exc)) from exc
         # A back end that does not answer names no cluster.
@@ -240,17 +234,16 @@ class Volumes:
         Cinder can shut no host out of such a disk if no back end is configured for these disks.
         """
         try:
-            [entry] = self._cinder.ask('GET', f'{_BASE}/eligibility', params={
-                'disk': [_NO_DISK], 'host': _NONE}).json()['eligibility']
+            [entry] = self._cinder.get(
+                f'{_BASE}/eligibility', disk=_NO_DISK, host=_NONE)['eligibility']
         except (exception.NotFound, exception.Refused):
             return False
         return bool(entry['fenceable'])
 
     def _show(self, superposition_id: str, **query: str) -> dict[str, Any] | None:
         try:
-            shown: dict[str, Any] = self._cinder.ask(
-                'GET', f'{_BASE}/{superposition_id}',
-                params=query or None).json()['superposition']
+            shown: dict[str, Any] = self._cinder.get(
+                f'{_BASE}/{superposition_id}', **query)['superposition']
         except exception.NotFound:
             return None
         return shown

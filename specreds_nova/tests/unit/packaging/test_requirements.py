@@ -16,7 +16,7 @@ _GLOBAL = 'specreds_nova/tests/unit/packaging/global-requirements.txt'
 # In OpenStack's list of what projects require in versions of their own.
 _DENIED = {'bashate', 'mypy', 'types-jsonschema'}
 # The job fails as long as openstack/requirements does not list these: see .zuul.yaml.
-_PROPOSED = {'google-re2', 'numpy', 'qemu-qmp'}
+_PROPOSED = {'google-re2', 'numpy', 'pycurl', 'qemu-qmp'}
 
 
 class Entry:

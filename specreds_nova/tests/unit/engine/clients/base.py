@@ -4,41 +4,25 @@
 from collections.abc import Callable, Mapping
 import json
 from typing import Any
+from urllib import parse
 
-from keystoneauth1 import exceptions
 from oslo_config import cfg
 import testtools
 
 from specreds_nova.engine import conf as engine_conf
-
-
-class Response:
-    """An answer of a fake service."""
-
-    def __init__(self, status: int, body: Any) -> None:
-        self.status_code = status
-        self.text = '' if body is None else json.dumps(body)
-        self.content = self.text.encode()
-        self.headers = {'Content-Type': 'application/json'}
-
-    def json(self) -> Any:
-        """Return the parsed body."""
-        return json.loads(self.text)
-
+from specreds_nova.engine.clients import rest
 
 Answer = tuple[int, Any] | Exception
 
 
 class Session:
-    """A fake session of keystoneauth with prepared answers.
+    """A fake session with prepared answers.
 
-    :ivar auth: plug-in of keystoneauth that authenticates; None without one
     :ivar calls: method, path and body of each request
-    :ivar requests: all other arguments of each request
+    :ivar requests: query, version and time limit of each request
     """
 
     def __init__(self) -> None:
-        self.auth: Any = None
         self.calls: list[tuple[str, str, Any]] = []
         self.requests: list[Mapping[str, Any]] = []
         self._answers: dict[tuple[str, str], list[Answer]] = {}
@@ -52,20 +36,23 @@ class Session:
         """Prepare an error as the answer to a request."""
         self.answer(method, path, {'fault': {'message': words}}, status=status)
 
-    def request(self, url: str, method: str, **more: Any) -> Any:
+    def request(self, kind: str, method: str, path: str, *, headers: Mapping[str, str],
+                body: bytes | None = None, timeout: float | None = None) -> rest.Answer:
         """Record a request, and return its prepared answer."""
-        self.calls.append((method, url, more.get('json')))
-        self.requests.append(more)
-        prepared = self._answers.get((method, url))
+        path, _, query = path.partition('?')
+        self.calls.append((method, path, None if body is None else json.loads(body)))
+        self.requests.append({
+            'kind': kind, 'version': headers['OpenStack-API-Version'], 'timeout': timeout,
+            'params': {name: values[0] if len(values) == 1 else values
+                       for name, values in parse.parse_qs(query).items()}})
+        prepared = self._answers.get((method, path))
         if prepared is None:
-            raise AssertionError(f'no answer is prepared for {method} {url}')
+            raise AssertionError(f'no answer is prepared for {method} {path}')
         answer = prepared.pop(0) if len(prepared) > 1 else prepared[0]
         if isinstance(answer, Exception):
             raise answer
-        response: Any = Response(*answer)
-        if response.status_code >= 400:
-            raise exceptions.from_response(response, method, url)
-        return response
+        status, content = answer
+        return rest.Answer(status, b'' if content is None else json.dumps(content).encode())
 
 
 class ServiceTest(testtools.TestCase):

@@ -13,7 +13,7 @@ class DeletionTest(base.ServiceTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.compute = compute.Compute(self.session, self.conf)
+        self.compute = compute.Compute(self.session)
 
     def test_server_that_is_to_be_deleted_is_read_as_such(self) -> None:
         self.session.answer('GET', '/os-server-groups', {'server_groups': []})

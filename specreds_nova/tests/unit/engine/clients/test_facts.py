@@ -41,7 +41,7 @@ class OutdatedTest(base.ServiceTest):
         self.clock = clock.start()
         self.addCleanup(clock.stop)
         self.clock.monotonic.return_value = 1000.0
-        self.facts = facts.Facts(rest.Service(self.session, self.conf, 'Nova', 'compute', '2.94'))
+        self.facts = facts.Facts(rest.Service(self.session, 'Nova', 'compute', '2.94'))
         self.session.answer('GET', '/os-server-groups', {'server_groups': [
             {'id': 'g', 'policy': 'affinity', 'members': ['a', 'b']}]}, {'server_groups': []})
         self.session.answer('GET', '/os-hypervisors/detail', {'hypervisors': [
@@ -97,6 +97,6 @@ class AggregatesTest(base.ServiceTest):
         self.session.answer('GET', '/os-aggregates', {'aggregates': [
             {'hosts': ['h1', 'h2', 'h3'], 'metadata': {}}, {'hosts': ['h3'], 'metadata': {}}]})
         by_host = facts.Facts(rest.Service(
-            self.session, self.conf, 'Nova', 'compute', '2.94')).aggregates_of_all()
+            self.session, 'Nova', 'compute', '2.94')).aggregates_of_all()
         self.assertIs(by_host['h1'], by_host['h2'])
         self.assertEqual([1, 1, 2], [len(by_host[host]) for host in ('h1', 'h2', 'h3')])

@@ -12,7 +12,7 @@ class EvacuationTest(base.ServiceTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.compute = compute.Compute(self.session, self.conf)
+        self.compute = compute.Compute(self.session)
 
     def migrations(self, *rows: tuple[str, str | None, int, int | None]) -> None:
         """Let Nova list evacuations: status, destination, hours of creation and last change."""

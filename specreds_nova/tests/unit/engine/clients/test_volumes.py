@@ -28,7 +28,7 @@ class VolumesTest(base.ServiceTest):
 
     def setUp(self) -> None:
         super().setUp()
-        self.volumes = volumes.Volumes(self.session, self.conf)
+        self.volumes = volumes.Volumes(self.session)
         self.server = recovery_base.make_server('a', volumes=('v1', 'v2'))
 
     def _superpose(self) -> str:
@@ -265,8 +265,8 @@ class VolumesTest(base.ServiceTest):
                           'v2': model.Eligibility(('LVM',), fenceable=False, movable=False)},
                          self.volumes.eligibility(server))
         request = self.session.requests[-1]
-        self.assertEqual({'volume_id': ('v1', 'v2'), 'host': 'h1'}, request['params'])
-        self.assertIn('superposition 1.0', request['headers']['OpenStack-API-Version'])
+        self.assertEqual({'volume_id': ['v1', 'v2'], 'host': 'h1'}, request['params'])
+        self.assertIn('superposition 1.0', request['version'])
         self.session.answer('GET', f'{_BASE}/eligibility', {'eligibility': [
             {'disk': 'a_disk', 'reasons': ['it is mirrored'], 'fenceable': True,
              'movable': True, 'cluster': 'fsid'}]})
