@@ -27,6 +27,7 @@ from bench import replay
 from bench import report
 from bench import simulation
 from bench import soak
+from bench import stall
 from bench import superbench
 from bench import trace
 from bench.falsepositives import cli as falsepositives
@@ -117,6 +118,9 @@ def _run(args: argparse.Namespace) -> int:
     if options.OPINION in names:
         with cloud_with_engines() as cloud:
             keep(options.OPINION, opinion.run(cloud, tell, args.drills))
+    if options.STALL in names:
+        with cloud_with_engines() as cloud:
+            keep(options.STALL, stall.run(cloud, tell, args.quick))
     if options.FAILOVER in names:
         with cloud_with_engines() as cloud:
             keep(options.FAILOVER, failover.run_peer(cloud, tell) if args.peer

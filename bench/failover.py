@@ -4,9 +4,11 @@
 The accidents are as in the demo, on a cloud with three hosts and two engines:
 
 *failover*
-    a PostgreSQL's host is killed: recovered by the engine, and in turn, with no engine, evacuated
-    at once (the Oracle). Besides, the host of a small server is, which is up seconds after its
-    start: recovered by the engine, and once evacuated after 60 s.
+    the host of an ordinary Debian with PostgreSQL is killed. So is the host of a small guest with
+    PostgreSQL, whose owner has set a condition of readiness. The engine recovers both; in turn,
+    with no engine, both are evacuated at once (the Oracle). Besides, the host of a small server
+    is, which is up seconds after its start; it is recovered by the engine, and once evacuated
+    after 60 s.
 *false_suspicion*
     the host is cut off from the control plane, once with its guests frozen for a while, and once
     with running guests and a paced client of the database.
@@ -41,7 +43,9 @@ HOSTS, ENGINES = 3, 2
 # Further prefixes of its keys.
 MORE = ('false_suspicion', 'faults', 'detector', 'scale')
 # Headings of the times without service that are shown part by part, by the prefixes of their keys.
-COLUMNS = {'failover.': 'SpecREDS, database', 'failover.short.': 'SpecREDS, small server',
+COLUMNS = {'failover.ordinary.': 'SpecREDS, Debian',
+           'failover.ordinary_oracle.': 'Oracle, Debian', 'failover.': 'SpecREDS, database',
+           'failover.short.': 'SpecREDS, small server',
            **{f'failover.{key}.': name for key, (name, _) in peers.ACCIDENTS.items()},
            f'failover.{peers.HANDED_OVER}.': 'SpecREDS, by Masakari'}
 _QUICK_ROUNDS, _FULL_ROUNDS = 2, 5
@@ -59,7 +63,7 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, quick: bool) -> d
     """
     rounds = _QUICK_ROUNDS if quick else _FULL_ROUNDS
     with staged(cloud) as stage:
-        tell.section('failover', 3 * rounds + 5)
+        tell.section('failover', 5 * rounds + 5)
         measured = _deaths(stage, tell, rounds) | _suspicions(stage, tell) | _faults(stage, tell)
         # The engines of the cloud must not hear the thousand simulated hosts.
         stage.engines(False)
@@ -115,8 +119,11 @@ def peer_figures(outcomes: Sequence[outcome.Outcome]) -> dict[str, float]:
 
 
 def _deaths(stage: stages.Stage, tell: progress.Progress, rounds: int) -> dict[str, float]:
-    spec, oracle, short = [], [], []
+    ordinary, ordinary_oracle, spec, oracle, short = [], [], [], [], []
     for number in range(rounds):
+        tell.step(f'a death of a Debian, and the engine, round {number + 1} of {rounds}')
+        ordinary.append(_right(tell, scenarios.speculative(
+            stage, _BEFORE, image=stages.ORDINARY)))
         tell.step(f'a death of a small server, and the engine, round {number + 1} of {rounds}')
         short.append(_right(tell, scenarios.short(stage, _SHORT_BEFORE)))
         tell.step(f'a death, and the engine, round {number + 1} of {rounds}')
@@ -124,11 +131,14 @@ def _deaths(stage: stages.Stage, tell: progress.Progress, rounds: int) -> dict[s
         stage.engines(False)
         tell.step(f'a death, and the Oracle, round {number + 1} of {rounds}')
         oracle.append(_right(tell, scenarios.timed(stage, _BEFORE, 0.0)))
+        tell.step(f'a death of a Debian, and the Oracle, round {number + 1} of {rounds}')
+        ordinary_oracle.append(_right(tell, scenarios.timed(
+            stage, _BEFORE, 0.0, image=stages.ORDINARY)))
         if number + 1 == rounds:
             tell.step(f'a death of a small server, and a timeout of {_TIMEOUT:g} s')
             reds = _right(tell, scenarios.short(stage, _SHORT_BEFORE, _TIMEOUT))
         stage.engines(True)
-    return figures(spec, oracle, short, reds)
+    return ordinary_figures(ordinary, ordinary_oracle) | figures(spec, oracle, short, reds)
 
 
 def _suspicions(stage: stages.Stage, tell: progress.Progress) -> dict[str, float]:
@@ -150,6 +160,37 @@ def _faults(stage: stages.Stage, tell: progress.Progress) -> dict[str, float]:
     tell.step('broker, database and Ceph are away for a while, and nothing dies')
     return {'faults.correct_ratio': tally.right / tally.count, 'faults.count': tally.count,
             'faults.longest_s': tally.longest_s, **faults.peace(stage)}
+
+
+def ordinary_figures(spec: Sequence[outcome.Outcome], oracle: Sequence[outcome.Outcome]
+                     ) -> dict[str, float]:
+    """Return the figures of deaths of an ordinary Debian for the JSON.
+
+    :param spec: recovered by the engine, and in the same rounds by the `oracle`
+    """
+    times = [death.unavailable_s for death in spec]
+    decided = [death.frame_to_open_s for death in spec]
+    measured: dict[str, float] = {
+        'failover.ordinary_lost': float(sum(death.lost for death in (*spec, *oracle))),
+        'failover.ordinary_early_share': sum(seconds is not None for seconds in decided)
+        / len(spec)}
+    for key, values in (
+            ('ordinary_s', times),
+            ('ordinary_oracle_s', [death.unavailable_s for death in oracle]),
+            ('ordinary_overhead_s', [death.overhead_s for death in spec]),
+            ('frame_to_open_s', [seconds for seconds in decided if seconds is not None])):
+        if values:
+            measured |= stats.summary(values).entries(f'failover.{key}')
+    measured |= stats.ratios(times, [death.unavailable_s for death in oracle]).entries(
+        'failover.ordinary_over_oracle')
+    for moment in outcome.MOMENTS:
+        seconds = [death.moments[moment] for death in spec if moment in death.moments]
+        if seconds:
+            measured[f'failover.ordinary_{moment}_s'] = stats.summary(seconds).median
+    for prefix, deaths in (('failover.ordinary.', spec), ('failover.ordinary_oracle.', oracle)):
+        measured |= {f'{prefix}{name}_s': stats.summary(values).median
+                     for name, values in _parts(deaths).items()}
+    return measured
 
 
 def figures(spec: Sequence[outcome.Outcome], oracle: Sequence[outcome.Outcome],
@@ -192,12 +233,11 @@ def throughput(result: outcome.Outcome, before: float) -> float:
 
 
 def _parts(spec: Sequence[outcome.Outcome]) -> Mapping[str, list[float]]:
-    """Return the seconds of each phase, by its name."""
-    parts: dict[str, list[float]] = {}
-    for death in spec:
-        for phase in death.phases:
-            parts.setdefault(phase.name, []).append(phase.seconds)
-    return parts
+    """Return the seconds of each phase, by its name; 0 for a death without it."""
+    return {name: [sum(phase.seconds for phase in death.phases if phase.name == name)
+                   for death in spec]
+            for name in outcome.PHASES
+            if any(phase.name == name for death in spec for phase in death.phases)}
 
 
 def _right(tell: progress.Progress, result: outcome.Outcome) -> outcome.Outcome:

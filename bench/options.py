@@ -19,11 +19,13 @@ NOVA = 'nova'
 FAILOVER = 'failover'
 FAULTS = 'faults'
 OPINION = 'opinion'
+STALL = 'stall'
 DISPATCH = 'dispatch'
 HOOK = 'hook'
 SCALE = 'scale'
 SIMULATE = 'simulate'
-NAMES = (*ON_CEPH, CINDER, NOVA, FAILOVER, FAULTS, OPINION, DISPATCH, HOOK, SCALE, SIMULATE)
+NAMES = (*ON_CEPH, CINDER, NOVA, FAILOVER, FAULTS, OPINION, STALL, DISPATCH, HOOK, SCALE,
+         SIMULATE)
 # How often nova-compute is killed, and how many races there are.
 DRILLS = 10
 RACES, QUICK_RACES = 50, 10

@@ -128,6 +128,13 @@ class Cloud:
             password=self._passwords[persona], user_domain_id='default',
             project_name=credentials.PERSONAS[persona].project, project_domain_id='default'))
 
+    def provide(self, image: str, progress: commands.Progress = commands.silent) -> None:
+        """Make the image of a guest that not every cloud has; do nothing if it is there.
+
+        :raises CloudError: the image could not be built
+        """
+        compute.provide(self.session(), image, progress)
+
     @functools.cached_property
     def hosts(self) -> compute_hosts.Hosts:
         """The compute hosts and their networks.

@@ -67,10 +67,10 @@ class Stage(stages.Stage):
     _pair: stages.Pair | None = None
 
     @contextlib.contextmanager
-    def servers(self, *options: str) -> Iterator[stages.Pair]:
+    def servers(self, *options: str, image: str = 'g2') -> Iterator[stages.Pair]:
         """Boot two new servers, as the demo's stage does."""
         self._dead, self.course = False, None
-        with super().servers(*options) as pair:
+        with super().servers(*options, image=image) as pair:
             self._pair = pair
             yield pair
 

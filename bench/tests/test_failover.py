@@ -46,6 +46,27 @@ class FiguresTest(testtools.TestCase):
         self.assertEqual(2.0, figures['failover.short.detect_s'])
         self.assertEqual(0, figures['failover.lost'])
 
+    def test_ordinary_guests_are_measured_by_moments_and_parts(self) -> None:
+        race, promote = (recoveries.Step('race', 2.0, 6.0, 'e1', frame=5.875),
+                         recoveries.Step('promote', 6.0, 9.0, 'e1', opened=6.25))
+        early = dataclasses.replace(_death(10.0, 2.0, lost=1), steps=(race, promote))
+        figures = failover.ordinary_figures([early, _death(14.0, 2.0)],
+                                            [_death(10.0), _death(10.0)])
+        self.assertEqual((12.0, 1.2, 1.0), tuple(figures[f'failover.ordinary_{key}'] for key in (
+            's', 'over_oracle', 'lost')))
+        self.assertEqual((0.375, 5.875, 2.0), (
+            figures['failover.frame_to_open_s'], figures['failover.ordinary_frame_s'],
+            figures['failover.ordinary_suspected_s']))
+        self.assertEqual(0.5, figures['failover.ordinary_early_share'])
+        self.assertEqual(2.0, figures['failover.ordinary.detect_s'])
+        self.assertEqual(['failover.ordinary_over_oracle', 'failover.ordinary_early_share',
+                          'failover.ordinary_lost'], report.missed(figures))
+
+    def test_part_that_a_round_did_not_have_counts_as_nothing(self) -> None:
+        figures = failover.figures([_death(8.0), _death(8.0, 2.0), _death(8.0)], [_death(8.0)] * 3,
+                                   [_death(1.0)], _death(80.0))
+        self.assertEqual(0.0, figures['failover.detect_s'])
+
     def test_lost_transactions_of_every_client_count(self) -> None:
         figures = failover.figures([_death(1.0, lost=1)], [_death(1.0, lost=2)], [_death(1.0)],
                                    _death(2.0))

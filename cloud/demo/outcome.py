@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outcome of a scenario: the time without service, its phases, and faults."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import dataclasses
 import itertools
 from typing import Any
@@ -9,14 +9,20 @@ from typing import Any
 from cloud import commands
 from cloud.demo import recoveries
 
-# Phases of the time without service, in order. `answer` is the rest until the first answer.
+# Phases of the time without service, in order. `answer` lasts until the guest answers the first
+# packet, `serve` until the guest's service does.
 PHASES = ('timeout', 'peer', 'detect', 'dispatch', 'super', 'start', 'race', 'harden', 'unseen',
-          'collapse', 'promote', 'evacuate', 'answer')
+          'collapse', 'promote', 'evacuate', 'answer', 'serve')
 # The phase that each of the engine's steps belongs to.
 _STEPS = {'destination': 'super', 'super': 'super', 'start': 'start', 'race': 'race',
           'harden': 'harden', 'unseen': 'unseen', 'collapse': 'collapse', 'promote': 'promote'}
-# The guest's own boot and recovery: the rest is overhead.
-_GUEST = 'race'
+# Moments of a recovery, in order: the host is suspected, the first frame of the backup's guest may
+# decide, Cinder has decided, the guest answers a packet.
+MOMENTS = ('suspected', 'frame', 'decided', 'answered')
+# The guest's own boot and recovery, before and after its promotion: the rest is overhead.
+_GUEST = ('race', 'serve')
+# Beginnings of a client's errors that a guest itself has sent.
+_ANSWERS = ('Connection refused', 'the database system is starting up')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +64,7 @@ class Outcome:
     :ivar lost: number of acknowledged transactions that are missing or altered
     :ivar errors: the errors that a patient client received
     :ivar wrong: differences from the expected outcome, in words
-    :ivar steps: the steps of the engine's recovery of the database
+    :ivar steps: the steps of the engine's recovery of the server that `gap` is about
     :ivar settled: end of that recovery, in seconds since the epoch; None without a recovery
     """
 
@@ -83,14 +89,34 @@ class Outcome:
     @property
     def overhead_s(self) -> float:
         """Return the seconds without service that the guest itself did not need."""
-        return sum(phase.seconds for phase in self.phases if phase.name != _GUEST)
+        return sum(phase.seconds for phase in self.phases if phase.name not in _GUEST)
+
+    @property
+    def frame_to_open_s(self) -> float | None:
+        """Return the seconds from a guest's first frame to its open box.
+
+        None unless that frame has decided. The time does not count in which it was too early to.
+        """
+        frame = next((step.frame for step in self.steps if step.frame is not None), None)
+        opened = next((step.opened for step in self.steps if step.opened is not None), None)
+        return None if frame is None or opened is None else opened - frame
+
+    @property
+    def moments(self) -> dict[str, float]:
+        """Return the moments of the recovery that there were, in seconds since the accident."""
+        ends = {phase.name: phase.ended for phase in self.phases}
+        frame = next((step.frame for step in self.steps if step.frame is not None), None)
+        known = {'suspected': ends.get('detect'), 'frame': frame and frame - self.event,
+                 'decided': ends.get('collapse'), 'answered': ends.get('answer')}
+        return {name: seconds for name in MOMENTS if (seconds := known[name]) is not None}
 
     def facts(self) -> dict[str, Any]:
         """Return all measurements for JSON; times of phases are seconds since the accident."""
         return {
             'key': self.key, 'name': self.name, 'event': self.event,
             'unavailable_s': self.unavailable_s, 'web_unavailable_s': self.web_s,
-            'overhead_s': self.overhead_s,
+            'overhead_s': self.overhead_s, 'frame_to_open_s': self.frame_to_open_s,
+            'moments': self.moments,
             'phases': {phase.name: [phase.began, phase.ended] for phase in self.phases},
             'acknowledged': len(self.done), 'lost': self.lost, 'errors': list(self.errors),
             'wrong': list(self.wrong), 'steps': [dataclasses.asdict(step) for step in self.steps]}
@@ -129,18 +155,44 @@ def rate(done: Sequence[float], began: float, ended: float) -> float:
     return sum(began <= moment < ended for moment in done) / (ended - began)
 
 
-def phases(event: float, suspected: float, steps: Sequence[recoveries.Step], served: float
-           ) -> tuple[Phase, ...]:
-    """Return the phases of an engine's recovery, until the first answer.
+def reached(failures: Sequence[Mapping[str, Any]], event: float) -> float | None:
+    """Return when a client first had an answer of the guest after an accident.
+
+    :param failures: the client's events of this kind
+    :returns: None if its first answer was one of the guest's service
+    """
+    return next((float(failure['at']) for failure in failures if failure['at'] > event
+                 and any(answer in failure['more']['error'] for answer in _ANSWERS)), None)
+
+
+def following(event: float, gap: Gap, ends: Sequence[tuple[str, float]]) -> tuple[Phase, ...]:
+    """Return phases that follow each other and fill a time without answers.
+
+    :param event: the time of the accident
+    :param ends: the phases in order, with the times of their ends; the last phase ends with the
+        gap
+    """
+    parts: list[Phase] = []
+    at = gap.began
+    for name, ended in [*ends[:-1], (ends[-1][0], gap.ended)]:
+        until = min(ended, gap.ended)
+        if until > at:
+            parts.append(Phase(name, at - event, until - event))
+            at = until
+    return tuple(parts)
+
+
+def phases(event: float, gap: Gap, suspected: float, steps: Sequence[recoveries.Step],
+           first: float | None = None) -> tuple[Phase, ...]:
+    """Return the phases of an engine's recovery, which fill the time without answers.
 
     If two phases overlap, the overlap counts for the earlier one; the time between two steps
     counts for the later one. Promotion ends when the box is open: the work of the backup's host
     after that is part of no phase.
 
     :param event: the time of the accident; all times are in seconds since the epoch
-    :param served: the time of the first answer
+    :param first: when the guest answered, before its service did
     """
-    parts = [Phase('detect', 0.0, suspected - event)]
     known: dict[str, tuple[float, float]] = {}
     for step in steps:
         name = _STEPS.get(step.name)
@@ -149,14 +201,9 @@ def phases(event: float, suspected: float, steps: Sequence[recoveries.Step], ser
         last = step.ended if step.opened is None else step.opened
         began, ended = known.get(name, (step.began, last))
         known[name] = min(began, step.began), max(ended, last)
-    at = suspected
+    ends = [('detect', suspected)]
     if known:
-        known['dispatch'] = suspected, min(began for began, _ in known.values())
-    for name in PHASES:
-        if name in known:
-            ended = min(known[name][1], served)
-            if ended > at:
-                parts.append(Phase(name, at - event, ended - event))
-                at = ended
-    parts.append(Phase('answer', at - event, max(at, served) - event))
-    return tuple(parts)
+        ends.append(('dispatch', min(began for began, _ in known.values())))
+    ends += [(name, known[name][1]) for name in PHASES if name in known]
+    ends += [('answer', gap.ended)] if first is None else [('answer', first), ('serve', gap.ended)]
+    return following(event, gap, ends)

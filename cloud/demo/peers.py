@@ -60,16 +60,14 @@ def accident(stage: stages.Stage, before: float, key: str) -> outcome.Outcome:
                                  lambda server=server: stage.drill.show(  # type: ignore[misc]
                                      server.id)['OS-EXT-SRV-ATTR:host'] != stages.HOME, _END)
             ended = time.time()
-            served = stage.served(pair)
+            stage.served(pair)
         measured, gap = scenarios.settle(stage, pair, event, wrong)
         for server in pair.servers:
             wrong += scenarios.elsewhere(stage, server)
         wrong += finished(stage, peer, notification)
-    phases = [outcome.Phase('peer', 0.0, began - event),
-              outcome.Phase('evacuate', began - event, ended - event),
-              outcome.Phase('race', ended - event, max(ended, served) - event)]
-    return outcome.Outcome(key, name, event, gap, wrong=tuple(wrong), phases=tuple(phases),
-                           **measured)
+    return outcome.Outcome(
+        key, name, event, gap, wrong=tuple(wrong), phases=outcome.following(event, gap, [
+            ('peer', began), ('evacuate', ended), ('race', gap.ended)]), **measured)
 
 
 def handed_over(stage: stages.Stage, before: float) -> outcome.Outcome:

@@ -26,6 +26,8 @@ class Step:
     :ivar ended: None while the step runs, or if it was interrupted
     :ivar opened: when users could reach the guest again, of the step that opens the box
     :ivar why: why the race ended as it did, of the race
+    :ivar frame: when the first frame of the backup's guest could decide, of the race that it has
+        decided
     """
 
     name: str
@@ -34,6 +36,7 @@ class Step:
     engine: str
     opened: float | None = None
     why: str | None = None
+    frame: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,8 +106,10 @@ def _step(step: Mapping[str, Any]) -> Step:
     ended, detail = _moment(step['ended_at']), step.get('detail', {})
     after = detail.get('after_opening_s')
     opened = None if ended is None or after is None else ended - after
-    return Step(step['name'], _seconds(step['began_at']), ended, step['engine'], opened,
-                detail.get('why'))
+    began = _seconds(step['began_at'])
+    frame = (began + detail['first_frame_s'] + detail['held_s']
+             if detail.get('early') and 'first_frame_s' in detail else None)
+    return Step(step['name'], began, ended, step['engine'], opened, detail.get('why'), frame)
 
 
 def _moment(text: str | None) -> float | None:

@@ -38,25 +38,26 @@ _AFTER = 5.0
 # Seconds that guests keep hanging once their backups boot.
 _HANG = 2.0
 # A client that does not give up: slow answers are no errors.
-_PATIENT = ('--timeout', '60')
+PATIENT = ('--timeout', '60')
 # Seconds between two transactions of a paced client.
 _PACE = '0.05'
 
 
-def speculative(stage: stages.Stage, before: float,
-                tell: Callable[[], None] = lambda: None) -> outcome.Outcome:
+def speculative(stage: stages.Stage, before: float, tell: Callable[[], None] = lambda: None,
+                image: str = 'g2') -> outcome.Outcome:
     """Kill the host, and let the engine recover its servers.
 
     :param before: seconds that the database is used before the accident
     :param tell: called at the host's death
+    :param image: of the database's server
     """
     wrong: list[str] = []
-    with stage.servers() as pair:
+    with stage.servers(image=image) as pair:
         stage.use(pair, before)
         event = stage.kill()
         tell()
         with stage.screen.busy('the engine recovers both servers'):
-            served = stage.served(pair)
+            stage.served(pair)
         measured, gap = settle(stage, pair, event, wrong)
         with stage.screen.busy('Nova learns of it, and the disks are merged'):
             ended = [stage.ended(server) for server in pair.servers]
@@ -68,19 +69,23 @@ def speculative(stage: stages.Stage, before: float,
         wrong += [f'{server.name} runs on {stages.HOME} again' for server in pair.servers
                   if stage.drill.pid(server, stages.HOME) is not None]
         return outcome.Outcome(
-            'spec', 'SpecREDS', event, gap, steps=ended[0].steps, settled=ended[0].ended,
-            wrong=tuple(wrong),
-            phases=outcome.phases(event, ended[0].suspected, ended[0].steps, served), **measured)
+            *_named('spec', 'SpecREDS', image), event, gap, steps=ended[0].steps,
+            settled=ended[0].ended, wrong=tuple(wrong),
+            phases=outcome.phases(event, gap, ended[0].suspected, ended[0].steps,
+                                  outcome.reached(pair.client.events('failed'), event)),
+            **measured)
 
 
-def timed(stage: stages.Stage, before: float, timeout: float) -> outcome.Outcome:
+def timed(stage: stages.Stage, before: float, timeout: float,
+          image: str = 'g2') -> outcome.Outcome:
     """Kill the host, and evacuate its servers after a timeout; no engine may run.
 
     :param before: seconds that the database is used before the accident
     :param timeout: seconds from the death to its detection
+    :param image: of the database's server
     """
     wrong: list[str] = []
-    with stage.servers() as pair, contextlib.closing(Fence(stage)) as fence:
+    with stage.servers(image=image) as pair, contextlib.closing(Fence(stage)) as fence:
         stage.use(pair, before)
         fence.look(pair.servers)
         event = stage.kill()
@@ -90,17 +95,15 @@ def timed(stage: stages.Stage, before: float, timeout: float) -> outcome.Outcome
         detected = time.time() if timeout else event
         with stage.screen.busy('the host is fenced and its servers are evacuated'):
             evacuated = _evacuate(stage, fence, pair.servers)
-            served = stage.served(pair)
+            stage.served(pair)
         measured, gap = settle(stage, pair, event, wrong)
         for server in pair.servers:
             wrong += elsewhere(stage, server)
-    phases = [outcome.Phase('timeout', 0.0, detected - event),
-              outcome.Phase('evacuate', detected - event, evacuated - event),
-              outcome.Phase('race', evacuated - event, max(evacuated, served) - event)]
     key, name = (f'reds{timeout:g}', f'REDS, {timeout:g} s') if timeout else ('oracle', 'Oracle')
-    return outcome.Outcome(key, name, event, gap, wrong=tuple(wrong),
-                           phases=tuple(phase for phase in phases if phase.seconds > 0),
-                           **measured)
+    return outcome.Outcome(
+        *_named(key, name, image), event, gap, wrong=tuple(wrong),
+        phases=outcome.following(event, gap, [
+            ('timeout', detected), ('evacuate', evacuated), ('race', gap.ended)]), **measured)
 
 
 def short(stage: stages.Stage, before: float, timeout: float | None = None) -> outcome.Outcome:
@@ -136,7 +139,7 @@ def short(stage: stages.Stage, before: float, timeout: float | None = None) -> o
                                wrong=tuple(wrong))
     return outcome.Outcome(
         'spec', 'SpecREDS', event, gap, wrong=tuple(wrong), steps=recovered.steps,
-        phases=outcome.phases(event, recovered.suspected, recovered.steps, gap.ended))
+        phases=outcome.phases(event, gap, recovered.suspected, recovered.steps))
 
 
 def suspicion(stage: stages.Stage, before: float, *, hang: bool = True) -> outcome.Outcome:
@@ -147,7 +150,7 @@ def suspicion(stage: stages.Stage, before: float, *, hang: bool = True) -> outco
         database's client is paced, to measure its throughput
     """
     wrong: list[str] = []
-    with stage.servers(*_PATIENT, *(() if hang else ('--interval', _PACE))) as pair, (
+    with stage.servers(*PATIENT, *(() if hang else ('--interval', _PACE))) as pair, (
             contextlib.nullcontext() if hang else stage.cloud.alone(stages.HOME)):
         pids = {server: stage.drill.pid(server, stages.HOME) for server in pair.servers}
         if not hang:
@@ -284,6 +287,11 @@ def _return(stage: stages.Stage, wrong: list[str]) -> None:
         stage.trusted()
     except commands.CloudError as exc:
         wrong.append(f'{stages.HOME} has not returned by itself: {exc}')
+
+
+def _named(key: str, name: str, image: str) -> tuple[str, str]:
+    """Return key and name of a scenario with a database of an image."""
+    return (f'ordinary_{key}', f'{name}, Debian') if image == stages.ORDINARY else (key, name)
 
 
 def _outcome(server: drills.Server, recovery: recoveries.Recovery, wanted: str) -> list[str]:

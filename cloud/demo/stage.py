@@ -21,6 +21,8 @@ from cloud.openstack import services
 
 # The host of the servers, and the destination of evacuations by hand.
 HOME, OTHER = 'cn1', 'cn2'
+# The image of an ordinary distribution, whose servers have no condition of readiness.
+ORDINARY = 'g3'
 # Seconds between two writes of the web server, which has no other work.
 _HEARTBEAT = 0.5
 # Seconds between two pings.
@@ -78,19 +80,23 @@ class Stage:
     # Servers
 
     @contextlib.contextmanager
-    def servers(self, *options: str) -> Iterator[Pair]:
+    def servers(self, *options: str, image: str = 'g2') -> Iterator[Pair]:
         """Provide two new servers with users while the context lasts.
 
         :param options: options of the database's client
+        :param image: of the database's server
         """
         self._count += 1
         made: list[str] = []
+        if image == ORDINARY:
+            with self.screen.busy('the image of an ordinary Debian is looked for, or made'):
+                self.cloud.provide(image, self.screen.say)
         with contextlib.ExitStack() as undo:
             undo.callback(self._remove, made)
             with self.screen.busy(f'two servers boot on {HOME}: a PostgreSQL, and a small one '
                                   'that writes now and then'):
-                for image, name in (('g2', 'database'), ('g1', 'web')):
-                    made.append(self._boot(name, image))
+                for name, its_image in (('database', image), ('web', 'g1')):
+                    made.append(self._boot(name, its_image))
                 database, web = map(self.drill.active, made)
                 pair = Pair(database, web, users.Postgres(self.cloud, self._directory(),
                                                           database.address),
@@ -109,14 +115,17 @@ class Stage:
             yield pair
 
     @contextlib.contextmanager
-    def small(self) -> Iterator[tuple[drills.Server, users.Pinger]]:
-        """Provide one new small server, which boots within seconds, and is pinged."""
+    def small(self, *, ready: bool = True) -> Iterator[tuple[drills.Server, users.Pinger]]:
+        """Provide one new small server, which boots within seconds, and is pinged.
+
+        :param ready: whether it has a condition of readiness
+        """
         self._count += 1
         made: list[str] = []
         with contextlib.ExitStack() as undo:
             undo.callback(self._remove, made)
             with self.screen.busy(f'a small server boots on {HOME}'):
-                made.append(self._boot('small', 'g1'))
+                made.append(self._boot('small', 'g1', ready=ready))
                 server = self.drill.active(made[0])
                 self.answers(server)
             pinger = users.Pinger(self.cloud, self._directory())
@@ -232,9 +241,9 @@ class Stage:
 
     # Common
 
-    def _boot(self, name: str, image: str) -> str:
+    def _boot(self, name: str, image: str, *, ready: bool = True) -> str:
         return self.drill.boot_later(f'{name}-{self._count}', HOME, image=image,
-                                     metadata=drills.READY[image])
+                                     metadata=drills.READY.get(image) if ready else None)
 
     def _directory(self) -> pathlib.Path:
         return pathlib.Path(tempfile.mkdtemp(dir=self._scratch))

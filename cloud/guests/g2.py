@@ -133,19 +133,14 @@ def _database(root: pathlib.Path, password: str) -> None:
     single = (programs / 'postgres', '--single', '-F', '-j', '-D', target)
     run(*single, 'postgres', stdin=f"CREATE ROLE tenant LOGIN PASSWORD '{password}';\n\n"
         'CREATE DATABASE tenant;\n\n')
-    run(*single, 'tenant', stdin=(_FILES / 'schema.sql').read_text().replace(';\n', ';\n\n'))
+    run(*single, 'tenant', stdin=(build.COMMON / 'schema.sql').read_text().replace(';\n', ';\n\n'))
 
 
 def _file_system(shop: build.Workshop, root: pathlib.Path, image: pathlib.Path,
                  offset: int) -> None:
     """Make the root file system; everything is root's but the database."""
-    commands.run(
-        ['mke2fs', '-q', '-F', '-t', 'ext4', '-b', '4096', '-m', '0', '-J', 'size=16',
-         '-N', '16384', '-L', 'g2root', '-U', _UUID,
-         # Otherwise the guest's kernel would go on with it, by writing.
-         '-E', f'offset={offset},root_owner=0:0,lazy_itable_init=0,lazy_journal_init=0',
-         '-d', str(root), str(image), f'{_ROOT_MIB}M'],
-        _TIMEOUT, {'PATH': '/usr/sbin:/sbin:/usr/bin:/bin'})
+    disk.file_system(image, offset, root, _ROOT_MIB, '-J', 'size=16', '-N', '16384',
+                     '-L', 'g2root', '-U', _UUID)
     script = shop.root / 'owners'
     data = pathlib.PurePosixPath('var/lib/postgresql')
     with script.open('w') as file:

@@ -20,9 +20,10 @@ from cloud import directory
 from cloud.guests import build
 from cloud.guests import g1
 from cloud.guests import g2
+from cloud.guests import g3
 from cloud.guests import packages
 
-GUESTS = {'g1': g1.GUEST, 'g2': g2.GUEST}
+GUESTS = {'g1': g1.GUEST, 'g2': g2.GUEST, 'g3': g3.GUEST}
 
 
 def cache_dir() -> pathlib.Path:
@@ -34,9 +35,10 @@ def image(name: str, progress: commands.Progress = commands.silent,
           cache: pathlib.Path | None = None) -> pathlib.Path:
     """Return the raw image of a guest, and make it if it is missing or out of date.
 
-    Needs neither root nor loop devices. Any number of processes may ask at the same time.
+    Needs no loop devices, and root for `g3` only. Any number of processes may ask at the same
+    time.
 
-    :param name: `g1` or `g2`
+    :param name: `g1`, `g2` or `g3`
     :param cache: directory to keep it in, by default `guests` in the data directory
     :raises CloudError: there is no such guest, or a package could not be had
     """
@@ -52,8 +54,8 @@ def describe(name: str, progress: commands.Progress = commands.silent,
              cache: pathlib.Path | None = None) -> dict[str, Any]:
     """Return the facts needed to use a guest; parameters and errors are as for :func:`image`.
 
-    :returns: `ready`, what its console says once it is ready; `packages`; of g2 also `port`,
-        `user`, `password` and `database`
+    :returns: `ready`, what its console says once it is ready; `packages`; of g2 and g3 also
+        `port`, `user`, `password` and `database`
     """
     path = image(name, progress, cache).with_name('image.json')
     facts: dict[str, Any] = json.loads(path.read_text())

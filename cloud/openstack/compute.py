@@ -63,11 +63,20 @@ def seed(session: keystone_session.Session, progress: commands.Progress) -> None
     try:
         neutron.Api(session).make_network()
         nova.Api(session).make_flavours()
-        images = glance.Api(session)
-        for name in guests.GUESTS:
-            images.provide(name, guests.image(name, progress), progress)
+        for name, guest in guests.GUESTS.items():
+            if guest.everywhere:
+                provide(session, name, progress)
     except keystone_exceptions.ClientException as exc:
         raise commands.CloudError(f'the cloud could not be furnished: {exc}') from exc
+
+
+def provide(session: keystone_session.Session, name: str, progress: commands.Progress) -> None:
+    """Make the image of a guest, unless it is there.
+
+    :param session: the administrator's
+    :raises CloudError: the image could not be built
+    """
+    glance.Api(session).provide(name, guests.image(name, progress), progress)
 
 
 def missing(session: keystone_session.Session, hosts: Collection[str]) -> str:

@@ -21,7 +21,7 @@ POOL = 'vms'
 # What the controller's services are called in Nova's list of hosts.
 HOST = 'controller'
 # Memory in MiB by flavour; each has one virtual CPU and no disk of its own.
-FLAVOURS = {'m1.g1': 128, 'm1.g2': 512, 'm1.large': 192}
+FLAVOURS = {'m1.g1': 128, 'm1.g2': 512, 'm1.g3': 768, 'm1.large': 192}
 
 # Seconds in which the API answers, unless what it asks in turn has been lost.
 _TIMEOUT = 60.0

@@ -58,10 +58,11 @@ class GapTest(testtools.TestCase):
 
 class PhasesTest(testtools.TestCase):
 
-    def phases(self, steps: list[recoveries.Step], served: float
+    def phases(self, steps: list[recoveries.Step], served: float, first: float | None = None
                ) -> list[tuple[str, float, float]]:
         return [(phase.name, phase.began, phase.ended) for phase in outcome.phases(
-            _EVENT, _EVENT + 1.0, steps, _EVENT + served)]
+            _EVENT, outcome.Gap(_EVENT, _EVENT + served), _EVENT + 1.0, steps,
+            None if first is None else _EVENT + first)]
 
     def test_phases_follow_each_other(self) -> None:
         steps = [_step('destination', 1.125, 1.25), _step('super', 1.125, 1.5),
@@ -86,16 +87,62 @@ class PhasesTest(testtools.TestCase):
 
     def test_phases_end_with_the_first_answer(self) -> None:
         steps = [_step('promote', 2.0, 4.0)]
-        self.assertEqual([('detect', 0.0, 1.0), ('dispatch', 1.0, 2.0), ('promote', 2.0, 3.0),
-                          ('answer', 3.0, 3.0)],
+        self.assertEqual([('detect', 0.0, 1.0), ('dispatch', 1.0, 2.0), ('promote', 2.0, 3.0)],
                          self.phases(steps, 3.0))
+
+    def test_service_that_starts_after_the_promotion_is_the_guests(self) -> None:
+        steps = [_step('race', 2.0, 4.0), _step('promote', 4.0, 4.5)]
+        phases = self.phases(steps, 9.0, first=4.75)
+        self.assertEqual([('answer', 4.5, 4.75), ('serve', 4.75, 9.0)], phases[-2:])
+        self.assertEqual(4.75 - 2.0, self.recovered(steps, 9.0, 4.75).overhead_s)
+
+    @given(st.lists(st.tuples(st.sampled_from(sorted(outcome.PHASES)), st.floats(0, 12),
+                              st.none() | st.floats(0, 12)), max_size=12),
+           st.floats(-0.2, 2), st.floats(0.1, 10), st.none() | st.floats(0, 12))
+    def test_phases_fill_the_time_without_service(
+            self, steps: list[tuple[str, float, float | None]], began: float, lasted: float,
+            first: float | None) -> None:
+        gap = outcome.Gap(_EVENT + began, _EVENT + began + lasted)
+        phases = outcome.phases(_EVENT, gap, _EVENT + 1.0, [_step(*step) for step in steps],
+                                None if first is None else _EVENT + first)
+        ends = [gap.began - _EVENT, *(phase.ended for phase in phases)]
+        self.assertEqual(ends[:-1], [phase.began for phase in phases])
+        self.assertEqual(gap.ended - _EVENT, ends[-1])
+        self.assertAlmostEqual(gap.seconds, sum(phase.seconds for phase in phases))
+        order = [outcome.PHASES.index(phase.name) for phase in phases]
+        self.assertEqual(sorted(set(order)), order)
+
+    def recovered(self, steps: list[recoveries.Step], served: float, first: float | None = None
+                  ) -> outcome.Outcome:
+        gap = outcome.Gap(_EVENT, _EVENT + served)
+        return outcome.Outcome('spec', 'SpecREDS', _EVENT, gap, outcome.phases(
+            _EVENT, gap, _EVENT + 1, steps, first and _EVENT + first), steps=tuple(steps))
 
     def test_overhead_is_all_but_the_guest(self) -> None:
         steps = [_step('super', 1.0, 1.5), _step('start', 1.5, 2.5), _step('race', 2.5, 8.0),
                  _step('collapse', 8.0, 8.5), _step('promote', 8.5, 8.75)]
-        recovered = outcome.Outcome('spec', 'SpecREDS', _EVENT, outcome.Gap(_EVENT, _EVENT + 9), (
-            outcome.phases(_EVENT, _EVENT + 1, steps, _EVENT + 9)))
+        recovered = self.recovered(steps, 9.0)
         self.assertEqual(9.0 - 5.5, recovered.overhead_s)
         facts = recovered.facts()
         self.assertEqual(9.0, facts['unavailable_s'])
         self.assertEqual([0.0, 1.0], facts['phases']['detect'])
+
+    def test_first_frame_to_open_box(self) -> None:
+        race = dataclasses.replace(_step('race', 2.0, 5.125), frame=_EVENT + 5.0)
+        promote = dataclasses.replace(_step('promote', 5.25, 7.0), opened=_EVENT + 5.5)
+        recovered = self.recovered([race, _step('collapse', 5.125, 5.25), promote], 9.0, 5.75)
+        self.assertEqual(0.5, recovered.frame_to_open_s)
+        self.assertEqual({'suspected': 1.0, 'frame': 5.0, 'decided': 5.25, 'answered': 5.75},
+                         recovered.moments)
+
+    def test_race_that_readiness_decides_has_no_frame(self) -> None:
+        self.assertIsNone(self.recovered([_step('race', 2.0, 5.0)], 9.0).frame_to_open_s)
+
+    def test_guest_answers_before_its_service_does(self) -> None:
+        def failed(at: float, error: str) -> dict[str, object]:
+            return {'at': at, 'event': 'failed', 'more': {'error': error}}
+        failures = [failed(90.0, 'Connection refused'), failed(101.0, 'no answer within 0.5 s'),
+                    failed(108.0, 'connection failed: Connection refused'),
+                    failed(109.0, 'FATAL: the database system is starting up')]
+        self.assertEqual(108.0, outcome.reached(failures, _EVENT))
+        self.assertIsNone(outcome.reached(failures[:2], _EVENT))

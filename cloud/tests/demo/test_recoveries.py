@@ -14,7 +14,8 @@ from specreds_nova.engine.api import views
 _RECOVERY = model.Recovery(
     'r1', 's1', 'db', 'p1', 'cn1', 100.25, state=model.ENDED, outcome=model.RECOVERED,
     engine='e1', created=100.5, ended=120.0, steps=(
-        model.Step('race', 1, 'e1', 102.0, None, {'why': 'it is idle'}),
+        model.Step('race', 1, 'e1', 102.0, None, {
+            'why': 'it is idle', 'early': True, 'first_frame_s': 2.0, 'held_s': 1.5}),
         model.Step('super', 1, 'e1', 101.0, 101.5)))
 
 
@@ -45,7 +46,8 @@ class EngineTest(testtools.TestCase):
                          (recovery.suspected, recovery.ended, recovery.outcome))
         self.assertTrue(recovery.over)
         self.assertEqual((recoveries.Step('super', 101.0, 101.5, 'e1'),
-                          recoveries.Step('race', 102.0, None, 'e1', why='it is idle')),
+                          recoveries.Step('race', 102.0, None, 'e1', why='it is idle',
+                                          frame=105.5)),
                          recovery.steps)
         self.assertTrue(recovery.begun('race'))
         self.assertFalse(recovery.begun('promote'))

@@ -48,11 +48,15 @@ def race(run: runs.Run, started: verdicts.StepVerdict) -> verdicts.StepVerdict:
     if run.recovery.destination is None or run.recovery.superposition is None:
         return verdicts.StepVerdict(verdicts.AGAIN, 'its backup is gone')
     with run.step(timeline.RACE) as detail:
+        began = run.now
         waiting = _Race(run)
         verdict = waiting.wait()
         detail.update(won=verdict.kind, why=verdict.why)
         if waiting.early:
             detail['early'] = True
+        if waiting.frame is not None:
+            detail.update(first_frame_s=round(waiting.frame - began, 3),
+                          held_s=round(waiting.held, 3))
     return verdict
 
 
@@ -77,6 +81,9 @@ class _Race:
         # Whether the first frame of the guest decides, and in how many seconds it may.
         self.early = False
         self._left = float('inf')
+        # When the first frame was known, and the seconds in which it was too early to decide.
+        self.frame: float | None = None
+        self.held = 0.0
         server = run.server()
         self._timeout = _metadata_seconds(
             server.metadata if server else {}, 'specreds:ready_timeout',
@@ -180,6 +187,8 @@ class _Race:
         if status['ready']:
             self._learn(self._run.now - self._began)
             return verdicts.StepVerdict(verdicts.READY, str(status.get('ready_detail') or ''))
+        if status.get('first_frame') and self.frame is None:
+            self.frame = self._run.now
         if status.get('first_frame') and self._nothing_is_heard(status):
             self.early = True
             LOG.info('recovery %s: its guest has sent its first frame', self._run.id)
@@ -204,6 +213,7 @@ class _Race:
                 or not run.context.suspects.lost(host.name)):
             return False
         self._left = NOT_BEFORE - silence
+        self.held = max(self.held, self._left)
         return self._left <= 0
 
     def _learn(self, seconds: float) -> None:

@@ -229,6 +229,7 @@ class FirstFrameTest(base.RecoveryTest):
         verdict_of_it = race.race(run, verdict.StepVerdict(verdict.STARTED))
         self.assertEqual(verdict.READY, verdict_of_it.kind)
         seconds = self.clock.now() - self.began
+        self.recovery = run.recovery
         self.assertEqual(seconds < 20.0, run.recovery.steps[-1].detail.get('early', False))
         return seconds
 
@@ -242,6 +243,15 @@ class FirstFrameTest(base.RecoveryTest):
     def test_decides_at_once_of_a_host_that_is_silent_for_longer(self) -> None:
         self.heard_at = self.began - 60.0
         self.assertEqual(0.0, self.decided())
+
+    def test_timeline_has_the_first_frame_and_how_long_it_was_too_early(self) -> None:
+        frame = {**self.status}
+        self.backups.status.side_effect = lambda *_: {
+            **frame, 'first_frame': self.clock.now() - self.began >= 2.0}
+        self.assertAlmostEqual(race.NOT_BEFORE - 1.0, self.decided(), 1)
+        detail = self.recovery.steps[-1].detail
+        self.assertAlmostEqual(2.0, detail['first_frame_s'], 1)
+        self.assertAlmostEqual(race.NOT_BEFORE - 3.0, detail['held_s'], 1)
 
     def ready(self) -> None:
         """Check that the backup gets ready before the decision."""
