@@ -140,15 +140,16 @@ def _end(stage: stages.Stage, server: drills.Server, recovery: recoveries.Recove
     :param pid: its guest's process before
     :param wrong: what its client has found
     """
-    found = [f'{server.name}: {words}' for words in wrong]
+    faults = [f'{server.name}: {words}' for words in wrong]
     if recovery.outcome == recoveries.RECOVERED:
         had = limit(recovery, event)
         if seconds < had:
-            found.append(f'{server.name} had {had:.1f} s, stood still for {seconds:g} s, and lost')
-        found += scenarios.elsewhere(stage, server)
-        return End(seconds, had, tuple(found))
+            faults.append(f'{server.name} had {had:.1f} s, stood still for {seconds:g} s, and '
+                          'lost')
+        faults += scenarios.elsewhere(stage, server)
+        return End(seconds, had, tuple(faults))
     if recovery.outcome != recoveries.PRIMARY:
-        found.append(f'the recovery of {server.name} ended {recovery.outcome}: {recovery.error}')
+        faults.append(f'the recovery of {server.name} ended {recovery.outcome}: {recovery.error}')
     if stage.drill.running(server) != [stages.HOME] or stage.drill.pid(server, stages.HOME) != pid:
-        found.append(f'{server.name} is not the guest that it was')
-    return End(seconds, None, tuple(found))
+        faults.append(f'{server.name} is not the guest that it was')
+    return End(seconds, None, tuple(faults))
