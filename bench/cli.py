@@ -30,6 +30,7 @@ from bench import soak
 from bench import stall
 from bench import superbench
 from bench import trace
+from bench import wal
 from bench.falsepositives import cli as falsepositives
 from bench.falsepositives import options as falsepositives_options
 from bench.paper import cli as paper
@@ -121,6 +122,9 @@ def _run(args: argparse.Namespace) -> int:
     if options.STALL in names:
         with cloud_with_engines() as cloud:
             keep(options.STALL, stall.run(cloud, tell, args.quick))
+    if options.WAL in names:
+        with cloud_with_engines() as cloud:
+            keep(options.WAL, wal.run(cloud, tell, args.quick))
     if options.FAILOVER in names:
         with cloud_with_engines() as cloud:
             keep(options.FAILOVER, failover.run_peer(cloud, tell) if args.peer

@@ -82,13 +82,13 @@ def run_peer(cloud: openstack_cloud.Cloud, tell: progress.Progress) -> dict[str,
     with staged(cloud) as stage:
         tell.section('failover', 2 + len(peers.ACCIDENTS))
         tell.step('a death, and the engine')
-        outcomes = [_right(tell, scenarios.speculative(stage, _BEFORE))]
+        outcomes = [right(tell, scenarios.speculative(stage, _BEFORE))]
         tell.step('a death that Masakari hands to the engine')
-        outcomes.append(_right(tell, peers.handed_over(stage, _BEFORE)))
+        outcomes.append(right(tell, peers.handed_over(stage, _BEFORE)))
         stage.engines(False)
         for key, (name, _) in reversed(peers.ACCIDENTS.items()):
             tell.step(f'a death, and {name}')
-            outcomes.append(_right(tell, peers.accident(stage, _BEFORE, key)))
+            outcomes.append(right(tell, peers.accident(stage, _BEFORE, key)))
         return peer_figures(outcomes)
 
 
@@ -122,30 +122,30 @@ def _deaths(stage: stages.Stage, tell: progress.Progress, rounds: int) -> dict[s
     ordinary, ordinary_oracle, spec, oracle, short = [], [], [], [], []
     for number in range(rounds):
         tell.step(f'a death of a Debian, and the engine, round {number + 1} of {rounds}')
-        ordinary.append(_right(tell, scenarios.speculative(
-            stage, _BEFORE, image=stages.ORDINARY)))
+        ordinary.append(right(tell, scenarios.speculative(
+            stage, _BEFORE, database=stages.ORDINARY)))
         tell.step(f'a death of a small server, and the engine, round {number + 1} of {rounds}')
-        short.append(_right(tell, scenarios.short(stage, _SHORT_BEFORE)))
+        short.append(right(tell, scenarios.short(stage, _SHORT_BEFORE)))
         tell.step(f'a death, and the engine, round {number + 1} of {rounds}')
-        spec.append(_right(tell, scenarios.speculative(stage, _BEFORE)))
+        spec.append(right(tell, scenarios.speculative(stage, _BEFORE)))
         stage.engines(False)
         tell.step(f'a death, and the Oracle, round {number + 1} of {rounds}')
-        oracle.append(_right(tell, scenarios.timed(stage, _BEFORE, 0.0)))
+        oracle.append(right(tell, scenarios.timed(stage, _BEFORE, 0.0)))
         tell.step(f'a death of a Debian, and the Oracle, round {number + 1} of {rounds}')
-        ordinary_oracle.append(_right(tell, scenarios.timed(
-            stage, _BEFORE, 0.0, image=stages.ORDINARY)))
+        ordinary_oracle.append(right(tell, scenarios.timed(
+            stage, _BEFORE, 0.0, database=stages.ORDINARY)))
         if number + 1 == rounds:
             tell.step(f'a death of a small server, and a timeout of {_TIMEOUT:g} s')
-            reds = _right(tell, scenarios.short(stage, _SHORT_BEFORE, _TIMEOUT))
+            reds = right(tell, scenarios.short(stage, _SHORT_BEFORE, _TIMEOUT))
         stage.engines(True)
     return ordinary_figures(ordinary, ordinary_oracle) | figures(spec, oracle, short, reds)
 
 
 def _suspicions(stage: stages.Stage, tell: progress.Progress) -> dict[str, float]:
     tell.step('a host that is only suspected, and whose guests hang a while')
-    hung = _right(tell, scenarios.suspicion(stage, _BEFORE))
+    hung = right(tell, scenarios.suspicion(stage, _BEFORE))
     tell.step('a host that is only suspected, and a paced client')
-    paced = _right(tell, scenarios.suspicion(stage, _PACED_BEFORE, hang=False))
+    paced = right(tell, scenarios.suspicion(stage, _PACED_BEFORE, hang=False))
     return {'false_suspicion.errors': float(len(hung.errors) + len(paced.errors)),
             'false_suspicion.lost': float(hung.lost + paced.lost),
             'false_suspicion.longest_answer_s': hung.unavailable_s,
@@ -189,7 +189,7 @@ def ordinary_figures(spec: Sequence[outcome.Outcome], oracle: Sequence[outcome.O
             measured[f'failover.ordinary_{moment}_s'] = stats.summary(seconds).median
     for prefix, deaths in (('failover.ordinary.', spec), ('failover.ordinary_oracle.', oracle)):
         measured |= {f'{prefix}{name}_s': stats.summary(values).median
-                     for name, values in _parts(deaths).items()}
+                     for name, values in parts(deaths).items()}
     return measured
 
 
@@ -214,7 +214,7 @@ def figures(spec: Sequence[outcome.Outcome], oracle: Sequence[outcome.Outcome],
         'failover.reds60_over_spec')
     for prefix, recovered in (('failover.', spec), ('failover.short.', short)):
         measured |= {f'{prefix}{name}_s': stats.summary(values).median
-                     for name, values in _parts(recovered).items()}
+                     for name, values in parts(recovered).items()}
     measured['failover.lost'] = float(sum(death.lost for death in (*spec, *oracle)))
     return measured
 
@@ -232,7 +232,7 @@ def throughput(result: outcome.Outcome, before: float) -> float:
             / outcome.rate(result.done, result.event - before, result.event))
 
 
-def _parts(spec: Sequence[outcome.Outcome]) -> Mapping[str, list[float]]:
+def parts(spec: Sequence[outcome.Outcome]) -> Mapping[str, list[float]]:
     """Return the seconds of each phase, by its name; 0 for a death without it."""
     return {name: [sum(phase.seconds for phase in death.phases if phase.name == name)
                    for death in spec]
@@ -240,7 +240,7 @@ def _parts(spec: Sequence[outcome.Outcome]) -> Mapping[str, list[float]]:
             if any(phase.name == name for death in spec for phase in death.phases)}
 
 
-def _right(tell: progress.Progress, result: outcome.Outcome) -> outcome.Outcome:
+def right(tell: progress.Progress, result: outcome.Outcome) -> outcome.Outcome:
     """Raise unless a figure belongs to a recovery that went right.
 
     :raises RuntimeError: it went wrong

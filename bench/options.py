@@ -20,12 +20,13 @@ FAILOVER = 'failover'
 FAULTS = 'faults'
 OPINION = 'opinion'
 STALL = 'stall'
+WAL = 'wal'
 DISPATCH = 'dispatch'
 HOOK = 'hook'
 SCALE = 'scale'
 SIMULATE = 'simulate'
-NAMES = (*ON_CEPH, CINDER, NOVA, FAILOVER, FAULTS, OPINION, STALL, DISPATCH, HOOK, SCALE,
-         SIMULATE)
+NAMES = (*ON_CEPH, CINDER, NOVA, FAILOVER, FAULTS, OPINION, STALL, WAL, DISPATCH, HOOK,
+         SCALE, SIMULATE)
 # How often nova-compute is killed, and how many races there are.
 DRILLS = 10
 RACES, QUICK_RACES = 50, 10

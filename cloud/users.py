@@ -66,15 +66,16 @@ class User:
 class Postgres(User):
     """A client that writes to a PostgreSQL server and reads from it all the time.
 
-    :param address: of a server of image g2
+    :param address: of a server of image g2 or g3, which have the same accounts
+    :param payload: characters that a transaction writes
     """
 
     def __init__(self, cloud: openstack_cloud.Cloud, scratch: pathlib.Path,
-                 address: str) -> None:
+                 address: str, payload: int = 100) -> None:
         super().__init__(cloud, scratch)
         self._log = scratch / 'acknowledged'
         self._server = ['--account', str(guests.image('g2').with_name('image.json')),
-                        '--log', str(self._log), address]
+                        '--payload', str(payload), '--log', str(self._log), address]
 
     def start(self, *options: str) -> None:
         """Begin.

@@ -67,10 +67,11 @@ class Stage(stages.Stage):
     _pair: stages.Pair | None = None
 
     @contextlib.contextmanager
-    def servers(self, *options: str, image: str = 'g2') -> Iterator[stages.Pair]:
+    def servers(self, *options: str, database: stages.Database = stages.SMALL
+                ) -> Iterator[stages.Pair]:
         """Boot two new servers, as the demo's stage does."""
         self._dead, self.course = False, None
-        with super().servers(*options, image=image) as pair:
+        with super().servers(*options, database=database) as pair:
             self._pair = pair
             yield pair
 

@@ -113,7 +113,7 @@ def _show(cloud: openstack_cloud.Cloud, scratch: pathlib.Path, screen: screens.S
         stage.trusted()
         screen.title('1. The host of an ordinary Debian is killed. Nobody does anything but the '
                      'engine')
-        ordinary = [scenarios.speculative(stage, before, image=stages.ORDINARY)]
+        ordinary = [scenarios.speculative(stage, before, database=stages.ORDINARY)]
         screen.title('2. The host of a small guest with a condition of readiness is killed')
         outcomes = [scenarios.speculative(stage, before)]
         screen.title('3. A host is only suspected: it is cut off, and its guests hang a while')
@@ -121,7 +121,7 @@ def _show(cloud: openstack_cloud.Cloud, scratch: pathlib.Path, screen: screens.S
         screen.title('4. The same deaths as in 1 and 2, without an engine, for comparison')
         stage.engines(False)
         screen.say('the Oracle: the death is known at once')
-        ordinary.append(scenarios.timed(stage, before, 0.0, image=stages.ORDINARY))
+        ordinary.append(scenarios.timed(stage, before, 0.0, database=stages.ORDINARY))
         for timeout in _TIMEOUTS:
             if timeout:
                 screen.say(f'the death is taken for granted after {timeout:g} s')

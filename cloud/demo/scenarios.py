@@ -44,15 +44,15 @@ _PACE = '0.05'
 
 
 def speculative(stage: stages.Stage, before: float, tell: Callable[[], None] = lambda: None,
-                image: str = 'g2') -> outcome.Outcome:
+                database: stages.Database = stages.SMALL) -> outcome.Outcome:
     """Kill the host, and let the engine recover its servers.
 
     :param before: seconds that the database is used before the accident
     :param tell: called at the host's death
-    :param image: of the database's server
+    :param database: the kind of the database's server
     """
     wrong: list[str] = []
-    with stage.servers(image=image) as pair:
+    with stage.servers(database=database) as pair:
         stage.use(pair, before)
         event = stage.kill()
         tell()
@@ -69,7 +69,7 @@ def speculative(stage: stages.Stage, before: float, tell: Callable[[], None] = l
         wrong += [f'{server.name} runs on {stages.HOME} again' for server in pair.servers
                   if stage.drill.pid(server, stages.HOME) is not None]
         return outcome.Outcome(
-            *_named('spec', 'SpecREDS', image), event, gap, steps=ended[0].steps,
+            *_named('spec', 'SpecREDS', database), event, gap, steps=ended[0].steps,
             settled=ended[0].ended, wrong=tuple(wrong),
             phases=outcome.phases(event, gap, ended[0].suspected, ended[0].steps,
                                   outcome.reached(pair.client.events('failed'), event)),
@@ -77,15 +77,15 @@ def speculative(stage: stages.Stage, before: float, tell: Callable[[], None] = l
 
 
 def timed(stage: stages.Stage, before: float, timeout: float,
-          image: str = 'g2') -> outcome.Outcome:
+          database: stages.Database = stages.SMALL) -> outcome.Outcome:
     """Kill the host, and evacuate its servers after a timeout; no engine may run.
 
     :param before: seconds that the database is used before the accident
     :param timeout: seconds from the death to its detection
-    :param image: of the database's server
+    :param database: the kind of the database's server
     """
     wrong: list[str] = []
-    with stage.servers(image=image) as pair, contextlib.closing(Fence(stage)) as fence:
+    with stage.servers(database=database) as pair, contextlib.closing(Fence(stage)) as fence:
         stage.use(pair, before)
         fence.look(pair.servers)
         event = stage.kill()
@@ -101,7 +101,7 @@ def timed(stage: stages.Stage, before: float, timeout: float,
             wrong += elsewhere(stage, server)
     key, name = (f'reds{timeout:g}', f'REDS, {timeout:g} s') if timeout else ('oracle', 'Oracle')
     return outcome.Outcome(
-        *_named(key, name, image), event, gap, wrong=tuple(wrong),
+        *_named(key, name, database), event, gap, wrong=tuple(wrong),
         phases=outcome.following(event, gap, [
             ('timeout', detected), ('evacuate', evacuated), ('race', gap.ended)]), **measured)
 
@@ -289,9 +289,11 @@ def _return(stage: stages.Stage, wrong: list[str]) -> None:
         wrong.append(f'{stages.HOME} has not returned by itself: {exc}')
 
 
-def _named(key: str, name: str, image: str) -> tuple[str, str]:
-    """Return key and name of a scenario with a database of an image."""
-    return (f'ordinary_{key}', f'{name}, Debian') if image == stages.ORDINARY else (key, name)
+def _named(key: str, name: str, database: stages.Database) -> tuple[str, str]:
+    """Return key and name of a scenario with a database of a kind."""
+    if database == stages.ORDINARY:
+        return f'ordinary_{key}', f'{name}, Debian'
+    return key, name
 
 
 def _outcome(server: drills.Server, recovery: recoveries.Recovery, wanted: str) -> list[str]:

@@ -21,8 +21,6 @@ from cloud.openstack import services
 
 # The host of the servers, and the destination of evacuations by hand.
 HOME, OTHER = 'cn1', 'cn2'
-# The image of an ordinary distribution, whose servers have no condition of readiness.
-ORDINARY = 'g3'
 # Seconds between two writes of the web server, which has no other work.
 _HEARTBEAT = 0.5
 # Seconds between two pings.
@@ -31,6 +29,24 @@ _PING = 0.05
 _ENOUGH = 20
 # Seconds for a guest to boot and recover, and for a host to accept work again.
 _TIMEOUT, _RETURN = 240.0, 240.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Database:
+    """The kind of a database's server.
+
+    :ivar image: the image of its guest
+    :ivar ready: whether it has a condition of readiness
+    :ivar payload: characters that each transaction of its client writes
+    """
+
+    image: str = 'g2'
+    ready: bool = True
+    payload: int = 100
+
+
+# A small guest that says when it serves, and an ordinary distribution that does not.
+SMALL, ORDINARY = Database(), Database('g3', ready=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,26 +96,26 @@ class Stage:
     # Servers
 
     @contextlib.contextmanager
-    def servers(self, *options: str, image: str = 'g2') -> Iterator[Pair]:
+    def servers(self, *options: str, database: Database = SMALL) -> Iterator[Pair]:
         """Provide two new servers with users while the context lasts.
 
         :param options: options of the database's client
-        :param image: of the database's server
+        :param database: the kind of the database's server
         """
         self._count += 1
         made: list[str] = []
-        if image == ORDINARY:
+        if database.image == ORDINARY.image:
             with self.screen.busy('the image of an ordinary Debian is looked for, or made'):
-                self.cloud.provide(image, self.screen.say)
+                self.cloud.provide(database.image, self.screen.say)
         with contextlib.ExitStack() as undo:
             undo.callback(self._remove, made)
             with self.screen.busy(f'two servers boot on {HOME}: a PostgreSQL, and a small one '
                                   'that writes now and then'):
-                for name, its_image in (('database', image), ('web', 'g1')):
-                    made.append(self._boot(name, its_image))
-                database, web = map(self.drill.active, made)
-                pair = Pair(database, web, users.Postgres(self.cloud, self._directory(),
-                                                          database.address),
+                made.append(self._boot('database', database.image, ready=database.ready))
+                made.append(self._boot('web', 'g1'))
+                server, web = map(self.drill.active, made)
+                pair = Pair(server, web, users.Postgres(self.cloud, self._directory(),
+                                                        server.address, database.payload),
                             users.Pinger(self.cloud, self._directory()))
                 for server in pair.servers:
                     self.answers(server)
@@ -109,7 +125,7 @@ class Stage:
                 undo.callback(self.leave, pair)
                 pair.client.start(*options)
                 pair.pinger.start(web.address, interval=_PING)
-                self.drill.wait_guest(database, 'the database to be used',
+                self.drill.wait_guest(server, 'the database to be used',
                                       lambda: pair.client.acknowledged() > _ENOUGH, _TIMEOUT)
             self.screen.state = lambda: self._state(pair)
             yield pair
@@ -243,7 +259,7 @@ class Stage:
 
     def _boot(self, name: str, image: str, *, ready: bool = True) -> str:
         return self.drill.boot_later(f'{name}-{self._count}', HOME, image=image,
-                                     metadata=drills.READY.get(image) if ready else None)
+                                     metadata=drills.READY[image] if ready else None)
 
     def _directory(self) -> pathlib.Path:
         return pathlib.Path(tempfile.mkdtemp(dir=self._scratch))
