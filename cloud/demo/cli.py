@@ -111,17 +111,12 @@ def _show(cloud: openstack_cloud.Cloud, scratch: pathlib.Path, screen: screens.S
     """
     with contextlib.closing(stages.Stage(cloud, scratch, screen)) as stage:
         stage.trusted()
-        screen.title('1. The host of an ordinary Debian is killed. Nobody does anything but the '
-                     'engine')
-        ordinary = [scenarios.speculative(stage, before, database=stages.ORDINARY)]
-        screen.title('2. The host of a small guest with a condition of readiness is killed')
+        screen.title('1. A host is killed. Nobody does anything but the engine')
         outcomes = [scenarios.speculative(stage, before)]
-        screen.title('3. A host is only suspected: it is cut off, and its guests hang a while')
+        screen.title('2. A host is only suspected: it is cut off, and its guests hang a while')
         suspicion = scenarios.suspicion(stage, before)
-        screen.title('4. The same deaths as in 1 and 2, without an engine, for comparison')
+        screen.title('3. The same death as in 1, without an engine, for comparison')
         stage.engines(False)
-        screen.say('the Oracle: the death is known at once')
-        ordinary.append(scenarios.timed(stage, before, 0.0, database=stages.ORDINARY))
         for timeout in _TIMEOUTS:
             if timeout:
                 screen.say(f'the death is taken for granted after {timeout:g} s')
@@ -129,11 +124,11 @@ def _show(cloud: openstack_cloud.Cloud, scratch: pathlib.Path, screen: screens.S
                 screen.say('the Oracle: the death is known at once')
             outcomes.append(scenarios.timed(stage, before, timeout))
         if peer:
-            screen.title('5. The same death as in 2, which Masakari is notified of at once')
+            screen.title('4. The same death, which Masakari is notified of at once')
             outcomes += [peers.accident(stage, before, key) for key in peers.ACCIDENTS]
     # From the longest time without service to the shortest.
     outcomes.sort(key=lambda accident: -accident.unavailable_s)
-    return [*ordinary, *outcomes, suspicion]
+    return [*outcomes, suspicion]
 
 
 def _report(outcomes: list[outcome.Outcome], out: pathlib.Path, screen: screens.Screen,
