@@ -7,7 +7,8 @@ trusted in the database, and no other one. A suspicion that an engine has not re
 that gates hold back, changes nothing: it begins no recovery, and a host that lives shows its
 servers meanwhile. A reading of the database is used for ``FRESH`` seconds only, so no engine
 answers a beat that was sent later than ``FRESH`` seconds after any engine has recorded the
-suspicion, and the step ``unseen`` waits from that record on.
+suspicion, and the step ``unseen`` waits from that record on. The same holds for beats of sentinels
+by UDP. What an engine answers to these meanwhile, so that they have a nonce, renews no lease.
 
 An answer also says whether the host is to hide its servers when it hears nobody: only where the
 mode is to act. Engines promote nobody on a host that may not do so. So before the first answer
@@ -17,7 +18,7 @@ modes are read: what an answer says by a former mode concerns a beat from before
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from oslo_log import log as logging
 
@@ -46,12 +47,48 @@ _UNSEEN_S = 5.0
 
 
 class _Due(NamedTuple):
-    """A beat that is to be answered."""
+    """A beat that is to be answered.
+
+    :ivar boot: of a nova-compute; in bytes, of a sentinel that is heard by UDP
+    """
 
     host: str
-    boot: str
+    boot: str | bytes
     number: int
     hides: bool = True
+
+    @property
+    def sender(self) -> tuple[str, bool]:
+        """The host, and whether its sentinel has sent the beat."""
+        return self.host, isinstance(self.boot, bytes)
+
+
+class Voices(Protocol):
+    """The sentinels that are heard by UDP."""
+
+    def answerable(self) -> list[tuple[str, bytes, int]]:
+        """Return host, boot and number of the latest sign of life of each sentinel."""
+
+    def renew(self, host: str, boot: bytes, number: int, hides: bool) -> None:
+        """Renew the lease of a host by an answer to its sentinel."""
+
+    def address(self) -> str:
+        """Return where this engine hears sentinels; empty if it does not."""
+
+
+class NoVoices:
+    """An engine that hears no sentinel."""
+
+    def answerable(self) -> list[tuple[str, bytes, int]]:
+        """Return nothing."""
+        return []
+
+    def renew(self, host: str, boot: bytes, number: int, hides: bool) -> None:
+        """Do nothing."""
+
+    def address(self) -> str:
+        """Return nothing."""
+        return ''
 
 
 class Answers(pulse.Pulse):
@@ -59,19 +96,24 @@ class Answers(pulse.Pulse):
 
     :param bus: the transport
     :param length: of the lease, in seconds
+    :param voices: the sentinels that are heard by UDP
+    :param engine: name of this engine
     """
 
     def __init__(self, bus: rabbit.Answers, heard: monitors.Monitor,
                  store: stores.Store, clock: clocks.Clock, leases: all_leases.Leases,
-                 length: float, modes: all_modes.Modes) -> None:
+                 length: float, modes: all_modes.Modes, voices: Voices | None = None,
+                 engine: str = '') -> None:
         super().__init__('specreds-answers', length / _KEPT)
         self._bus = bus
         self._heard = heard
         self._store = store
         self._clock = clock
         self._leases = leases
-        # By host: boot and number of the beat that was answered last, and when.
-        self._last: dict[str, tuple[tuple[str, int], float]] = {}
+        self._voices = voices or NoVoices()
+        self._engine = engine
+        # By sender: boot and number of the beat that was answered last, and when.
+        self._last: dict[tuple[str, bool], tuple[tuple[str | bytes, int], float]] = {}
         # The hosts that were told to hide no server at the latest look, and when that was.
         self._shown: frozenset[str] = frozenset()
         self._looked = float('-inf')
@@ -96,15 +138,16 @@ class Answers(pulse.Pulse):
 
     def _answer_all(self) -> None:
         began = self._clock.now()
-        beats = self._heard.answerable()
+        beats = [*(_Due(*beat) for beat in self._voices.answerable()),
+                 *(_Due(*beat) for beat in self._heard.answerable())]
         refusing = [host for host in self._store.notable_hosts() if host.state != model.TRUSTED]
         self._leases.note_all(refusing, self._clock.now())
         refused = {host.name for host in refusing}
         due = self._instructed([
-            _Due(name, boot, number) for name, boot, number in beats
-            if name not in refused and self._last.get(name, _NEVER)[0] != (boot, number)])
+            beat for beat in beats if beat.host not in refused
+            and self._last.get(beat.sender, _NEVER)[0] != (beat.boot, beat.number)])
         # If time is short, other hosts miss an answer than at the last look.
-        due.sort(key=lambda answer: self._last.get(answer.host, _NEVER)[1])
+        due.sort(key=lambda answer: self._last.get(answer.sender, _NEVER)[1])
         for first in range(0, len(due), _AT_ONCE):
             if self._clock.now() - began >= all_leases.FRESH:
                 LOG.warning('not all hosts are answered, as that takes too long')
@@ -147,18 +190,38 @@ class Answers(pulse.Pulse):
         return known.intersection(shown)
 
     def _answer(self, answers: Sequence[_Due]) -> None:
+        # Datagrams do not wait for a broker that is away.
+        by_broker = []
+        for answer in answers:
+            if isinstance(answer.boot, bytes):
+                self._voices.renew(answer.host, answer.boot, answer.number, answer.hides)
+                self._note(answer)
+            else:
+                by_broker.append(answer)
+        if not by_broker:
+            return
+        where = self._where()
         self._bus.send_all([(answer.host, {'boot': answer.boot, 'number': answer.number,
-                                           'hides': answer.hides}) for answer in answers])
-        now = self._clock.now()
-        self._last.update((answer.host, ((answer.boot, answer.number), now))
-                          for answer in answers)
+                                           'hides': answer.hides, **where})
+                            for answer in by_broker])
+        for answer in by_broker:
+            self._note(answer)
+
+    def _note(self, answer: _Due) -> None:
+        self._last[answer.sender] = (answer.boot, answer.number), self._clock.now()
+
+    def _where(self) -> dict[str, str]:
+        """Return where this engine hears sentinels; empty if it does not."""
+        address = self._voices.address()
+        return {'engine': self._engine, 'voice': address} if address else {}
 
 
 def of(conf: Any, heard: monitors.Monitor, store: stores.Store, clock: clocks.Clock,
-       leases: all_leases.Leases, modes: all_modes.Modes) -> Answers:
+       leases: all_leases.Leases, modes: all_modes.Modes, voices: Voices | None = None) -> Answers:
     """Return the thread that answers heartbeats, for the configured broker.
 
     :param conf: the global configuration
     """
     bus = rabbit.Answers(rabbit.Brokers(conf, message.rabbit_url(conf)))
-    return Answers(bus, heard, store, clock, leases, renewals.LEASE_S, modes)
+    return Answers(bus, heard, store, clock, leases, renewals.LEASE_S, modes, voices,
+                   conf.engine.name)

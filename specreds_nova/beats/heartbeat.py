@@ -153,12 +153,13 @@ class _Answered:
         try:
             _, answer = message.unwrap(body)
             boot, number, hides = answer['boot'], answer['number'], answer['hides']
+            engine, voice = str(answer.get('engine', '')), str(answer.get('voice', ''))
         except (ValueError, TypeError, KeyError) as exc:
             LOG.debug('an answer to the heartbeat is malformed: %r', exc)
             return
         at = next((at for sent, at in reversed(self._sent) if sent == number), None)
         if boot == self._boot and at is not None:
-            self._teller.tell(renewals.Renewal(at, bool(hides)))
+            self._teller.tell(renewals.Renewal(at, bool(hides), voice, engine))
 
     def close(self) -> None:
         """Answers are not passed on after it."""

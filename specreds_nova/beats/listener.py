@@ -183,6 +183,8 @@ class Listener:
     def __init__(self, conf: Any, url: messaging.TransportURL, ears: Ears) -> None:
         self._brokers = rabbit.Brokers(conf, url)
         self._ears = ears
+        # The own address of the latest connection.
+        self.address = ''
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name='specreds-listener', daemon=True)
         self._progress = progress.Progress(self._thread, _HANGS)
@@ -214,6 +216,8 @@ class Listener:
                     self._consume(connection.default_channel)
                     LOG.info('the heartbeats of all hosts are heard')
                     failing = False
+                    own = connection.connection.sock.getsockname()
+                    self.address = str(own[0]) if isinstance(own, tuple) else ''
                     self._read(connection.connection.sock)
             except Exception as exc:
                 # The libraries raise any error for an unreachable broker.

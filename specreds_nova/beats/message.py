@@ -187,7 +187,7 @@ def wrap(method: str, arguments: Mapping[str, Any]) -> bytes:
     return json.dumps({'oslo.version': '2.0', 'oslo.message': json.dumps(call)}).encode()
 
 
-def wrap_answer(boot: str, number: int, hides: bool) -> bytes:
+def wrap_answer(boot: str, number: int, hides: bool, engine: str = '', voice: str = '') -> bytes:
     """Return the answer to a beat as :func:`wrap` does.
 
     Thousands of hosts are answered several times within one lease.
@@ -195,15 +195,19 @@ def wrap_answer(boot: str, number: int, hides: bool) -> bytes:
     :param boot: the boot that has sent the beat
     :param number: number of the beat
     :param hides: whether the host is to hide its servers when it hears nobody
+    :param engine: name of the engine
+    :param voice: where the engine hears the sentinel of the host; empty if it does not
     """
-    before, after = _around_number(boot, hides)
+    before, after = _around_number(boot, hides, engine, voice)
     return before + str(number).encode() + after
 
 
 @functools.lru_cache(maxsize=_ANSWERED)
-def _around_number(boot: str, hides: bool) -> tuple[bytes, bytes]:
+def _around_number(boot: str, hides: bool, engine: str, voice: str) -> tuple[bytes, bytes]:
     """Return what is before and after the number in the answers to a host."""
-    before, _, after = wrap('answer', {'boot': boot, 'hides': hides, 'number': 0}).rpartition(
+    where = {'engine': engine, 'voice': voice} if voice else {}
+    before, _, after = wrap(
+        'answer', {'boot': boot, 'hides': hides, **where, 'number': 0}).rpartition(
         b'\\"number\\": 0')
     return before + b'\\"number\\": ', after
 

@@ -10,8 +10,9 @@ from oslo_log import log as logging
 LOG = logging.getLogger(__name__)
 
 # Reasons: a field is malformed; an echo that this engine has not sent; a beat whose number is far
-# ahead; a beat of a second sender that has the name of a host.
-MALFORMED, ECHO, JUMP, SENDER = REASONS = ('malformed', 'echo', 'jump', 'sender')
+# ahead; a beat of a second sender that has the name of a host; one of a sentinel with a wrong key.
+MALFORMED, ECHO, JUMP, SENDER, UNAUTHENTICATED = REASONS = (
+    'malformed', 'echo', 'jump', 'sender', 'unauthenticated')
 # Senders of which the log names a rejection: anybody who can send can make up names.
 _NAMED = 1000
 

@@ -2,8 +2,9 @@
 """Renewals of the lease on the network, from nova-compute to the sentinel of the same host.
 
 A renewal is the moment at which a heartbeat was sent that an engine has answered, and whether the
-host is to hide its servers when it hears nobody. It is told by a datagram on a local socket: the
-thread that sends heartbeats waits neither for a disk nor for a sentinel that does not run.
+host is to hide its servers when it hears nobody. It also names the engine, and the address at
+which that hears sentinels. It is told by a datagram on a local socket: the thread that sends
+heartbeats waits neither for a disk nor for a sentinel that does not run.
 """
 
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ LEASE_S = 4.0
 HEEDED_S = 5.0
 
 _NAME = 'sentinel.sock'
-_LONGEST = 64
+_LONGEST = 1024
 _HIDES, _SHOWS = 'hide', 'show'
 
 
@@ -37,10 +38,14 @@ class Renewal(NamedTuple):
 
     :ivar at: the moment of :func:`now` at which the answered heartbeat was sent
     :ivar hides: whether the host is to hide its servers when it hears nobody
+    :ivar voice: the address at which the engine hears sentinels, and the name of the ``engine``;
+        both are empty if it hears none
     """
 
     at: float
     hides: bool
+    voice: str = ''
+    engine: str = ''
 
 
 def now() -> float:
@@ -65,8 +70,10 @@ class Teller:
             if self._socket is None:
                 self._socket = _socket()
                 self._socket.setblocking(False)
-            self._socket.sendto(
-                f'{renewal.at!r} {_HIDES if renewal.hides else _SHOWS}'.encode(), path)
+            what = f'{renewal.at!r} {_HIDES if renewal.hides else _SHOWS}'
+            if renewal.voice:
+                what += f' {renewal.voice} {renewal.engine}'
+            self._socket.sendto(what.encode(), path)
 
     def close(self) -> None:
         """Close the socket."""
@@ -78,10 +85,12 @@ class Hearer:
     """Receives renewals.
 
     :param directory: of the sentinel's state; its owner may send
+    :ivar voices: by engine: the address at which it hears sentinels
     :raises OSError: the socket cannot be made
     """
 
     def __init__(self, directory: pathlib.Path) -> None:
+        self.voices: dict[str, str] = {}
         self._socket: Any = _socket()
         path = directory / _NAME
         path.unlink(missing_ok=True)
@@ -99,6 +108,8 @@ class Hearer:
         try:
             while True:
                 renewal = _parsed(self._socket.recv(_LONGEST))
+                if renewal.voice:
+                    self.voices[renewal.engine] = renewal.voice
                 latest = renewal if latest is None else max(latest, renewal)
                 self._socket.settimeout(0.0)
         except (TimeoutError, BlockingIOError):
@@ -117,8 +128,10 @@ def _parsed(datagram: bytes) -> Renewal:
 
     :raises ValueError: there is none
     """
-    at, _, what = datagram.decode().partition(' ')
-    return Renewal(float(at), what != _SHOWS)
+    at, _, rest = datagram.decode().partition(' ')
+    what, _, where = rest.partition(' ')
+    voice, _, engine = where.partition(' ')
+    return Renewal(float(at), what != _SHOWS, voice, engine)
 
 
 def _socket() -> Any:

@@ -16,6 +16,8 @@ from specreds_nova.beats import echo
 from specreds_nova.beats import listener
 from specreds_nova.beats import overload
 from specreds_nova.beats import rejections
+from specreds_nova.beats import voice_receiver
+from specreds_nova.beats import voices
 from specreds_nova.engine import event_loop
 from specreds_nova.engine import events
 from specreds_nova.engine import exception
@@ -108,11 +110,14 @@ class Engine:
         self._overload = overload.Overload(self._clock)
         self._observer = events.Observer(self._metrics, notify.from_conf(conf, options.name))
         self._rejections, echoed = rejections.Rejections(), echo.Echoed()
+        self._voices = voices.Voices(self._clock.now, (), self._rejections)
         self._monitor = monitors.Monitor(
             self._clock, self._watcher, settings, lambda: self._listener.broker,
-            self._rejections)
+            self._rejections, self._voices)
         self._listener = listener.of(conf, options.name, self._monitor, echoed.take,
                                      self._rejections)
+        self._receiver = voice_receiver.of(conf, self._voices, self._clock,
+                                           lambda: self._listener.address)
         self._echo = echo.Echo(conf, options.name, self._clock, self._monitor.due_in, echoed)
         self._clients = connect.Clients(conf)
         self._store = stores.from_conf(conf)
@@ -129,7 +134,7 @@ class Engine:
         self._decommissioned = decommissioned.Decommissioned(
             self._store, self._monitor, self._clock)
         self._answers = answering.of(conf, self._monitor, self._store, self._clock, context.leases,
-                                     self._modes)
+                                     self._modes, self._receiver)
         self._prefetch = nova_prefetch.NovaPrefetch(self._clients.compute, self._clock)
         self._watcher.doubt = self._prefetch.doubt
         self._conductor = conductors.Conductor(
@@ -174,6 +179,7 @@ class Engine:
         if self._options.metrics_port:
             self._metrics.serve(self._options.metrics_port, self._options.metrics_host,
                                 self.problems)
+        self._receiver.start()
         self._listener.start()
         self._echo.start()
         self._answers.start()
@@ -204,6 +210,7 @@ class Engine:
         self._echo.stop(_PATIENCE)
         self._answers.stop(_PATIENCE)
         self._listener.stop()
+        self._receiver.stop(_PATIENCE)
         self._threads.join(_PATIENCE)
         if self._power_off is not None:
             self._power_off.close()
@@ -227,8 +234,8 @@ class Engine:
         if self._stopping.is_set():
             return []
         parts: tuple[Watched, ...] = (
-            self._threads, self._fibers, self._conductor, self._listener, self._votes, self._echo,
-            self._answers, self._crashes)
+            self._threads, self._fibers, self._conductor, self._listener, self._receiver,
+            self._votes, self._echo, self._answers, self._crashes)
         return [problem for part in parts for problem in part.problems()]
 
     def _facts(self, host: str, service: Mapping[str, Any] | None) -> gates.Facts:

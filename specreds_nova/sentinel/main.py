@@ -19,6 +19,7 @@ from specreds_cinder import removed_options
 from specreds_nova import conf as shared
 from specreds_nova import systemd
 from specreds_nova.beats import renewals
+from specreds_nova.beats import speaker
 from specreds_nova.sentinel import conf as options
 from specreds_nova.sentinel import domains
 from specreds_nova.sentinel import lease
@@ -44,6 +45,8 @@ _HUNG = 60
 _STEP_S = 1.0
 # Between two looks at the lease on the network.
 _LEASE_STEP_S = 0.25
+# For the goodbye to engines.
+_GOODBYE_S = 2.0
 _SYSTEM = 'qemu:///system'
 
 
@@ -98,6 +101,8 @@ class _Daemon:
         self._pings = pings.Pings(self._storages.apart, self._watch.places, self._watch.heard)
         self._lease = lease.Lease(renewals.LEASE_S, state / 'sentinel-taps.json', links.Links())
         self._renewals = renewals.Hearer(state)
+        self._said: tuple[str, float | None] = '', None
+        self._speaker = speaker.Speaker(state, conf.host, status.boot(), self._facts)
         self._witness = witness.Witness(conf.host, self._watch.running)
 
     def run(self) -> int:
@@ -111,6 +116,7 @@ class _Daemon:
         threading.Thread(target=self._look, daemon=True, name='look').start()
         threading.Thread(target=self._keep_lease, daemon=True, name='lease').start()
         threading.Thread(target=self._see, daemon=True, name='see').start()
+        self._speaker.start()
         threading.Thread(target=self._bear_witness, daemon=True, name='witness').start()
         systemd.ready()
         # Counted by our own steps: a host that stood still, clock and all, has nothing that hangs.
@@ -125,8 +131,9 @@ class _Daemon:
                 LOG.critical('a look has hung for %d s: beginning anew', _HUNG)
                 os.execv(sys.executable, [sys.executable, '-P', *sys.argv])
             systemd.alive(self._watch.status.trouble or 'ok')
-        self._pings.stop()
         systemd.stopping()
+        self._speaker.stop(_GOODBYE_S)
+        self._pings.stop()
         LOG.info('%s stops', _NAME)
         return 0
 
@@ -139,6 +146,8 @@ class _Daemon:
                     self._lease.learn(self._watch.answers)
                 finally:
                     self._tell()
+                self._speaker.use_key()
+                self._speaker.know(self._renewals.voices)
             except Exception:
                 # Whatever it is, the next look may do better; none at all would not.
                 LOG.exception('a look failed')
@@ -149,10 +158,14 @@ class _Daemon:
         """Look at the lease, whatever the thread that looks at domains waits for."""
         while not self._stop.is_set():
             try:
-                renewed = self._renewals.hear(_LEASE_STEP_S)
-                if renewed is not None:
-                    self._lease.renewed(*renewed)
-                self._lease.look(self._watch.guests())
+                for renewed in (self._renewals.hear(_LEASE_STEP_S), self._speaker.renewed()):
+                    if renewed is not None:
+                        self._lease.renewed(renewed.at, renewed.hides)
+                guests = self._watch.guests()
+                self._lease.look(guests)
+                self._said = (self._lease.reported(self._watch.places()),
+                              min((guest.heard for guest in guests if guest.heard is not None),
+                                  default=None))
                 self._watch.status.hidden = self._lease.down
                 self._lease_looks += 1
             except Exception:
@@ -160,6 +173,11 @@ class _Daemon:
                 LOG.exception('the lease on the network could not be looked at')
                 self._lease_looks += 1
                 self._stop.wait(_LEASE_STEP_S)
+
+    def _facts(self) -> tuple[str, float | None]:
+        """Return the lease, and the age of Ceph's latest answer; None without disks in Ceph."""
+        lease_now, heard = self._said
+        return lease_now, None if heard is None else max(0.0, renewals.now() - heard)
 
     def _see(self) -> None:
         """Know which servers run, whatever the other threads wait for."""

@@ -16,6 +16,11 @@ NAME = 'sentinel.json'
 _BOOT = pathlib.Path('/proc/sys/kernel/random/boot_id')
 
 
+def boot() -> str:
+    """Return the id of this boot of the host."""
+    return _BOOT.read_text().strip()
+
+
 @dataclasses.dataclass(frozen=True)
 class Written:
     """What other programs of this host need to know of the sentinel.
@@ -40,7 +45,7 @@ def write(path: pathlib.Path, looked: float, lease: str, places: Iterable[tuple[
     """
     new = path.with_suffix('.new')
     new.write_text(json.dumps({
-        'pid': os.getpid(), 'at': time.time(), 'boot': _BOOT.read_text().strip(),
+        'pid': os.getpid(), 'at': time.time(), 'boot': boot(),
         'looked': looked, 'lease': lease, 'places': sorted(places), **details}) + '\n')
     new.replace(path)
 
@@ -55,7 +60,7 @@ def read(path: pathlib.Path) -> Written:
     except FileNotFoundError:
         return Written(message.UNLEASED, float('nan'))
     places = frozenset((str(user), str(pool)) for user, pool in contents['places'])
-    booted = contents['boot'] == _BOOT.read_text().strip()
+    booted = contents['boot'] == boot()
     return Written(str(contents['lease']),
                    float(contents['looked']) if booted else float('nan'), places)
 

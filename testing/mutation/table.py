@@ -503,8 +503,8 @@ MUTATIONS = (
              'specreds_nova.tests.unit.sentinel.test_lease.LeaseTest.'
              'test_answer_of_an_engine_that_stood_still_is_not_heeded'),
     Mutation('hiding-asked-of-a-later-beat', 'specreds_nova/beats/answering.py',
-             'for name, boot, number in beats',
-             'for name, boot, number in self._heard.answerable()',
+             'beat for beat in beats if',
+             'beat for beat in [_Due(*each) for each in self._heard.answerable()] if',
              'specreds_nova.tests.unit.beats.test_answering.AnswersTest.'
              'test_beat_from_after_the_reading_of_the_modes_is_not_answered_by_them'),
     Mutation('showing-recorded-once-for-all', 'specreds_nova/beats/answering.py',
@@ -609,8 +609,7 @@ MUTATIONS = (
              'specreds_nova.tests.unit.engine.suspicion.test_votes.EnginesTest.'
              'test_last_beat_is_that_of_the_engine_that_heard_the_host_longest'),
     Mutation('lease-by-a-new-process', 'specreds_nova/engine/suspicion/monitor.py',
-             'return self._began if host is None or host.heard is None',
-             'return -9e9 if host is None or host.heard is None',
+             'return max(heard, default=self._began)', 'return max(heard, default=-9e9)',
              'specreds_nova.tests.unit.engine.suspicion.test_votes.EnginesTest.'
              'test_engine_that_has_started_may_have_heard_a_host_before'),
     Mutation('lease-by-deaf-engines', 'specreds_nova/engine/suspicion/votes.py',

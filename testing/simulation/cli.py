@@ -159,6 +159,8 @@ def _show(schedule: schedules.Schedule, result: play.Result) -> None:
         print(f'  clock of {engine}: rate {rate:.3f}, ahead by {ahead:.1f} s')
     if schedule.second_opinion:
         print('  sentinels answer which servers run')
+    if schedule.voices:
+        print('  engines hear sentinels by datagrams')
     for host, zone in schedule.zones.items():
         print(f'  {host} is in availability zone {zone}')
     for host, rate in schedule.rates.items():

@@ -10,6 +10,7 @@ from specreds_nova.beats import message
 from specreds_nova.engine import model
 from testing.simulation import process as processes
 from testing.simulation import schedule as schedules
+from testing.simulation import voices
 from testing.simulation import wire as wires
 
 # Kinds of faults that cut a host off from the control plane for as long as they last.
@@ -47,6 +48,10 @@ class Faults:
             'stands': lambda fault: world.pause(fault.target, True),
             'stall': lambda fault: world.stall_host(fault.target),
             'sentinel': lambda fault: world.run_sentinel(fault.target, False),
+            'udp': lambda fault: cloud.network.lost.update({fault.target: fault.detail}),
+            'farewell': self._stop_sentinel,
+            'key': lambda fault: cloud.network.keys.update({fault.target: voices.FORMER}),
+            'replay': lambda fault: cloud.network.replayed.add(fault.target),
             'engine_killed': lambda fault: engines[fault.target].kill(),
             'engine_frozen': lambda fault: hub.freeze(engines[fault.target].owner),
             'engine_deaf': lambda fault: broker.deaf.add((fault.target, fault.detail)),
@@ -88,6 +93,10 @@ class Faults:
             'stands': lambda fault: world.pause(fault.target, False),
             'stall': lambda fault: world.resume_host(fault.target),
             'sentinel': lambda fault: world.run_sentinel(fault.target, True),
+            'udp': lambda fault: cloud.network.lost.pop(fault.target, None),
+            'farewell': lambda fault: world.run_sentinel(fault.target, True),
+            'key': lambda fault: cloud.network.keys.pop(fault.target, None),
+            'replay': lambda fault: cloud.network.replayed.discard(fault.target),
             'engine_killed': lambda fault: start_engine(fault.target),
             'engine_frozen': self._thaw,
             'engine_deaf': lambda fault: broker.deaf.discard((fault.target, fault.detail)),
@@ -145,6 +154,7 @@ class Faults:
         in_order = self._in_order(fault.target)
         if self._cloud.world.hosts[fault.target].reached:
             self._cloud.broker.say_goodbye(fault.target, message.SYSTEM)
+        self._cloud.network.say_goodbye(fault.target)
         self._cloud.world.power_off(fault.target, in_order)
 
     def _in_order(self, host: str) -> set[str]:
@@ -162,6 +172,10 @@ class Faults:
         if host.reached:
             self._cloud.broker.say_goodbye(fault.target, message.SERVICE)
         self._cloud.world.stop_compute(fault.target)
+
+    def _stop_sentinel(self, fault: schedules.Fault) -> None:
+        self._cloud.network.say_goodbye(fault.target)
+        self._cloud.world.run_sentinel(fault.target, False)
 
     def _boot(self, fault: schedules.Fault) -> None:
         if not self._lasts(fault.target, 'power', 'reboot', 'site'):

@@ -10,6 +10,7 @@ from unittest import mock
 from specreds_nova.beats import answering
 from specreds_nova.beats import message
 from specreds_nova.beats import senders
+from specreds_nova.beats import voices
 from specreds_nova.engine.placing import capacity
 from specreds_nova.engine.placing import conductor
 from specreds_nova.engine.placing import preparation_limit
@@ -62,6 +63,7 @@ class Mutation:
 _take = watched.Watched.hear
 _hear = monitors.Monitor.heard
 _on = start._on
+_fresh = voices.Voices._fresh
 _conductor_forget = conductor.Conductor._forget
 
 
@@ -134,6 +136,19 @@ def _any_number(self: senders.Senders, beat: message.Beat, latest: message.Beat,
     return '' if beat.boot == latest.boot and beat.number <= latest.number else None
 
 
+class _Any(dict[bytes, float]):
+    """Nonces, of which each one counts."""
+
+    def __contains__(self, _nonce: object) -> bool:
+        return True
+
+
+def _any_nonce(self: voices.Voices, now: float) -> dict[bytes, float]:
+    """Issue nonces, and count each one as issued."""
+    self._nonces = _Any(_fresh(self, now))
+    return self._nonces
+
+
 def _keep_slot(self: conductor.Conductor, recovery_id: str) -> None:
     """Forget a recovery, but not its slot."""
     held = recovery_id in self._capacity.held()
@@ -195,6 +210,11 @@ MUTATIONS = _by_name((
              dispatch.Dispatcher, '_left', _nothing(()), 0, ('endless', 'busy')),
     Mutation('any-number', 'each later number of a beat counts', senders.Senders, 'refusal',
              _any_number, 0, ('forged',)),
+    Mutation('voice-ignored', 'the servers of a host are recovered whose nova-compute alone is '
+             'silent', weighing.Weighing, 'speaks', _nothing(False), 0,
+             ('voices', 'crash_compute')),
+    Mutation('old-nonce', 'a beat of a sentinel counts whichever nonce it names',
+             voices.Voices, '_fresh', _any_nonce, 3, ('replay', 'power', 'engine_killed')),
     Mutation('lost-request', 'an evacuation that Nova has lost is waited for',
              unclaimed.Unclaimed, 'is_lost', _nothing(False), 17,
              ('conductor_dies', 'power', 'isolated')),

@@ -18,6 +18,7 @@ from testing.simulation import invariants
 from testing.simulation import process as processes
 from testing.simulation import schedule as schedules
 from testing.simulation import settings
+from testing.simulation import voices
 from testing.simulation import wire as wires
 from testing.simulation import world as worlds
 
@@ -101,8 +102,9 @@ class Play:
         world.places = {host: (f'availability zone {zone}',)
                         for host, zone in schedule.zones.items()}
         broker = brokers.Broker(self._hub, world, schedule.nodes, _BEAT, _ECHO)
+        network = voices.Network(self._hub, world, broker.cut, on=schedule.voices)
         self._cloud = processes.Cloud(self._hub, world, broker, wires.Services(), options,
-                                      _LINK, schedule.clocks)
+                                      _LINK, schedule.clocks, network)
         self._log = _Log(self._hub, self._timeline)
         self._engines = self._cloud.engines
         self._count = 0
@@ -137,6 +139,7 @@ class Play:
         for name in schedule.hosts:
             cloud.world.add_host(name, rate=schedule.rates.get(name, 1.0))
             cloud.broker.add_host(name)
+            cloud.network.add_host(name)
         for name, (host, period, boot) in schedule.servers.items():
             cloud.world.add_server(name, host, period=period, boot=boot,
                                    frame=schedule.frames.get(name, -1.0))

@@ -16,6 +16,8 @@ from unittest import mock
 from specreds_nova.beats import answering
 from specreds_nova.beats import listening
 from specreds_nova.beats import pulse
+from specreds_nova.beats import voice
+from specreds_nova.beats import voices as all_voices
 from specreds_nova.engine import callers
 from specreds_nova.engine import event_loop
 from specreds_nova.engine import exception
@@ -47,6 +49,7 @@ from testing.simulation import hub as hubs
 from testing.simulation import silence
 from testing.simulation import store as stores
 from testing.simulation import truth
+from testing.simulation import voices
 from testing.simulation import wire as wires
 from testing.simulation import world as worlds
 
@@ -74,7 +77,8 @@ _APART = 2.5
 _POLLS: dict[tuple[Any, str], float] = {
     (service, '_TICK'): 0.2, (event_loop, '_HELD'): 0.5, (suspects, '_LOOK'): 0.25,
     (tenant, '_LOOK'): 0.05, (conductor, '_LOOK'): 0.1, (conductor, '_INTERVAL'): 1.0,
-    (votes, '_LOOK'): 0.2}
+    (votes, '_LOOK'): 0.2, (voice, 'NONCE_S'): voices.NONCE_S,
+    **{(all_voices, name): seconds for name, seconds in voices.SLOWER.items()}}
 
 
 class _Nothing:
@@ -144,16 +148,21 @@ class _Clients:
         """Do nothing."""
 
 
-def _answers(conf: Any, monitor: Any, store: Any, clock: Any, leases: Any, modes: Any
-             ) -> answering.Answers:
+def _answers(conf: Any, monitor: Any, store: Any, clock: Any, leases: Any, modes: Any,
+             receiver: Any) -> answering.Answers:
     bus: Any = _Bus(conf.process)
     return answering.Answers(bus, monitor, store, clock, leases,
-                             conf.engine.sentinel_network_lease, modes)
+                             conf.engine.sentinel_network_lease, modes, receiver)
+
+
+def _receiver(conf: Any, heard: all_voices.Voices, _clock: Any, _local: Any) -> voices.Receiver:
+    return voices.Receiver(conf.process.network, conf.process.name, heard)
 
 
 _FACTORIES: dict[str, Any] = {
     'connect': types.SimpleNamespace(Clients=_Clients),
     'stores': types.SimpleNamespace(from_conf=lambda conf: conf.process.store),
+    'voice_receiver': types.SimpleNamespace(of=_receiver),
     'listener': types.SimpleNamespace(of=Listener),
     'echo': types.SimpleNamespace(Echo=_Nothing, Echoed=_Nothing),
     'counted': types.SimpleNamespace(Metrics=_Nothing),
@@ -198,8 +207,9 @@ class Cloud:
 
     def __init__(self, hub: hubs.Hub, world: worlds.World, broker: brokers.Broker,
                  services: wires.Services, options: Any, link: listening.Settings,
-                 clocks: Mapping[str, tuple[float, float]]) -> None:
+                 clocks: Mapping[str, tuple[float, float]], network: voices.Network) -> None:
         self.hub = hub
+        self.network = network
         self.world = world
         self.broker = broker
         self.services = services
@@ -208,7 +218,7 @@ class Cloud:
         self.clocks = clocks
         self.ahead: dict[str, float] = {}
         self.engines: dict[str, Process] = {}
-        self.truth = truth.Truth(hub, world, lambda: self.store, self.engines)
+        self.truth = truth.Truth(hub, world, lambda: self.store, self.engines, network)
         self._silence = silence.Silence(hub, world, broker, services, self.engines, options)
         self.store = stores.Store(lambda: hub.now() + hub.clock().ahead, self._trusted,
                                   self._check_creation)
@@ -217,7 +227,7 @@ class Cloud:
         self.forgotten = forgotten.Forgotten(hub, world, self.store, services, self.engines)
 
     def _check_creation(self, recovery: model.Recovery) -> None:
-        self.truth.check_creation(recovery)
+        self.truth.check_creation(self.hub.owner, recovery)
         self._silence.check_creation(recovery)
 
     def _trusted(self, host: model.Host) -> None:
@@ -240,6 +250,7 @@ class Process:
         self.name = name
         self.owner = f'{name}#{number}'
         self.hub, self.world, self.broker = cloud.hub, cloud.world, cloud.broker
+        self.network = cloud.network
         self.engine: service.Engine | None = None
         self._truth, self._services = cloud.truth, cloud.services
         self._clocks, self._ahead = cloud.clocks, cloud.ahead

@@ -43,6 +43,14 @@ SITE, SWITCH, FLAPPING = 'site', 'switch', 'flapping'
 # Likewise they lose their links to Ceph.
 CEPH_SWITCH = 'ceph_switch'
 MANY = (SITE, SWITCH, FLAPPING, CEPH_SWITCH)
+# Datagrams between a host and all engines are lost one way or both; a sentinel is stopped in good
+# order; it has the key of another cloud; somebody sends its beats once more. In a mix, the word
+# VOICES lets sentinels speak without such a fault.
+VOICES = 'voices'
+UDP, FAREWELL, KEY, REPLAY = VOICE = ('udp', 'farewell', 'key', 'replay')
+# Seconds for which somebody does so: longer than a dead server may be without a recovery.
+_REPLAY = 200.0
+_WAYS = ('up', 'down', 'both')
 # A server has another state than ACTIVE, or Nova a task for it, for so many seconds.
 BUSY, _BUSY = 'busy', 200.0
 _STATES = ('MIGRATING migrating', 'RESIZE resize_prep', 'VERIFY_RESIZE', 'PAUSED', 'SUSPENDED',
@@ -72,6 +80,8 @@ _DRIFT = 0.05
 # Shares of schedules with faults that never end, with a server that is busy, with an engine that
 # reads late, with forged messages, and with a service that is away for long.
 _ENDLESS, _SHARE_BUSY, _SHARE_LATE, _SHARE_FORGED, _SHARE_RARE = 0.15, 0.1, 0.05, 0.1, 0.01
+# The same of those whose engines hear sentinels.
+_SHARE_VOICES = 0.3
 # Kinds that are chosen more often: most of what engines do needs a host that is gone.
 _OFTEN = ('power', 'reboot', 'isolated', 'control', 'power', 'engine_killed')
 
@@ -100,6 +110,7 @@ class Schedule:
     :ivar clocks: by engine: rate of its clock, and by how much its system clock is ahead
     :ivar rates: by host: rate of its clock
     :ivar second_opinion: sentinels answer through Ceph which servers run
+    :ivar voices: engines hear sentinels by datagrams
     :ivar frames: by server without a condition of its owner: seconds until the first frame of a
         backup
     :ivar metadata: of servers
@@ -117,6 +128,7 @@ class Schedule:
     faults: tuple[Fault, ...]
     rates: dict[str, float] = dataclasses.field(default_factory=dict)
     second_opinion: bool = False
+    voices: bool = False
     frames: dict[str, float] = dataclasses.field(default_factory=dict)
     zones: dict[str, str] = dataclasses.field(default_factory=dict)
     metadata: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
@@ -158,7 +170,8 @@ def generate(seed: int, mix: Sequence[str] = ()) -> Schedule:
         'slots': source.choice((1, 2, 4)), 'max_backups_per_host': source.choice((1, 2, 20)),
         'evacuate_after': source.choice((15.0, 30.0)), 'again_after': source.choice((10.0, 30.0)),
         'ready_timeout': source.choice((20, 60))}
-    never, mix = ENDLESS in mix, tuple(kind for kind in mix if kind != ENDLESS)
+    never, speak = ENDLESS in mix, VOICES in mix or any(kind in VOICE for kind in mix)
+    mix = tuple(kind for kind in mix if kind not in (ENDLESS, VOICES))
     kinds = list(mix) or [*source.sample(KINDS, source.randint(1, 4)), source.choice(_OFTEN)]
     faults = [_fault(source, source.choice(kinds), hosts, engines, nodes, tuple(servers))
               for _ in range(source.randint(1, 7))]
@@ -210,9 +223,14 @@ def generate(seed: int, mix: Sequence[str] = ()) -> Schedule:
     if any(kind in MANY for kind in mix):
         size = random.Random(f'zones {seed}').choice((2, len(hosts) - 1))
         zones = {host: 'z1' if number < size else 'z2' for number, host in enumerate(hosts)}
+    spoken = random.Random(f'voices {seed}')
+    if not mix and spoken.random() < _SHARE_VOICES:
+        speak = True
+        faults += [_fault(spoken, spoken.choice((*VOICE, SENTINEL, 'crash_compute')), hosts,
+                          engines, nodes, tuple(servers)) for _ in range(spoken.randint(0, 3))]
     faults.sort(key=lambda fault: (fault.at, fault.kind, fault.target))
     return Schedule(seed, hosts, engines, nodes, servers, clocks, options, tuple(faults),
-                    rates, opinion, frames, zones)
+                    rates, opinion, speak, frames, zones)
 
 
 def _never_mended(source: random.Random, hosts: Sequence[str]) -> Fault:
@@ -230,9 +248,12 @@ def _fault(source: random.Random, kind: str, hosts: Sequence[str], engines: Sequ
         lasts = max(lasts, _BOOT)
     if kind == STANDS:
         lasts = source.choice(_STANDS)
-    if kind in (*HOST, SENTINEL, DRILL, STANDS):
+    if kind in (*HOST, *VOICE, SENTINEL, DRILL, STANDS):
         # Most faults concern the hosts that have servers.
         target = source.choice(hosts[:2] if source.random() < 0.7 else hosts)
+        detail = source.choice(_WAYS) if kind == UDP else ''
+        if kind == REPLAY:
+            return Fault(at, kind, wanted or target, _REPLAY)
     elif kind in (*ENGINE, CLOCK):
         target = source.choice(engines)
         if kind == CLOCK:

@@ -79,6 +79,11 @@ class Suspects:
         """Return whether a host is well: all engines have the same view."""
         return self.is_well(name)
 
+    def speaks(self, name: str) -> bool:
+        """Return whether a sentinel alone is heard: none is."""
+        del name
+        return False
+
     def boot(self, name: str) -> str | None:
         """Return the number of the start of a host's nova-compute."""
         return str(self._cloud.hosts[name].service)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from specreds_nova.beats import message
+from specreds_nova.beats import voices as all_voices
 from specreds_nova.engine import model
 from specreds_nova.engine import modes
 from specreds_nova.engine.recovery import timeline
@@ -14,6 +15,7 @@ from specreds_nova.engine.suspicion import evidence
 from testing.simulation import hub as hubs
 from testing.simulation import parts
 from testing.simulation import store as stores
+from testing.simulation import voices
 from testing.simulation import world as worlds
 
 # Seconds after the return of a host, and after another engine has begun to hear it without a
@@ -48,11 +50,13 @@ class Truth:
 
     :param store: returns the database
     :param engines: the latest process of each engine, by name
+    :param network: the voices of sentinels
     """
 
     def __init__(self, hub: hubs.Hub, world: worlds.World, store: Callable[[], stores.Store],
-                 engines: Mapping[str, Any]) -> None:
+                 engines: Mapping[str, Any], network: voices.Network) -> None:
         self._hub = hub
+        self._network = network
         self._world = world
         self._store = store
         self._engines = engines
@@ -70,8 +74,20 @@ class Truth:
                 self._note((engine.owner, host), engine.hears(host))
             self._note(('answered', host), any(
                 engine.answers(host) for engine in self._engines.values()))
+            self._check_voice(self._world.hosts[host])
             self._check_shown(self._world.hosts[host])
             self._check_restrained(self._world.hosts[host])
+
+    def _check_voice(self, host: parts.Host) -> None:
+        """Record a host that has been off for a while, and whose sentinel an engine hears."""
+        since, _ = self._seen.get(('off', host.name), (self._hub.now(), 0.0))
+        self._note(('off', host.name), not host.alive)
+        if host.alive or self._hub.now() - since <= _GRACE:
+            return
+        for engine in self._engines.values():
+            if engine.engine is not None and not self._hub.frozen(engine.owner) and (
+                    engine.engine._voices.state(host.name) == all_voices.HEARD):
+                self._world.fail(f'{engine.name} hears the sentinel of {host.name}, which is off')
 
     def _check_restrained(self, host: parts.Host) -> None:
         """Record a host that begins to hide servers although its mode is not to act."""
@@ -128,6 +144,9 @@ class Truth:
         if host.reached and host.storage and now - well_since > _GRACE and witnesses:
             self._world.fail(f'{recovery.server} is decided against though it runs on '
                              f'{host.name}, which is heard by {" and ".join(witnesses)}')
+        if self._spoken_for(engine.owner, host) and not restart.concerns(recovery):
+            self._world.fail(f'{recovery.server} is decided against though the sentinel of '
+                             f'{host.name} is heard')
         if early := self._early(host, recovery):
             self._world.fail(early)
         if self._silent_in_order(host, recovery):
@@ -137,8 +156,24 @@ class Truth:
             self._world.fail(f'{recovery.server} is decided against though it runs by the '
                              f'sentinel of {host.name}')
 
-    def check_creation(self, recovery: model.Recovery) -> None:
-        """Record a recovery that is created although the mode of its host is not to act."""
+    def _spoken_for(self, owner: str, host: parts.Host) -> bool:
+        """Return whether an engine has to know by the sentinel that a host is well for a while."""
+        well_since = max(host.since, self._world.mended.get(host.name, 0.0), host.booted)
+        return bool(host.alive and host.storage and self._hub.now() - well_since > _GRACE
+                    and self._network.speaks(owner, host.name, _GRACE))
+
+    def check_creation(self, owner: str, recovery: model.Recovery) -> None:
+        """Record a recovery that is created although the mode of its host is not to act.
+
+        Or one that is created for the silence of a host whose sentinel is heard.
+
+        :param owner: the process of the engine
+        """
+        silent = {fact.get('kind') for fact in recovery.why} == {evidence.SILENCE}
+        host = self._world.hosts[recovery.host]
+        if silent and self._spoken_for(owner, host):
+            self._world.fail(f'a recovery of {recovery.server} is created though the sentinel of '
+                             f'{host.name} is heard')
         if mode := self._restrains(recovery.host):
             self._world.fail(f'a recovery of {recovery.server} is created although the mode of '
                              f'{recovery.host} is {mode}')

@@ -242,7 +242,19 @@ class Run(recorded.RecordedRun):
         if (not self.insisting() and suspects.is_well(host)
                 and (self.left or suspects.running(host, self._recovery.server))):
             return verdicts.StepVerdict(verdicts.PRIMARY, f'{host} is well')
-        return self.over()
+        return self.spoken_for() or self.over()
+
+    def spoken_for(self) -> verdicts.StepVerdict | None:
+        """Return a verdict if the sentinel says that the host is well, and nova-compute is silent.
+
+        That says nothing of a server that has crashed.
+        """
+        host, suspects = self._recovery.host, self.context.suspects
+        crashed = any(fact.get('kind') in (evidence.CRASH, evidence.BOOT)
+                      for fact in self._recovery.why)
+        if self.insisting() or crashed or not suspects.speaks(host):
+            return None
+        return verdicts.StepVerdict(verdicts.PRIMARY, f'the sentinel of {host} is heard')
 
     @property
     def left(self) -> bool:
@@ -267,7 +279,7 @@ class Run(recorded.RecordedRun):
                 if verdict is None or verdict.kind != verdicts.AGAIN:
                     return verdict or self.over()
             self.pause(_SOON)
-        return self.over()
+        return self.spoken_for() or self.over()
 
     def second_opinion(self, status: Mapping[str, Any]) -> verdicts.StepVerdict | None:
         """Return a verdict if the sentinel of the primary's host reports that the server runs.

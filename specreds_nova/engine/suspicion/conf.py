@@ -24,6 +24,16 @@ OPTIONS: list[cfg.Opt] = [
                     'test, to 0. A host that was wrongly suspected so often within 15 minutes is '
                     'left alone until it has been silent for 15 s, and so is a server that has '
                     'crashed and was started again so often; 0 for never.'),
+    cfg.StrOpt('voice_keys', default='/etc/specreds/voice.keys',
+               help='Set this when the master key of the heartbeats by UDP is in another file. '
+                    '"specreds-engine-manage key" makes it. Without the file, the sentinels '
+                    'of the hosts are not heard, and heartbeats arrive by the broker alone.'),
+    cfg.StrOpt('voice_address', default='',
+               sample_default='port 5410 of the address by which the engine reaches its broker',
+               help='Set this when hosts reach this engine at another address, or when several '
+                    'engines run on one host. Where this engine hears the sentinels of the hosts '
+                    'by UDP, as ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT; engines tell it to the '
+                    'hosts. Port 0 is any free port.'),
     cfg.BoolOpt('protect_by_default', default=True,
                 help='Set this when most servers of the cloud need no backup, to false: then only '
                      'those have one whose metadata say so (HA_Enabled=true or '
@@ -55,6 +65,7 @@ def host_gates(group: Any) -> gates.Gates:
         gates.PowerUp(),
         gates.Disabled(),
         gates.Reporting(),
+        gates.Speaking(),
         gates.Flapping(group.flap_count),
         gates.Unleased()))
 

@@ -116,17 +116,19 @@ class Overview:
 
 
 def overview(hosts: Iterable[watched.Watched], in_trouble: Callable[[watched.Watched], bool],
-             own_broker: str, now: float, grace: float) -> Overview:
+             own_broker: str, now: float, grace: float,
+             excused: Callable[[watched.Watched], bool] = lambda host: host.leaving) -> Overview:
     """Return all hosts at this moment.
 
     :param in_trouble: returns whether a host does not count as heard
     :param now: by the engine's clock
     :param grace: seconds for which the boot of a host matters
+    :param excused: returns whether the silence of a host is expected
     """
     heard: list[watched.Watched] = []
     troubled: list[watched.Watched] = []
     for host in hosts:
-        if not host.leaving:
+        if not excused(host):
             (troubled if in_trouble(host) else heard).append(host)
     labels = collections.Counter(
         label for host in heard for label in _labels(host, own_broker))

@@ -39,6 +39,7 @@ class Facts:
     :ivar reported: seconds after its latest beat at which its nova-compute has reported to Nova
     :ivar unheard: seconds since the start of this engine, which has not heard the host; None if it
         has, or if a goodbye is recorded
+    :ivar speaks: its nova-compute is silent, and its sentinel says that the host is well
     """
 
     host: str
@@ -57,6 +58,7 @@ class Facts:
     shows: bool = False
     reported: float = 0.0
     unheard: float | None = None
+    speaks: bool = False
 
 
 class Gate(Protocol):
@@ -221,6 +223,20 @@ class Reporting:
             return None
         return f'this engine has started {facts.unheard:.0f} s ago and has not heard ' \
                f'{facts.host}, which Nova takes for up: it waits for the next reports to Nova'
+
+
+class Speaking:
+    """The machine lives by the word of its sentinel, and so do its servers.
+
+    An operator's word takes precedence.
+    """
+
+    def reason(self, facts: Facts) -> str | None:
+        """Return what an operator has to look at."""
+        if facts.word or not facts.speaks:
+            return None
+        return f'the sentinel of {facts.host} is heard, although nova-compute does not answer ' \
+               f'there: its servers run on, so start nova-compute'
 
 
 class Flapping:

@@ -12,6 +12,7 @@
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import dataclasses
 import math
 import threading
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 from specreds_nova.beats import listening
 from specreds_nova.beats import message
 from specreds_nova.beats import rejections
+from specreds_nova.beats import voices as all_voices
 from specreds_nova.engine import model
 from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.suspicion import correlation
@@ -43,18 +45,21 @@ class Monitor:
     :param watcher: receiver of changes
     :param own_broker: returns the broker node through which beats are heard; empty if unknown
     :param rejected: receives the messages that do not count
+    :param voices: the sentinels that are heard
     """
 
     def __init__(self, clock: clocks.Clock, watcher: watchers.Watcher,
                  settings: monitoring.Settings | None = None,
                  own_broker: Callable[[], str] = lambda: '',
-                 rejected: rejections.Rejections | None = None) -> None:
+                 rejected: rejections.Rejections | None = None,
+                 voices: all_voices.Voices | None = None) -> None:
         self._clock = clock
         self._watcher = watcher
         self._own_broker = own_broker
         self._rejections = rejected or rejections.Rejections()
         self._settings = settings or monitoring.Settings()
-        self._weighing = weighing.Weighing(self._settings)
+        self._voices = voices or all_voices.Voices(clock.now)
+        self._weighing = weighing.Weighing(self._settings, self._voices)
         self._listening = listening.Listening(self._settings.link, clock.now())
         self._due = due.Due()
         self._began = clock.now()
@@ -192,10 +197,16 @@ class Monitor:
                     if host.beat is not None and host.beat.kernel and not host.suspected}
 
     def sentinels(self) -> dict[str, str]:
-        """Return the state of the sentinel of each host that has reported it to this engine."""
+        """Return the state of the sentinel of each host that has reported it to this engine.
+
+        A sentinel that is heard itself may report sooner that it has no lease.
+        """
         with self._lock:
             reports = list(self._sentinels.items())
-        return {name: _sentinel(lease, age) for name, (lease, age, _) in reports}
+        states = {name: _sentinel(lease, age) for name, (lease, age, _) in reports}
+        return states | {name: model.UNLEASED for name, state in self._voices.states().items()
+                         if state == all_voices.HEARD
+                         and self._voices.lease(name) == message.UNLEASED}
 
     def hides(self, host: str, after: float) -> bool | None:
         """Return whether the sentinel of a host hides servers; None if that is unknown.
@@ -204,6 +215,9 @@ class Monitor:
         """
         with self._lock:
             lease, age, sent_after = self._sentinels.get(host, ('', None, 0.0))
+        if (self._voices.state(host) == all_voices.HEARD
+                and self._voices.lease(host) in (message.SHOWS, message.UNLEASED)):
+            return False
         if lease == message.LEASED:
             return True if sent_after >= after and _sentinel(lease, age) == model.LIVE else None
         return None if not lease else False
@@ -212,6 +226,7 @@ class Monitor:
         """Stop watching a host until it is heard again."""
         with self._lock:
             self._hosts.pop(host, None)
+            self._voices.forget(host)
             self._sentinels.pop(host, None)
             self._restless.stir()
 
@@ -315,12 +330,18 @@ class Monitor:
             return model.Vote(engine, deaf=True)
         horizon = self._listening.horizon()
         with self._lock:
-            silent = {host.name for host in self._doubtful(horizon, unheard=True)
-                      if not host.leaving}
+            # A host whose sentinel alone is heard keeps other engines from suspecting it, and is
+            # no reason to trust it again.
+            missed = self._doubtful(horizon, unheard=True)
+            spoken = {host for host in missed if self._spoken_for(host, horizon)}
+            silent = {host.name for host in missed - spoken
+                      if not self._weighing.excused(host, now)}
             silent |= {name for name in contested if name not in self._hosts}
-            expected = sorted(name for name, host in self._hosts.items() if host.leaving)
+            expected = sorted({host.name for host in spoken}.union(
+                name for name, host in self._hosts.items()
+                if host.leaving and name not in silent))
             heard = {name: self._hosts[name].listed() for name in sorted(contested)
-                     if name not in silent and not self._hosts[name].leaving}
+                     if name not in silent and name not in expected}
             ages = {name: now - self._last(name) for name in silent}
         return model.Vote(engine, silent=tuple(sorted(silent)), heard=heard,
                           expected=tuple(expected), ages=ages)
@@ -349,8 +370,13 @@ class Monitor:
         """Return a host as this engine sees it, None if it was never heard."""
         with self._lock:
             watched_host = self._hosts.get(host)
-            return None if watched_host is None else watched_host.view(
-                self._listening.horizon(), self._clock.now() - self._settings.flap_period)
+            if watched_host is None:
+                return None
+            horizon = self._listening.horizon()
+            view = watched_host.view(horizon, self._clock.now() - self._settings.flap_period)
+            voice = self._voices.state(host)
+            return view if voice is None else dataclasses.replace(
+                view, voice=voice, speaks=self._spoken_for(watched_host, horizon))
 
     def ready(self, host: str, signs: Collection[str]) -> bool:
         """Return whether a host has lately reported one of the signs of a backup on it."""
@@ -387,7 +413,10 @@ class Monitor:
         horizon = self._listening.horizon()
         with self._lock:
             watched_host = self._hosts.get(host)
-            since = horizon if watched_host is None else watched_host.troubled_since()
+            silence = (self._weighing.lasts(watched_host, horizon, now)
+                       if watched_host else 0.0)
+            since = horizon if watched_host is None else max(
+                watched_host.troubled_since(), horizon - silence)
             # A host that ends is silent, and its latest beat reports no stall. Stalls of others
             # whose beats arrive say nothing about that silence.
             stalls = (watched_host is None or self._beats(watched_host, horizon)
@@ -408,7 +437,8 @@ class Monitor:
                 reported=self._reported(watched_host, service or {}),
                 unheard=(now - self._began if watched_host is None or (
                     watched_host.heard is None and watched_host.goodbye_at is None) else None),
-                silence=self._weighing.lasts(watched_host, horizon) if watched_host else 0.0)
+                silence=silence,
+                speaks=watched_host is not None and self._spoken_for(watched_host, horizon))
 
     def _reported(self, host: watched.Watched | None, service: Mapping[str, Any]) -> float:
         """Return by how many seconds a report to Nova is newer than the latest beat of a host.
@@ -426,12 +456,14 @@ class Monitor:
     # Methods that hold the lock
 
     def _last(self, name: str) -> float:
-        """Return when a host was heard last, by the engine's clock.
+        """Return when either voice of a host was heard last, by the engine's clock.
 
         What an earlier process of this engine has heard is not known.
         """
         host = self._hosts.get(name)
-        return self._began if host is None or host.heard is None else host.heard
+        spoken = self._voices.last(name)
+        heard = [at for at in (None if host is None else host.heard, spoken) if at is not None]
+        return max(heard, default=self._began)
 
     def _hear(self, beats: Sequence[message.Beat], at: float, now: float, learn: bool,
               echoed: float) -> None:
@@ -445,7 +477,9 @@ class Monitor:
             if host.beat is None:
                 self._news.append(('appeared', (beat.host, beat.kernel)))
             before, interval = host.goodbye, host.interval
-            refusal = host.hear(beat, at, now, learn)
+            # A silence beside a living sentinel was no reason for a suspicion.
+            learns = learn and (at < host.accrual.deadline or not self._weighing.speaks(host))
+            refusal = host.hear(beat, at, now, learns)
             if refusal is not None:
                 if refusal:
                     self._reject(refusal, beat)
@@ -486,12 +520,14 @@ class Monitor:
         known = self._seen.get(stalls)
         if known is not None and known[0] == horizon:
             return known[1]
-        doubtful = self._doubtful(horizon)
+        doubtful = {host for host in self._doubtful(horizon)
+                    if not self._spoken_for(host, horizon)}
         seen = correlation.overview(
             self._counted_hosts(),
             lambda host: (host.suspected or host in doubtful) and (
                 stalls or not self._beats(host, horizon)),
-            self._own_broker(), now, self._settings.power_up_grace)
+            self._own_broker(), now, self._settings.power_up_grace,
+            lambda host: self._weighing.excused(host, now))
         self._seen[stalls] = horizon, seen
         return seen
 
@@ -505,6 +541,10 @@ class Monitor:
         return (host.beat is not None
                 and horizon - host.accrual.last <= self._settings.doubt * host.interval
                 and (not host.suspected or host.calm >= self._settings.clear_beats))
+
+    def _spoken_for(self, host: watched.Watched, horizon: float) -> bool:
+        """Return whether a nova-compute is silent, and the sentinel says that the host is well."""
+        return self._weighing.late(host, horizon) and self._weighing.speaks(host)
 
     def _doubtful(self, horizon: float, unheard: bool = False) -> set[watched.Watched]:
         return self._restless.doubtful(self._hosts.values(), horizon, unheard)
@@ -549,7 +589,8 @@ class Monitor:
                 host.why = tuple(piece.told(self._ahead()) for piece in pieces)
                 self._news.append(('suspected', (host.name, host.why)))
         elif host.suspected and (host.word == model.CLEAR or (
-                host.calm >= self._settings.clear_beats and host.goodbye is None)):
+                host.calm >= self._settings.clear_beats and host.goodbye is None
+                and not self._weighing.late(host, horizon))):
             silent = any(piece['kind'] == evidence.SILENCE for piece in host.why)
             if silent and host.boot == host.suspected_boot:
                 host.flaps.append(now)

@@ -74,11 +74,17 @@ class Suspects:
         fell silent together may have lost a switch.
         """
         view = self._monitor.look(host)
-        if (view is None or view.leaving or not view.suspected or view.silence < view.patience):
+        if (view is None or view.leaving or view.speaks or not view.suspected
+                or view.silence < view.patience):
             return False
         facts = dataclasses.replace(self._monitor.facts(host), word=False, silence=0.0,
                                     hearing=self._peers.holding(host))
         return not self._gates.reasons(facts)
+
+    def speaks(self, host: str) -> bool:
+        """Return whether a sentinel says that a host is well whose nova-compute is silent."""
+        view = self._monitor.look(host)
+        return view is not None and view.speaks
 
     def heard_after(self, host: str, at: float) -> bool:
         """Return whether this engine has heard a beat that was sent after a time.

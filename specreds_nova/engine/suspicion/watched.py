@@ -34,6 +34,8 @@ class View:
     :ivar leaving: it said goodbye, and its silence is still expected
     :ivar word: an operator's word: ``suspect``, ``clear`` or None
     :ivar flaps: number of recent wrong suspicions
+    :ivar voice: the state of its sentinel's voice; None if that was never heard
+    :ivar speaks: its nova-compute is silent, and its sentinel says that the host is well
     """
 
     host: str
@@ -51,6 +53,8 @@ class View:
     storage_age: float | None
     well: float | None = None
     sent_after: float | None = None
+    voice: str | None = None
+    speaks: bool = False
 
 
 class Watched:

@@ -22,6 +22,7 @@ from specreds_nova.beats import heartbeat
 from specreds_nova.beats import message
 from specreds_nova.beats import probes
 from specreds_nova.beats import rabbit
+from specreds_nova.beats import renewals
 from specreds_nova.sentinel import status
 
 _PATIENCE = 30.0
@@ -114,7 +115,7 @@ class HeartbeatTest(testtools.TestCase):
         moments = itertools.count(100.0)
         self.useFixture(fixtures.MonkeyPatch('specreds_nova.beats.renewals.now',
                                              lambda: next(moments)))
-        renewed: list[tuple[float, bool]] = []
+        renewed: list[renewals.Renewal] = []
         self.useFixture(fixtures.MonkeyPatch(
             'specreds_nova.beats.renewals.Teller.tell', lambda _self, at: renewed.append(at)))
         beating = self.beating()
@@ -124,12 +125,14 @@ class HeartbeatTest(testtools.TestCase):
         boot = message.decode(Bus.made.beats[0]).boot
         self.assertEqual('specreds-answers.node1', Bus.made.subscription.key)
         for answer in ({'boot': boot, 'number': 1, 'hides': True},
-                       {'boot': boot, 'number': 2, 'hides': False},
+                       {'boot': boot, 'number': 2, 'hides': False, 'engine': 'e 1',
+                        'voice': '[::1]:5410'},
                        {'boot': 'former', 'number': 2, 'hides': True},
                        {'boot': boot, 'number': 99, 'hides': True}, {}):
             hear(message.wrap('answer', answer))
         hear(b'{')
-        self.assertEqual([(101.0, True), (102.0, False)], renewed)
+        self.assertEqual([renewals.Renewal(101.0, True),
+                          renewals.Renewal(102.0, False, '[::1]:5410', 'e 1')], renewed)
 
     def test_uptime_and_broker_node_are_reported_at_once_when_the_node_changes(self) -> None:
         beating = self.beating()

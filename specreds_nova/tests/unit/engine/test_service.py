@@ -10,8 +10,8 @@ from specreds_nova.beats import rejections
 from specreds_nova.engine import metrics
 from specreds_nova.engine import service
 
-_WATCHED = ('_threads', '_fibers', '_conductor', '_listener', '_votes', '_echo', '_answers',
-            '_crashes')
+_WATCHED = ('_threads', '_fibers', '_conductor', '_listener', '_receiver', '_votes', '_echo',
+            '_answers', '_crashes')
 
 
 class ThreadsTest(testtools.TestCase):

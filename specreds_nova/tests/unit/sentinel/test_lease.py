@@ -295,8 +295,16 @@ class RenewalsTest(testtools.TestCase):
         self.addCleanup(hearer.close)
         for at, hides in ((5.5, True), (7.25, False), (6.0, True)):
             self.teller.tell(renewals.Renewal(at, hides))
-        self.assertEqual((7.25, False), hearer.hear(1.0))
+        self.assertEqual(renewals.Renewal(7.25, False), hearer.hear(1.0))
         self.assertIsNone(hearer.hear(0.0))
+
+    def test_each_engine_is_known_whichever_renewal_is_the_latest(self) -> None:
+        hearer = renewals.Hearer(self.directory)
+        self.addCleanup(hearer.close)
+        for engine in ('e2', 'e 1', ''):
+            self.teller.tell(renewals.Renewal(5.5, True, '[::1]:5' if engine else '', engine))
+        self.assertIsNotNone(hearer.hear(1.0))
+        self.assertEqual({'e2': '[::1]:5', 'e 1': '[::1]:5'}, hearer.voices)
 
     def test_nobody_listens(self) -> None:
         self.teller.tell(renewals.Renewal(5.0, True))
@@ -308,7 +316,7 @@ class RenewalsTest(testtools.TestCase):
         hearer = renewals.Hearer(self.directory)
         self.addCleanup(hearer.close)
         self.teller.tell(renewals.Renewal(5.0, True))
-        self.assertEqual((5.0, True), hearer.hear(1.0))
+        self.assertEqual(renewals.Renewal(5.0, True), hearer.hear(1.0))
 
     def test_sentinel_that_does_not_read_is_not_waited_for(self) -> None:
         hearer = renewals.Hearer(self.directory)

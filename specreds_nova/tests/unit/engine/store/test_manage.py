@@ -11,6 +11,7 @@ import fixtures
 from oslo_config import cfg
 import testtools
 
+from specreds_nova.beats import voice
 from specreds_nova.engine import model
 from specreds_nova.engine.store import connection
 from specreds_nova.engine.store import manage
@@ -40,6 +41,37 @@ class ManageTest(testtools.TestCase):
             self.assertEqual(status, manage.main(
                 ['--config-file', str(self.file), area, *words]), printed.getvalue())
         return printed.getvalue()
+
+    def run_key(self, *words: str, status: int = 0) -> str:
+        """Run ``specreds-engine-manage key WORDS``, and return its output."""
+        return self.run_db(*words, status=status, area='key').strip()
+
+    def test_keys_of_hosts_follow_from_a_master_key_until_it_is_retired(self) -> None:
+        keys = self.place / 'voice.keys'
+        self.file.write_text(f'[engine]\nvoice_keys = {keys}\n')
+        self.assertIn('no master key', self.run_key('host', 'cn1', status=1))
+        self.assertEqual(str(keys), self.run_key('new'))
+        self.assertEqual(0o640, keys.stat().st_mode & 0o777)
+        first = self.run_key('host', 'cn1')
+        self.assertEqual(first, self.run_key('host', 'cn1'))
+        self.assertNotEqual(first, self.run_key('host', 'cn2'))
+        self.assertIn('no former key', self.run_key('retire', status=1))
+        self.run_key('new')
+        self.assertIn('retire', self.run_key('new', status=1))
+        second = self.run_key('host', 'cn1')
+        self.assertNotEqual(first, second)
+        masters = voice.read_keys(keys, 2)
+        self.assertEqual([second, first],
+                         [voice.host_key(master, 'cn1').hex() for master in masters])
+        self.run_key('retire')
+        self.assertEqual(masters[:1], voice.read_keys(keys, 2))
+
+    def test_file_with_something_else_than_keys_is_refused(self) -> None:
+        keys = self.place / 'voice.keys'
+        self.file.write_text(f'[engine]\nvoice_keys = {keys}\n')
+        for contents in ('', 'secret', 'ab' * 31, 3 * ('ab' * 32 + '\n'), 'é' * 64):
+            keys.write_text(contents)
+            self.assertIn('voice.keys', self.run_key('host', 'cn1', status=1))
 
     def test_sync_may_be_repeated(self) -> None:
         self.assertIn('none', self.run_db('version'))
