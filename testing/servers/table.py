@@ -139,7 +139,7 @@ ROWS = (
         'test_promoted_server_is_reached_at_its_floating_ip'),
     Row('ipv6', _NETWORK, 'addresses of IPv6, alone or beside IPv4', SPECULATIVE,
         'answered in the box if its host has what that needs; otherwise only after the promotion',
-        'specreds_nova.tests.ipv6_stories.test_ipv6.TestIpv6.test_server_with_ipv6_only'),
+        'specreds_nova.tests.dvr_stories.test_ipv6.TestIpv6.test_server_with_ipv6_only'),
     Row('trunk', _NETWORK, 'a trunk, or a port with limits or guarantees of bandwidth', EVACUATED,
         'a box would lose them',
         _EVACUATED),

@@ -9,10 +9,10 @@ from typing import Any
 from cloud import drill as drills
 from cloud.openstack import neutron
 from specreds_nova.tests.cloud import base as cloud_base
-from specreds_nova.tests.ipv6_stories import base
+from specreds_nova.tests.dvr_stories import ipv6
 
 
-class TestRouters(base.Ipv6TestCase):
+class TestRouters(ipv6.Ipv6TestCase):
     """The box has the link-local address of the router, which the guest keeps."""
 
     def setUp(self) -> None:
@@ -21,7 +21,7 @@ class TestRouters(base.Ipv6TestCase):
             self.skipTest('the cloud has no routers; bring it up with --network dvr')
         self.wait('the agents of routers', lambda: self.agents_alive(neutron.ROUTERS))
         self.outside = self.outside_network()
-        self.add_client_address(base.CLIENT, base.OUTSIDE)
+        self.add_client_address(ipv6.CLIENT, ipv6.OUTSIDE)
         self.network: str = self.make('networks')['id']
 
     def make_router(self, mode: str) -> tuple[dict[str, Any], str]:
@@ -30,9 +30,9 @@ class TestRouters(base.Ipv6TestCase):
         :param mode: how servers get their addresses, as Neutron calls it
         :returns: the subnet, and the link-local address of its router
         """
-        outside = self.make('subnets', network_id=self.outside, cidr=str(base.OUTSIDE),
-                            ip_version=6, gateway_ip=base.CLIENT, enable_dhcp=False)
-        subnet = self.make('subnets', network_id=self.network, cidr=str(base.SUBNET), ip_version=6,
+        outside = self.make('subnets', network_id=self.outside, cidr=str(ipv6.OUTSIDE),
+                            ip_version=6, gateway_ip=ipv6.CLIENT, enable_dhcp=False)
+        subnet = self.make('subnets', network_id=self.network, cidr=str(ipv6.SUBNET), ip_version=6,
                            ipv6_ra_mode=mode, ipv6_address_mode=mode)
         router = self.make('routers', distributed=False)
         # Before an agent has it: Neutron may leave the gateway's port to the host that lost it.
@@ -44,10 +44,10 @@ class TestRouters(base.Ipv6TestCase):
         [gateway] = router['external_gateway_info']['external_fixed_ips']
         self.wait('the router to answer', lambda: self.cloud.tenant.answers(
             gateway['ip_address']))
-        route = [str(base.SUBNET), 'via', gateway['ip_address']]
+        route = [str(ipv6.SUBNET), 'via', gateway['ip_address']]
         self.cloud.tenant.run(['ip', '-6', 'route', 'add', *route])
         self.addCleanup(self.cloud.tenant.run, ['ip', '-6', 'route', 'delete', *route])
-        return subnet, base.link_local(port['mac_address'])
+        return subnet, ipv6.link_local(port['mac_address'])
 
     def place(self, router: str) -> None:
         """Have the host that does not die, and has no server, route for a router."""

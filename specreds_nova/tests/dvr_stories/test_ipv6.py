@@ -5,12 +5,12 @@ import ipaddress
 from typing import Any
 
 from cloud import drill as drills
-from specreds_nova.tests.ipv6_stories import base
+from specreds_nova.tests.dvr_stories import ipv6
 
-_GATEWAY = str(base.SUBNET[1])
+_GATEWAY = str(ipv6.SUBNET[1])
 
 
-class TestIpv6(base.Ipv6TestCase):
+class TestIpv6(ipv6.Ipv6TestCase):
     """The client is the servers' router, and advertises itself seldom."""
 
     def make_subnet(self) -> dict[str, Any]:
@@ -18,10 +18,10 @@ class TestIpv6(base.Ipv6TestCase):
 
         It exists as long as the test: ports made meanwhile have an address in it.
         """
-        self.add_client_address(_GATEWAY, base.SUBNET)
-        self.add_client_address(base.CLIENT, base.OUTSIDE)
-        self.advertise(base.SUBNET)
-        return self.make('subnets', network_id=self.drill.network_id(), cidr=str(base.SUBNET),
+        self.add_client_address(_GATEWAY, ipv6.SUBNET)
+        self.add_client_address(ipv6.CLIENT, ipv6.OUTSIDE)
+        self.advertise(ipv6.SUBNET)
+        return self.make('subnets', network_id=self.drill.network_id(), cidr=str(ipv6.SUBNET),
                          ip_version=6, gateway_ip=_GATEWAY, ipv6_address_mode='slaac')
 
     def check(self, server: drills.Server) -> None:
@@ -30,7 +30,7 @@ class TestIpv6(base.Ipv6TestCase):
                         lambda: self.reached_from_outside(server))
         [port] = self.drill.ports(server)
         # The box has an address of its own, from the hardware address of its services.
-        self.check_recovery(server, router=base.link_local('02' + port.replace('-', '')[:10]))
+        self.check_recovery(server, router=ipv6.link_local('02' + port.replace('-', '')[:10]))
 
     def test_server_with_ipv6_only(self) -> None:
         subnet = self.make_subnet()
