@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that an engine and its API can start on this host."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 import pathlib
 
 from alembic import script
@@ -11,6 +11,7 @@ from oslo_policy import policy
 
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
+from specreds_nova.engine import model
 from specreds_nova.engine import policies
 from specreds_nova.engine.store import connection
 from specreds_nova.engine.store import migration
@@ -54,9 +55,13 @@ def _exchange(config: files.Files) -> tuple[bool, bool]:
 
 def database(conf: cfg.ConfigOpts) -> Iterator[findings.Finding]:
     """Check that the database answers, has the version of this release, and has a mode."""
+    modes: Sequence[model.Mode] = ()
+    hosts = 0
     try:
         version = migration.version(connection.connect(conf))
-        modes = stores.from_conf(conf).modes() if version == migration.newest() else []
+        if version == migration.newest():
+            store = stores.from_conf(conf)
+            modes, hosts = store.modes(), store.host_count()
     except exception.EngineError as exc:
         yield findings.failure(str(exc))
         return
@@ -67,6 +72,10 @@ def database(conf: cfg.ConfigOpts) -> Iterator[findings.Finding]:
         if not modes:
             yield findings.warning('no mode is set, so that engines only observe: openstack '
                                    'speculative mode set act lets them act')
+        if not hosts:
+            yield findings.warning(
+                'no engine has heard any host: start one; if it runs, its [DEFAULT] transport_url '
+                'has to lead to the broker and the virtual host of nova-compute')
     elif _known(version):
         yield findings.failure(f'the database has version {version}, and this release needs '
                                f'{newest}: run specreds-engine-manage db sync before you start '

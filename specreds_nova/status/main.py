@@ -15,6 +15,7 @@ from oslo_upgradecheck import upgradecheck
 
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine.store import connection
+from specreds_nova.status import api
 from specreds_nova.status import caches
 from specreds_nova.status import ceph
 from specreds_nova.status import cinder
@@ -52,6 +53,10 @@ class Checks(upgradecheck.UpgradeCommands):
         """Check the engine's database."""
         return self._of_engine(lambda: engine.database(self._conf))
 
+    def engine_api(self) -> upgradecheck.Result:
+        """Check that the engine's API answers where clients look for it."""
+        return self._of_engine(lambda: api.answers(self._conf))
+
     def engine_policies(self) -> upgradecheck.Result:
         """Check the policies of the engine's API."""
         return self._of_engine(lambda: engine.rules(self._conf))
@@ -86,6 +91,7 @@ class Checks(upgradecheck.UpgradeCommands):
     _upgrade_checks = (
         ('Engine: configuration', engine_options),
         ('Engine: database', engine_database),
+        ('Engine: API', engine_api),
         ('Engine: policies', engine_policies),
         ('Engine: format of the policies', engine_policy_format),
         ('Cinder: configuration', cinder_options),

@@ -187,6 +187,14 @@ class PagesTest(testtools.TestCase):
                 if not name.endswith('.sample') and '/build/' not in name:
                     self.assertTrue((base.ROOT / name).exists(), f'{page}: {name}')
 
+    def test_units_that_the_install_page_installs_find_their_programs(self) -> None:
+        page = (_DOC / 'install.rst').read_text()
+        for unit in (base.ROOT / 'etc/systemd').glob('*.service'):
+            self.assertIn(unit.name, page)
+            # The programs of a virtual environment are elsewhere.
+            if '=/usr/bin/specreds' in unit.read_text():
+                self.assertRegex(page, rf'sed s,/usr/bin/specreds,.* {unit.name}')
+
 
 def _typed(text: str) -> Iterator[str]:
     """Return the commands of a block: all lines, or those after a prompt if there are prompts."""

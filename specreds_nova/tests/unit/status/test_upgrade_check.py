@@ -8,20 +8,28 @@ import json
 import pathlib
 import socket
 import sys
+import threading
 from typing import Any
 from unittest import mock
+from wsgiref import simple_server
 
 import ddt
 import fixtures
 from keystoneauth1 import exceptions as keystone_exceptions
+from keystoneauth1 import noauth
+from keystoneauth1 import session
+from keystoneauth1.identity import v3
+from oslo_config import cfg
 import rbd
 import testtools
 
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition.ceph import cluster as ceph
 from specreds_nova import deployment
+from specreds_nova.engine.store import connection
 from specreds_nova.engine.store import manage
 from specreds_nova.engine.store import migration
+from specreds_nova.engine.store import store as stores
 from specreds_nova.status import main
 
 _GOOD_ENGINE = """\
@@ -85,6 +93,17 @@ def _agent(host: str, **changes: Any) -> dict[str, Any]:
             'configurations': {'ovs_hybrid_plug': False}, **changes}
 
 
+class _Quiet(simple_server.WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def _healthy(environ: dict[str, Any], start: Any) -> list[bytes]:
+    """Answer as the engine's API does."""
+    start('200 OK' if environ['PATH_INFO'] == '/healthcheck' else '404 Not Found', [])
+    return [b'']
+
+
 @ddt.ddt
 class UpgradeCheckTest(testtools.TestCase):
 
@@ -108,6 +127,15 @@ class UpgradeCheckTest(testtools.TestCase):
         self.agents = self.useFixture(fixtures.MockPatch(
             'specreds_nova.status.neutron._agents', return_value=[_agent(socket.gethostname())])
         ).mock
+        self.api = simple_server.make_server(
+            '127.0.0.1', 0, _healthy, handler_class=_Quiet)
+        threading.Thread(target=self.api.serve_forever, daemon=True).start()
+        self.addCleanup(self.api.server_close)
+        self.addCleanup(self.api.shutdown)
+        self.session = session.Session(auth=noauth.NoAuth(
+            endpoint=f'http://127.0.0.1:{self.api.server_port}/v1'))
+        self.useFixture(fixtures.MockPatch(
+            'specreds_nova.status.api.rest.session', return_value=self.session))
 
     def find_files(self, project: str, program: str) -> list[str]:
         return [str(path) for name in (project, program)
@@ -137,12 +165,17 @@ class UpgradeCheckTest(testtools.TestCase):
         path = self.write('specreds-engine.conf', text)
         return ['--config-file', path]
 
-    def make_engine(self, mode: str | None = 'act') -> list[str]:
+    def make_engine(self, mode: str | None = 'act', *, heard: bool = True) -> list[str]:
         arguments = self.write_engine()
         with contextlib.redirect_stdout(io.StringIO()):
             self.assertEqual(0, manage.main([*arguments, 'db', 'sync']))
             if mode is not None:
                 self.assertEqual(0, manage.main([*arguments, 'mode', mode, '--reason', 'a test']))
+        if heard:
+            conf = cfg.ConfigOpts()
+            connection.register(conf)
+            conf(arguments)
+            stores.from_conf(conf).see('node1')
         return arguments
 
     def write_cinder(self, **changed: object) -> None:
@@ -260,6 +293,25 @@ class UpgradeCheckTest(testtools.TestCase):
     def test_new_installation_only_observes(self) -> None:
         self.assert_found('Engine: database', WARNING, 'only observe',
                           *self.make_engine(mode=None))
+
+    def test_engine_that_hears_no_host_is_a_warning(self) -> None:
+        self.assert_found('Engine: database', WARNING, 'no engine has heard any host',
+                          *self.make_engine(heard=False))
+
+    def test_api_that_is_not_in_the_catalogue_is_a_warning(self) -> None:
+        self.session.auth = noauth.NoAuth(endpoint=None)
+        self.assert_found('Engine: API', WARNING, 'openstack endpoint create',
+                          *self.make_engine())
+
+    def test_api_that_does_not_answer_at_its_endpoint_fails(self) -> None:
+        self.api.shutdown()
+        self.api.server_close()
+        self.assert_found('Engine: API', FAILURE, 'http-socket', *self.make_engine())
+
+    def test_silent_keystone_is_a_warning(self) -> None:
+        self.session.auth = v3.Password('http://127.0.0.1:9/v3', username='u', password='p')
+        self.assert_found('Engine: API', WARNING, 'Keystone does not answer',
+                          *self.make_engine())
 
     def test_database_of_another_release_fails(self) -> None:
         arguments = self.make_engine()
