@@ -147,7 +147,8 @@ class Cloud:
 
     # Volumes
 
-    def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
+    def superpose(self, server: model.Server, recovery_id: str, reason: str,
+                  dead_host: str | None = None) -> str:
         """Return a new superposition."""
         self.takes(latency.SUPER)
         return str(uuid.uuid4())

@@ -102,6 +102,12 @@ class SuperpositionsController(wsgi.Controller):
             raise exception.SuperpositionInvalid(
                 f'volumes {", ".join(volume_ids)} belong to several projects: superpose those '
                 f'of each project separately')
+        more_arguments = {}
+        if 'dead_host' in attributes:
+            # Its clients are fenced at once.
+            for project_id in projects or {None}:
+                policies.authorize(ctxt, policies.FENCE, project_id)
+            more_arguments['dead_host'] = attributes['dead_host']
         wanted = [{'id': volume.id, 'host': rpcapi.backend(volume)} for volume in volumes]
         more = [{'id': disk, 'host': server_disks.backend()} for disk in disks]
         superposition_id = uuidutils.generate_uuid()
@@ -109,7 +115,8 @@ class SuperpositionsController(wsgi.Controller):
         # The back end of the first volume leads.
         view = self._rpc.call(
             ctxt, (wanted + more)[0]['host'], 'create', superposition_id=superposition_id,
-            volumes=wanted, server_id=server_id, reason=attributes.get('reason', ''), disks=more)
+            volumes=wanted, server_id=server_id, reason=attributes.get('reason', ''), disks=more,
+            **more_arguments)
         superposition = joined.of(superposition_id, view, {}, next(iter(projects), None))
         durations = {**view.get('durations', {}), 'rpc': time.monotonic() - began}
         return {'superposition': views.detail(superposition, admin=ctxt.is_admin,

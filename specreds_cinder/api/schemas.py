@@ -51,6 +51,7 @@ CREATE = _wrapped('superposition', _object(
         'server_id': {'anyOf': [_UUID, {'type': 'null'}]},
         'disks': _disks(server_disks.NAME),
         'reason': {'type': 'string', 'maxLength': 255},
+        'dead_host': _HOST,
     },
     dependentRequired={'disks': ['server_id']},
     anyOf=[

@@ -85,7 +85,7 @@ def _target(backend: backends.Backend, ctxt: Any, volume: objects.Volume, host: 
 
     :raises SuperpositionConflict: the volume is not attached on that host
     """
-    hosts = _hosts(volume.id)
+    hosts = attached_hosts(volume.id)
     if host not in hosts:
         raise exception.SuperpositionConflict(f'volume {volume.id} is not attached on host {host}')
     if set(hosts) == {host}:
@@ -106,7 +106,7 @@ def _addresses(backend: backends.Backend, ctxt: Any, host: str, fence_id: str) -
                  if (attachment.connector or {}).get('ip')}
     own = [volume.name for volume
            in _own(backend, (attachment.volume_id for attachment in attachments))
-           if set(_hosts(volume.id)) == {host}][:_NEIGHBOURS]
+           if set(attached_hosts(volume.id)) == {host}][:_NEIGHBOURS]
     if own:
         addresses |= {address.host(client) for clients
                       in backend.call(ctxt, 'clients', images=own, fence_id=fence_id)
@@ -125,7 +125,7 @@ def _own(backend: backends.Backend, volume_ids: Iterable[str]) -> Iterable[objec
             yield volume
 
 
-def _hosts(volume_id: str) -> list[str]:
+def attached_hosts(volume_id: str) -> list[str]:
     """Return the host of each attachment of a volume that has one."""
     return [attachment.attached_host for attachment
             in objects.VolumeAttachmentList.get_all_by_volume_id(

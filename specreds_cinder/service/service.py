@@ -126,11 +126,13 @@ def current_connection(backend: backends.Backend, ctxt: Any, volume_id: str,
 
 def create(backend: backends.Backend, ctxt: Any, superposition_id: str,
            volumes: Sequence[Mapping[str, str]], server_id: str | None, reason: str,
-           disks: Sequence[Mapping[str, str]] = ()) -> backends.View:
+           disks: Sequence[Mapping[str, str]] = (), dead_host: str | None = None
+           ) -> backends.View:
     """Put volumes into superposition: all of them, or none.
 
     :param volumes: each with its id and its back end's host; the first one is here
     :param disks: the same of disks of servers; without volumes, the first one is here
+    :param dead_host: a host that is dead as a fact, as the connectors of attachments name it
     :raises VolumesNotEligible: a back end is in another Ceph cluster, or another user of it, and
         nothing is changed
     """
@@ -147,7 +149,7 @@ def create(backend: backends.Backend, ctxt: Any, superposition_id: str,
                 {each['id']: pools.get(each['host'], '') for each in volumes},
                 [backend.driver.disk_image(server_disks.ServerDisk.parse(each['id']))
                  for each in disks],
-                server_id=server_id, reason=reason, members=members)
+                server_id=server_id, reason=reason, members=members, dead_host=dead_host)
         except Exception:
             # It may exist, although its worker has not answered in time.
             with contextlib.suppress(exception.SuperpositionError):
@@ -171,7 +173,8 @@ def location(backend: backends.Backend, ctxt: Any) -> dict[str, str]:
 
 def _superpose(backend: backends.Backend, ctxt: Any, superposition_id: str,
                pools: Mapping[str, str], disks: Sequence[str], *, server_id: str | None,
-               reason: str, members: Sequence[str]) -> tuple[backends.View, float]:
+               reason: str, members: Sequence[str], dead_host: str | None
+               ) -> tuple[backends.View, float]:
     """Return a new superposition, and the seconds that Ceph took.
 
     :param pools: by volume id, with a slash at the end; empty for the pool of this back end
@@ -183,14 +186,17 @@ def _superpose(backend: backends.Backend, ctxt: Any, superposition_id: str,
         eligibility.check(volumes)
         images = {pools[volume.id] + volume.name: volume for volume in volumes}
         hints.put(pools, superposition_id)
+        # Cinder does not know on which host a disk of a server is: the caller does.
+        dead = dead_host is not None and all(
+            set(host_fence.attached_hosts(volume.id)) == {dead_host} for volume in volumes)
         began = time.monotonic()
         shown = backend.call(
             ctxt, 'super', superposition=superposition_id, images=[*images, *disks],
-            reason=reason, server_id=server_id, **_kinds(images), labels={
+            reason=reason, server_id=server_id, dead=dead, **_kinds(images), labels={
                 'volumes': {volume.name: volume.id for volume in volumes},
                 'members': list(members), 'user_id': ctxt.user_id,
                 'project_id': volumes[0].project_id if volumes else None,
-                'request_id': ctxt.request_id})
+                'request_id': ctxt.request_id, **({'dead_host': dead_host} if dead else {})})
     return shown, time.monotonic() - began
 
 

@@ -95,6 +95,8 @@ class Host:
     :ivar kernel: the latest boot of the host up to which all servers are known that boots have
         ended; None if the host was never heard
     :ivar sentinel: the state of its sentinel; None until the host has reported that
+    :ivar dead_at: when somebody who knows has said that it is dead. That is void once an engine
+        has heard it since
     :ivar shows: engines have told it, or are about to tell it, to hide no server
     """
 
@@ -112,6 +114,7 @@ class Host:
     kernel: str | None = None
     sentinel: str | None = None
     shows: bool = False
+    dead_at: float | None = None
 
     @property
     def notable(self) -> bool:

@@ -26,6 +26,12 @@ def _add_reason(parser: argparse.ArgumentParser) -> None:
                         help='reason, which "show" displays (default: %(default)s)')
 
 
+def _add_dead(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('--dead', action='store_true',
+                        help='the host is dead for sure, for example because it is off: it is '
+                             'shut out of the volumes of its servers at once')
+
+
 class List(base.SpeculativeCommand, command.Lister):
     """List hosts: which are trusted, which are suspected and why, and which are fenced.
 
@@ -63,12 +69,13 @@ class Suspect(base.SpeculativeCommand, command.ShowOne):
     takes the statement back.
     """
 
-    arguments = (_add_host, _add_reason)
+    arguments = (_add_host, _add_reason, _add_dead)
 
     def take_action(self, parsed_args: argparse.Namespace
                     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Send the statement."""
-        return _say(self.client, model.SUSPECT, parsed_args)
+        return _say(self.client, model.SUSPECT, parsed_args,
+                    **({'dead': True} if parsed_args.dead else {}))
 
 
 class Clear(base.SpeculativeCommand, command.ShowOne):
@@ -86,6 +93,6 @@ class Clear(base.SpeculativeCommand, command.ShowOne):
         return _say(self.client, model.CLEAR, parsed_args)
 
 
-def _say(api: client.Client, word: str, parsed_args: argparse.Namespace
+def _say(api: client.Client, word: str, parsed_args: argparse.Namespace, **more: Any
          ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    return shown.host(api.say(parsed_args.host, word, reason=parsed_args.reason))
+    return shown.host(api.say(parsed_args.host, word, reason=parsed_args.reason, **more))

@@ -15,7 +15,7 @@ _RECOVERY = ('id', 'server_id', 'server_name', 'project_id', 'state', 'outcome',
              'host', 'destination', 'superposition_id', 'why', 'priority', 'expected_seconds',
              'abort_requested', 'merged_bytes', 'engine', 'epoch', 'suspected_at', 'created_at',
              'updated_at', 'ended_at', 'steps')
-_HOST = ('name', 'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'goodbye',
+_HOST = ('name', 'state', 'since', 'why', 'word', 'word_reason', 'dead_at', 'flaps', 'goodbye',
          'goodbye_at', 'held', 'sentinel', 'recoveries')
 _MODE = ('scope', 'name', 'mode', 'reason', 'user_id', 'since', 'until')
 _PROTECTION = ('server_id', 'project_id', 'protected', 'recovery', 'reasons', 'volumes',

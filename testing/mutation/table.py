@@ -224,7 +224,7 @@ MUTATIONS = (
              'report = sweep.SweepReport(False, None, 0, 0.0)',
              f'{_FUNCTIONAL}.test_fence.FenceTest.test_write_before_the_fence_is_late_dirty'),
     Mutation('unproven-taken-for-clean-before-the-fence', f'{_SUPERPOSITION}/steps/collapse.py',
-             'if not first.clean and', 'if first.dirty and',
+             'if first.clean or (resumed', 'if not first.dirty or (resumed',
              f'{_FUNCTIONAL}.test_superposition.DirtyTest.'
              'test_disabled_object_map_is_unproven'),
     Mutation('unproven-taken-for-clean-behind-the-fence',
@@ -332,9 +332,9 @@ MUTATIONS = (
              f'{_FUNCTIONAL}.test_handover.AnswerTest.'
              'test_primary_that_writes_right_before_the_decision_is_not_late_dirty'),
     Mutation('fence-without-a-hand-over', f'{_SUPERPOSITION}/steps/collapse.py',
-             '        first = _shut_rest(site, renewal, first, [\n'
-             '            volume for volume in record.volumes if volume not in shut | silent])\n',
-             '',
+             '                first = _shut_rest(site, renewal, first, [\n'
+             '                    volume for volume in record.volumes '
+             'if volume not in shut | silent])\n', '',
              f'{_FUNCTIONAL}.test_handover.DecisionTest.'
              'test_owner_beside_other_clients_hands_its_lock_over_before_the_fence'),
     Mutation('free-lock-left-to-the-primary', f'{_SUPERPOSITION}/steps/collapse.py',
@@ -374,11 +374,60 @@ MUTATIONS = (
              'sealed = volumes.owners(site.cluster, volume.ref) <= clients', 'sealed = True',
              f'{_FUNCTIONAL}.test_handover.DeadTest.'
              'test_lock_of_an_owner_that_nobody_knows_proves_nothing'),
-    Mutation('primary-elsewhere-taken-for-dead', f'{_SUPERPOSITION}/steps/create.py',
-             'if clients and {address.host(client) for client in clients} <= set(hosts):',
-             'if clients and hosts:',
+    Mutation('client-that-answers-taken-for-dead', f'{_SUPERPOSITION}/steps/create.py',
+             'site.each(lambda volume: handover.lives(site.cluster, volume), used)', '()',
              f'{_FUNCTIONAL}.test_handover.DeadTest.'
-             'test_primary_on_another_host_is_not_fenced'),
+             'test_server_that_was_started_again_on_the_host_is_not_fenced'),
+    Mutation('one-of-several-clients-taken-for-dead', f'{_SUPERPOSITION}/steps/create.py',
+             'if any(len(volume.clients) > 1 for volume in used) or any(', 'if any(',
+             f'{_FUNCTIONAL}.test_handover.DeadTest.test_one_of_two_clients_may_live'),
+    Mutation('resize-before-the-header-is-read-unseen', f'{_SUPERPOSITION}/steps/create.py',
+             'if version and sweep.changes(', 'if False and sweep.changes(',
+             f'{_FUNCTIONAL}.test_handover.AnswerTest.'
+             'test_volume_that_is_resized_before_its_header_is_read_is_swept'),
+    Mutation('snapshot-taken-for-a-write', f'{_SUPERPOSITION}/evidence/objectmap.py',
+             'fingerprint.update((states ^ (clean << 1)).tobytes())',
+             'fingerprint.update(states.tobytes())',
+             f'{_UNIT}.superposition.evidence.test_objectmap.ObjectMapTest.'
+             'test_fingerprint_is_of_the_objects_that_exist'),
+    Mutation('lock-handed-over-twice-taken-for-idle', f'{_SUPERPOSITION}/evidence/sweep.py',
+             'elif volume.handed and not owners:', 'elif False:',
+             f'{_UNIT}.superposition.evidence.test_sweep.SweeperTest.test_map_touched_by_a_client_that_has_gone_proves_'
+             'nothing_of_a_volume_handed_over'),
+    Mutation('late-message-sent-all-the-same', f'{_SUPERPOSITION}/ceph/cluster.py',
+             'return None if answers.cancel() else []', 'return []',
+             f'{_UNIT}.superposition.ceph.test_cluster.NotificationTest.'
+             'test_message_that_waits_behind_hung_clients_is_never_sent'),
+    Mutation('primary-waits-for-the-monitors', f'{_SUPERPOSITION}/steps/collapse.py',
+             'if dead or silent == frozenset(record.volumes):', 'if True:',
+             f'{_UNIT}.superposition.steps.test_collapse.AnsweredTest.'
+             'test_primary_goes_on_if_the_monitors_do_not_answer_behind_the_seal'),
+    Mutation('dead-primary-given-up', f'{_SUPERPOSITION}/steps/collapse.py',
+             'if dead or silent ==', 'if silent ==',
+             f'{_UNIT}.superposition.steps.test_collapse.AnsweredTest.'
+             'test_primary_that_is_dead_as_a_fact_stays_shut_out'),
+    Mutation('latch-opened-behind-the-monitors', f'{_SUPERPOSITION}/steps/end.py',
+             '    looks.unlatch(site, record)\n    _unfence(site, record)\n    _evict',
+             '    _unfence(site, record)\n    looks.unlatch(site, record)\n    _evict',
+             f'{_UNIT}.superposition.steps.test_collapse.AnsweredTest.'
+             'test_latch_is_opened_before_the_fence_is_taken_back'),
+    Mutation('interrupted-fence-taken-for-closed', f'{_SUPERPOSITION}/exclusion/fence.py',
+             '                    batch.error = exc\n', '                    batch.error = None\n',
+             f'{_UNIT}.superposition.exclusion.test_fence.FenceTest.'
+             'test_error_is_raised_to_every_caller_that_was_served_together'),
+    Mutation('death-taken-from-silence', 'specreds_nova/engine/recovery/death.py',
+             '    if host.dead_at is None:\n        return None\n',
+             "    if host.dead_at is None:\n        return 'it is silent'\n",
+             'specreds_nova.tests.unit.engine.recovery.test_death.DeathTest.'
+             'test_silence_is_no_fact'),
+    Mutation('word-of-death-outlives-a-beat', 'specreds_nova/engine/recovery/death.py',
+             'if heard is None or heard >= said:', 'if heard is None:',
+             'specreds_nova.tests.unit.engine.recovery.test_death.DeathTest.'
+             'test_word_is_void_once_an_engine_has_heard_the_host'),
+    Mutation('boot-taken-for-the-death-of-a-new-guest', 'specreds_nova/engine/recovery/death.py',
+             'gone = booted and', 'gone = booted or',
+             'specreds_nova.tests.unit.engine.recovery.test_death.DeathTest.'
+             'test_host_that_has_booted_without_the_server_is_shut_out_first'),
     Mutation('part-of-a-sweep-taken-for-the-first', f'{_SUPERPOSITION}/evidence/sweep.py',
              'self._unproven is None and self._volumes == self._record.volumes:',
              'self._unproven is None:',

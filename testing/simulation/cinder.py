@@ -29,14 +29,26 @@ class Cinder(machines.Machines):
         record = self.superpositions.get(server.superposition or '')
         return record is None or record.state in states.DECIDED
 
-    def superpose(self, server_id: str, reason: str, volumes: tuple[str, ...]) -> str:
-        """Superpose the volumes of a server, and return the id of the superposition."""
+    def superpose(self, server_id: str, reason: str, volumes: tuple[str, ...],
+                  dead_host: str | None = None) -> str:
+        """Superpose the volumes of a server, and return the id of the superposition.
+
+        :param dead_host: a host that is said to be dead: its copies are fenced first
+        """
         server = self.servers[server_id]
+        if dead_host is not None:
+            self._seal(server, dead_host)
         record = parts.Superposition(f'superposition-{next(self._count)}', server_id, reason,
                                      base=server.primary, volumes=volumes)
         self.superpositions[record.id] = record
         server.superposition = record.id
         return record.id
+
+    def _seal(self, server: parts.Server, host: str) -> None:
+        """Fence the copies of a server on a host that is said to be dead."""
+        for copy in server.copies:
+            if copy.host == host:
+                copy.fenced = True
 
     def collapse(self, superposition: str) -> hubs.Actor:
         """Begin or continue a decision, which does not depend on its caller."""

@@ -296,7 +296,8 @@ class Volumes:
         self._cloud = cloud
         self._check = check
 
-    def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
+    def superpose(self, server: model.Server, recovery_id: str, reason: str,
+                  dead_host: str | None = None) -> str:
         """Superpose the volumes of a server, and return the id of the superposition."""
         del reason
 
@@ -311,7 +312,7 @@ class Volumes:
                 for volume, each in self._eligible(server).items():
                     if each.reasons:
                         raise exception.Refused(f'{volume}: {each.reasons[0]}')
-                return self._cloud.superpose(server.id, recovery_id, server.volumes)
+                return self._cloud.superpose(server.id, recovery_id, server.volumes, dead_host)
             if record.state in states.DECIDED:
                 promoted = record.state == states.PROMOTED
                 raise exception.Merging(f'{record.id} is {record.state}',

@@ -370,11 +370,22 @@ class World(opinions.Cloud):
         if record is not None:
             record.dirty = True
 
-    def superpose(self, server_id: str, reason: str, volumes: tuple[str, ...]) -> str:
+    def superpose(self, server_id: str, reason: str, volumes: tuple[str, ...],
+                  dead_host: str | None = None) -> str:
         """Superpose the volumes of a server, and return the id of the superposition."""
-        record_id = super().superpose(server_id, reason, volumes)
+        record_id = super().superpose(server_id, reason, volumes, dead_host)
         self.superpositions[record_id].stored = self.servers[server_id].stored
         return record_id
+
+    def _seal(self, server: parts.Server, host: str) -> None:
+        """Fence copies of a dead host, unless one of them answers."""
+        machine = self.hosts[host]
+        running = [copy for copy in server.copies if copy.host == host and copy.runs]
+        if machine.alive and running:
+            if machine.storage and not machine.stalled and not machine.paused:
+                return
+            self.fail(f'{server.name} is fenced first, as if {host} were dead, and {host} lives')
+        super()._seal(server, host)
 
     def _promoted(self, server: parts.Server | None, record: parts.Superposition) -> None:
         """Check that no acknowledged write is lost by a decision."""

@@ -163,17 +163,19 @@ class Operations:
 
     def super(self, superposition: str, images: builtins.list[str], reason: str,
               server_id: str | None, labels: Mapping[str, Any],
-              encrypted: Sequence[str] = (), read: Sequence[str] = ()) -> dict[str, Any]:
+              encrypted: Sequence[str] = (), read: Sequence[str] = (),
+              dead: bool = False) -> dict[str, Any]:
         """Put images into superposition. Raises as :meth:`Protocol.super` does.
 
         :param encrypted: the images that servers open with a key
         :param read: the images that another host reads, beside the server's
+        :param dead: the only host with clients of the images is dead as a fact
         """
         record = self._protocol.super(
             [self._ref(image) for image in images], reason, server_id,
             superposition=superposition, labels=labels,
             encrypted=[self._ref(image) for image in encrypted],
-            read=[self._ref(image) for image in read])
+            read=[self._ref(image) for image in read], dead=dead)
         self._watches.begin(record)
         return self._view(record)
 
@@ -256,7 +258,8 @@ class Operations:
 
     def count_fenced(self) -> int:
         """Return the number of clients that stay fenced after their superposition has ended."""
-        return sum(len(self._protocol.fenced(home)) for home in self._homes)
+        return len({listed.client for home in self._homes
+                    for listed in self._protocol.fenced(home)})
 
     def release_booted(self, boots: builtins.list[Mapping[str, Any]]) -> builtins.list[str]:
         """Release the clients that boots of their hosts have ended.
@@ -266,8 +269,8 @@ class Operations:
         """
         booted = {host: datetime.datetime.fromisoformat(boot['booted_at'])
                   for boot in boots for host in boot['addresses']}
-        return [client for home in self._homes
-                for client in self._protocol.release_booted(home, booted)]
+        return sorted({client for home in self._homes
+                       for client in self._protocol.release_booted(home, booted)})
 
     # Without a superposition
 

@@ -29,7 +29,7 @@ _PINNED = {'rados_replica_read_policy': 'default'}
 _RJENKINS = 2
 _TIMED_OUT = (errno.ETIMEDOUT, errno.EAGAIN)
 # Notifications that wait for a client that does not answer, at a time.
-_NOTIFICATIONS = 64
+_NOTIFICATIONS = 256
 _CONNECTION_LOST = (errno.ESHUTDOWN, errno.ENOTCONN)
 
 
@@ -178,11 +178,12 @@ class Cluster:
         return json.JSONDecoder().raw_decode(text)[0] if text[:1] in ('[', '{') else None
 
     def notify(self, pool_id: int, namespace: str, name: str, message: bytes,
-               patience_s: float) -> list[bytes]:
+               patience_s: float) -> list[bytes] | None:
         """Send a message to all clients that watch an object, and return their answers.
 
-        :param patience_s: seconds after which no answer is waited for; Ceph goes on for a second
-        :returns: none if a client has not answered by then
+        :param patience_s: seconds after which no answer is waited for. If the message was sent by
+            then, Ceph goes on for a second
+        :returns: none if a client has not answered by then; None if the message was not sent
         :raises ClusterTimeout: an OSD did not answer in time
         :raises ClusterError: the message was not sent for another reason
         """
@@ -195,7 +196,8 @@ class Cluster:
         try:
             return answers.result(patience_s)
         except futures.TimeoutError:
-            return []
+            # One that waits for its turn would be sent when nobody counts on it any more.
+            return None if answers.cancel() else []
 
     def wait_for_latest_osdmap(self) -> None:
         """Make every later operation of both clients carry at least the osdmap of this moment.

@@ -174,7 +174,7 @@ class Sweeper:
         except errors.VolumeGone:
             self._unprove(f'image {volume.ref} is gone')
             return
-        changed = _changed(volume, facts)
+        changed = changes(volume, facts)
         if changed is not None:
             self._unprove(changed)
         if facts.image_id != volume.image_id:
@@ -266,6 +266,9 @@ class Sweeper:
         owners = volumes.inspect(self._cluster, volume.ref).owners
         if owners & self._record.clients:
             self._dirty(f'{oid} of {volume.ref} was touched by the primary')
+        elif volume.handed and not owners:
+            # The primary may have taken its lock again, and handed it over again.
+            self._unprove(f'{oid} of {volume.ref} was touched by a client that has gone')
 
     def _barrier(self, pool_id: int) -> None:
         """Send an operation with the osdmap of this client to every placement group of a pool.
@@ -304,7 +307,7 @@ class Sweeper:
             self._unproven = reason
 
 
-def _changed(volume: records.Volume, facts: volumes.Facts) -> str | None:
+def changes(volume: records.Volume, facts: volumes.Facts) -> str | None:
     """Return how an image differs from its properties at the cut; None if it does not.
 
     Administrators and other services change images, too, also images of a server that has died.

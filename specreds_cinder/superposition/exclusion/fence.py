@@ -8,15 +8,18 @@ client's operations. The order is the same as when librbd breaks a lock
 
 from collections.abc import Collection, Iterable, Mapping, Set
 from concurrent import futures
+import dataclasses
 import datetime
 import threading
 import time
 
+from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import trace
 from specreds_cinder.superposition.ceph import address
 from specreds_cinder.superposition.ceph import cluster as ceph
 
-_PARALLEL = 64
+# Commands that the monitors may have at a time: they commit them in one map.
+_PARALLEL = 256
 # A backup that an abort evicts never writes to the volume, and its overlay is removed: what it may
 # write after this time, should it hang for so long, nobody reads.
 EVICTION_S = 24 * 3600
@@ -34,11 +37,15 @@ class Fence:
         self._cluster = cluster
         self._expiry_s = expiry_s
         self._copy = _Copy(cluster)
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        self._batches: dict[int, _Batch] = {}
 
     def close(self, clients: Iterable[str]) -> None:
         """Blocklist clients, and wait until the sweep's client has an osdmap with the entries.
 
-        All addresses are sent at once, so that the monitors commit them in one map.
+        All addresses are sent at once, also the addresses of several callers, so that the monitors
+        commit them in one map. An entry that exists is left, unless it expires soon.
 
         :raises InvalidInput: an address does not name a single client
         :raises ClusterTimeout: no monitor answered; the entries may exist or not
@@ -53,7 +60,27 @@ class Fence:
         self._close(frozenset(clients), min(EVICTION_S, self._expiry_s))
 
     def _close(self, clients: Set[str], expiry_s: int) -> None:
-        self._each('add', clients, expiry_s)
+        """Blocklist clients together with the clients of other callers that come meanwhile."""
+        checked = {address.check(client) for client in clients}
+        with self._lock:
+            batch = self._batches.setdefault(expiry_s, _Batch())
+            batch.clients |= checked
+        with self._turn:
+            if not batch.begun:
+                with self._lock:
+                    del self._batches[expiry_s]
+                batch.begun = True
+                try:
+                    self._close_all(batch.clients, expiry_s)
+                    batch.error = None
+                except Exception as exc:
+                    batch.error = exc
+        if batch.error is not None:
+            raise batch.error
+
+    def _close_all(self, clients: Set[str], expiry_s: int) -> None:
+        if clients:
+            self._each('add', clients - _entries(self._cluster).keys(), expiry_s)
         self._lengthen(clients, expiry_s)
         self.wait_osdmap()
 
@@ -133,6 +160,8 @@ class Fence:
         Ceph keeps the expiry of an entry that exists, whatever its answer to "add" says. librbd
         makes entries of an hour when it breaks the lock of a client that hangs.
         """
+        if not clients:
+            return
         left = self.remaining(clients)
         short = [client for client in clients if left.get(client, 0) < expiry_s / 2]
         self._each('rm', short)
@@ -154,6 +183,20 @@ class Fence:
             command['expire'] = float(expiry_s)
         with trace.change(f'fence.{operation}', client):
             self._cluster.mon(command)
+
+
+@dataclasses.dataclass
+class _Batch:
+    """Clients that are blocklisted together.
+
+    :ivar begun: one of their callers has fenced all of them in its turn
+    :ivar error: why they may not be fenced; None if they are
+    """
+
+    clients: set[str] = dataclasses.field(default_factory=set)
+    begun: bool = False
+    error: Exception | None = dataclasses.field(
+        default_factory=lambda: errors.ClusterError('the fence was interrupted'))
 
 
 class _Copy:

@@ -22,8 +22,9 @@ _ENVELOPE = struct.Struct('<BBI')
 _RESULT = struct.Struct('<BBIi')
 # An operation with the ids of a client and of its watch, and a flag: no other client has these.
 _REQUEST = struct.Struct('<IQQB')
-# NOTIFY_OP_REQUEST_LOCK.
-_REQUEST_LOCK = 2
+_OPERATION = struct.Struct('<I')
+# NOTIFY_OP_REQUEST_LOCK and NOTIFY_OP_HEADER_UPDATE.
+_REQUEST_LOCK, _HEADER_UPDATE = 2, 3
 _VERSION = 6
 # An owner that lives answers within milliseconds. The recovery of one that hangs waits for this.
 _PATIENCE_S = 0.1
@@ -43,10 +44,12 @@ def request(cluster: ceph.Cluster, latch: latches.Latch, volume: records.Volume,
     """
     if version := latch.unowned(volume, superposition):
         return version
-    answers = cluster.notify(volume.pool_id, volume.namespace, f'rbd_header.{volume.image_id}',
-                             message(_REQUEST.pack(_REQUEST_LOCK, secrets.randbits(63),
-                                                   secrets.randbits(63), 0)), _PATIENCE_S)
-    results = _results(answers)
+    # The id of this client, and of a watch that no client has: whoever sent it answers nothing.
+    answers = cluster.notify(
+        volume.pool_id, volume.namespace, f'rbd_header.{volume.image_id}',
+        message(_REQUEST.pack(_REQUEST_LOCK, cluster.rados.get_instance_id(),
+                              secrets.randbits(63), 0)), _PATIENCE_S)
+    results = _results(answers or ())
     if not results:
         # One that answers is not heard if another client hangs.
         return latch.unowned(volume, superposition) or None
@@ -56,6 +59,18 @@ def request(cluster: ceph.Cluster, latch: latches.Latch, volume: records.Volume,
             return 0
         time.sleep(_POLL_S)
     return version
+
+
+def lives(cluster: ceph.Cluster, volume: records.Volume) -> bool:
+    """Return whether a volume's only client may live: it answers, or could not be asked.
+
+    The message makes the client read the header again, and has no other effect.
+
+    :raises ClusterError: Ceph did not answer
+    """
+    answers = cluster.notify(volume.pool_id, volume.namespace, f'rbd_header.{volume.image_id}',
+                             message(_OPERATION.pack(_HEADER_UPDATE)), _PATIENCE_S)
+    return answers is None or bool(answers)
 
 
 def message(payload: bytes) -> bytes:

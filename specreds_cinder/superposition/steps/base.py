@@ -171,14 +171,17 @@ class Site:
         return self.store.swap(record, dataclasses.replace(
             record, labels={**record.labels, **labels}))
 
-    def keep_fenced(self, home: records.Home, clients: Collection[str], superposition: str,
-                    server_id: str | None = None, fenced_at: str | None = None) -> None:
+    def keep_fenced(self, homes: Collection[records.Home], clients: Collection[str],
+                    superposition: str, server_id: str | None = None,
+                    fenced_at: str | None = None) -> None:
         """List clients whose blocklist entries outlive the superposition, or the fence.
 
+        :param homes: the homes of all volumes: each list tells of the clients of its volumes
         :param fenced_at: a time at which all of them were fenced already, by default this moment
         """
-        self.fenced_clients.enter(home, clients, fences.Entry(
-            superposition, server_id, fenced_at or records.now()))
+        entry = fences.Entry(superposition, server_id, fenced_at or records.now())
+        for home in homes:
+            self.fenced_clients.enter(home, clients, entry)
 
     def admit(self, record: records.Record, request: str, *steps: str) -> records.Record:
         """Return the current record, in a state that admits a request.

@@ -148,19 +148,24 @@ def decide(site: base.Site, record: records.Record, backup: 'qmp_backup.QmpBacku
     labels = record.labels | ({records.DURABLE: True} if durable else {})
     _assert_durable(site, dataclasses.replace(record, labels=labels))
     resumed = record.state == states.COLLAPSING
+    # The primary is dead as a fact, or an earlier decision may have fenced it.
+    dead = resumed or bool(record.fenced)
     if not resumed:
         record = site.store.swap(record, record.moved(
             states.COLLAPSING, fenced=fenced, labels=labels))
     elif (fenced, labels) != (record.fenced, record.labels):
         record = site.store.swap(record, dataclasses.replace(
             record, fenced=fenced, labels=labels, updated_at=records.now()))
-    report = _race(site, record, clients, resumed=resumed)
+    report = _race(site, record, clients, resumed=resumed, dead=dead)
     return dataclasses.replace(report, durable_s=durable_s, total_s=time.monotonic() - began)
 
 
 def _race(site: base.Site, record: records.Record, clients: frozenset[str], *,
-          resumed: bool) -> CollapseReport:
-    """Let the primary win if it has written, and the backup behind a fence if it has not."""
+          resumed: bool, dead: bool) -> CollapseReport:
+    """Let the primary win if it has written, and the backup behind a fence if it has not.
+
+    :param dead: the primary is fenced, or may be
+    """
     renewal = renewals.Renewal(site.store, record, site.settings.stale_after_s)
     free = _free(site, record)
     with futures.ThreadPoolExecutor(1, 'ask') as executor:
@@ -168,29 +173,31 @@ def _race(site: base.Site, record: records.Record, clients: frozenset[str], *,
         first = _sweep_renewed(site, renewal, thorough=False)
         silent = asking.result()
     sealed: Collection[records.Volume] = ()
-    if first.clean:
-        shut = _shut(site, record, free)
-        sealed = [volume for volume in shut if volume.handed]
-        first = _shut_rest(site, renewal, first, [
-            volume for volume in record.volumes if volume not in shut | silent])
-    record = renewal.record
-    if not first.clean and not (resumed and _was_fenced(site, record)):
-        outcome = states.DIRTY if first.dirty else states.UNPROVEN
-        LOG.info('superposition %s is %s, deciding for the primary: %s', record.id, outcome,
-                 first.first)
-        end.drop(site, record, outcome)
-        return CollapseReport(outcome, first)
-    swept = time.monotonic()
     known = set(clients)
+    fence_s, window_s = None, 0.0
     with _unfenced_if_lost(site, record, known):
-        if site.reload(record).version != record.version:
-            raise errors.RecordChanged(
-                f'superposition {record.id} was changed by another controller meanwhile; '
-                f'look at it again')
-        fencing = time.monotonic()
-        with trace.span('fence', record.id):
-            site.fence.close(clients)
-        closed = time.monotonic()
+        try:
+            if first.clean:
+                shut = _shut(site, record, free)
+                sealed = [volume for volume in shut if volume.handed]
+                first = _shut_rest(site, renewal, first, [
+                    volume for volume in record.volumes if volume not in shut | silent])
+            if first.clean or (resumed and _was_fenced(site, renewal.record)):
+                swept = time.monotonic()
+                fence_s = _close(site, renewal.record, clients)
+                window_s = time.monotonic() - swept
+        except errors.ClusterError as exc:
+            if dead or silent == frozenset(record.volumes):
+                raise
+            # The primary may wait for a latch, and would wait until this is continued.
+            first = dataclasses.replace(first, unproven=True, first=str(exc))
+        record = renewal.record
+        if fence_s is None:
+            outcome = states.DIRTY if first.dirty else states.UNPROVEN
+            LOG.info('superposition %s is %s, deciding for the primary: %s', record.id, outcome,
+                     first.first)
+            end.drop(site, record, outcome)
+            return CollapseReport(outcome, first)
         renewal.renew()
         # Before the sweep: any client that has the lock after this is among those that the
         # sweep is followed by a look at.
@@ -199,7 +206,7 @@ def _race(site: base.Site, record: records.Record, clients: frozenset[str], *,
         record = renewal.record
         report = CollapseReport(
             states.PROMOTED if second.clean else states.LATE_DIRTY, first, second,
-            fence_s=closed - fencing, window_s=closed - swept)
+            fence_s=fence_s, window_s=window_s)
         if not second.clean:
             LOG.warning('superposition %s is late dirty, its fenced primary has to be '
                         'started again: %s', record.id, second.first)
@@ -210,6 +217,21 @@ def _race(site: base.Site, record: records.Record, clients: frozenset[str], *,
         committing = time.monotonic()
         _commit(site, record)
     return dataclasses.replace(report, commit_s=time.monotonic() - committing)
+
+
+def _close(site: base.Site, record: records.Record, clients: frozenset[str]) -> float:
+    """Fence the clients of the primary, and return the seconds that this has taken.
+
+    :raises RecordChanged: another controller has changed the record
+    """
+    if site.reload(record).version != record.version:
+        raise errors.RecordChanged(
+            f'superposition {record.id} was changed by another controller meanwhile; '
+            f'look at it again')
+    began = time.monotonic()
+    with trace.span('fence', record.id):
+        site.fence.close(clients)
+    return time.monotonic() - began
 
 
 def _assert_fenced(site: base.Site, record: records.Record) -> None:

@@ -12,7 +12,6 @@ import tenacity
 
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import trace
-from specreds_cinder.superposition.ceph import address
 from specreds_cinder.superposition.ceph import cluster as ceph
 from specreds_cinder.superposition.ceph import volume as volumes
 from specreds_cinder.superposition.evidence import cut as cuts
@@ -37,7 +36,7 @@ def superpose(site: base.Site, refs: Sequence[records.VolumeRef], reason: str = 
               labels: Mapping[str, Any] | None = None,
               encrypted: Collection[records.VolumeRef] = (),
               read: Collection[records.VolumeRef] = (),
-              dead: Collection[str] = ()) -> records.Record:
+              dead: bool = False) -> records.Record:
     """Put a set of volumes into superposition: all of them, or none.
 
     The backup must not open them before this returns.
@@ -50,8 +49,8 @@ def superpose(site: base.Site, refs: Sequence[records.VolumeRef], reason: str = 
     :param encrypted: the volumes that servers open with a key
     :param read: the volumes that another host reads, beside the server's. Its client
         is fenced with the primary
-    :param dead: the addresses of a host that is dead as a fact, as :func:`address.host` returns
-        them. If all clients are on it, they are fenced before the cut, and no decision sweeps
+    :param dead: the only host with clients of the volumes is dead as a fact. They are fenced
+        before the cut, and no decision sweeps, unless a client may live: the host may have booted
     :raises InvalidInput: no volume is named, or one is named twice
     :raises VolumeGone: a volume does not exist
     :raises NotEligible: a volume cannot be superposed
@@ -65,7 +64,7 @@ def superpose(site: base.Site, refs: Sequence[records.VolumeRef], reason: str = 
     superposition = superposition or records.new_id()
     eligible, ended, owned = _eligible(site, refs, superposition, frozenset(encrypted),
                                        frozenset(read))
-    fenced = _clients_of(eligible, frozenset(dead))
+    fenced = _dead(site, eligible) if dead and not read else ()
     now = records.now()
     record = site.store.create(records.Record(
         id=superposition, state=states.CREATING, volumes=eligible, created_at=now,
@@ -109,12 +108,19 @@ def _eligible(site: base.Site, refs: Sequence[records.VolumeRef], superposition:
     return eligible, tuple(ended), owned
 
 
-def _clients_of(eligible: Sequence[records.Volume], hosts: Collection[str]) -> tuple[str, ...]:
-    """Return the clients of volumes; none if one of them is on another host than some."""
-    clients = {client for volume in eligible for client in volume.clients}
-    if clients and {address.host(client) for client in clients} <= set(hosts):
-        return tuple(sorted(clients))
-    return ()
+def _dead(site: base.Site, eligible: Sequence[records.Volume]) -> tuple[str, ...]:
+    """Return the clients of volumes whose host is dead as a fact; none if one may live.
+
+    A host that has booted since has the same address, and may have started a server again. Its
+    clients answer. Among several clients of a volume, nobody can tell who has answered.
+    """
+    used = [volume for volume in eligible if volume.clients]
+    if any(len(volume.clients) > 1 for volume in used) or any(
+            site.each(lambda volume: handover.lives(site.cluster, volume), used)):
+        LOG.warning('clients of %s may live, although their host is said to be dead: they are '
+                    'not fenced first', ', '.join(str(volume.ref) for volume in eligible))
+        return ()
+    return tuple(sorted({client for volume in used for client in volume.clients}))
 
 
 def objections(site: base.Site, ref: records.VolumeRef, *, encrypted: bool = False,
@@ -295,8 +301,11 @@ def _mapped(site: base.Site, volume: records.Volume, cut: records.Cut, handed: b
         pending = _existing(site, volume, objectmap.pending(io, volume.image_id))
     if sweep.moved(site.cluster, volume, cut):
         digest = ''
-    return dataclasses.replace(volume, map_digest=digest, pending=pending,
-                               handed=_unowned(site, volume) if handed else volume.handed)
+    version = _unowned(site, volume) if handed else volume.handed
+    # A change after this look changes the header. One before it is left to the sweeps.
+    if version and sweep.changes(volume, volumes.inspect(site.cluster, volume.ref)):
+        version = 0
+    return dataclasses.replace(volume, map_digest=digest, pending=pending, handed=version)
 
 
 def _unowned(site: base.Site, volume: records.Volume) -> int:

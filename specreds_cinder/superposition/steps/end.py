@@ -53,8 +53,9 @@ def drop(site: base.Site, record: records.Record, outcome: str,
          progress: trace.Progress | None = None) -> None:
     if record.state != states.ABORTING:
         record = site.store.swap(record, record.moved(states.ABORTING, outcome=outcome))
-    _unfence(site, record)
+    # First: a primary that lives waits for the latch, and the fence takes the monitors a second.
     looks.unlatch(site, record)
+    _unfence(site, record)
     _evict(site, record)
     clean(site, record, progress, evict=True)
 
@@ -74,7 +75,7 @@ def _evict(site: base.Site, record: records.Record) -> None:
         for client in site.visible(volumes.clients, volume.ref)
         if address.host(client) in hosts) if hosts and record.clients else frozenset()
     # The clients of the overlays are fenced when these are removed.
-    site.keep_fenced(record.home, backup | below | site.owners(record), record.id,
+    site.keep_fenced(record.homes, backup | below | site.owners(record), record.id,
                      record.server_id)
     site.fence.evict(below)
 
@@ -288,6 +289,6 @@ def _settle(site: base.Site, record: records.Record) -> None:
     fenced_at = record.labels.get(FENCED_AT, {})
     for moment in {fenced_at.get(client) for client in proven}:
         site.keep_fenced(
-            record.home, {client for client in proven if fenced_at.get(client) == moment},
+            record.homes, {client for client in proven if fenced_at.get(client) == moment},
             record.id, record.server_id, moment)
     site.each(lambda volume: site.ledger.leave(volume, proven), record.volumes)

@@ -106,7 +106,7 @@ def shut_out(site: base.Site, targets: Sequence[Target],
     for _ in range(_ROUNDS):
         if not due:
             return fenced
-        site.keep_fenced(targets[0].ref.home, due, fence_id)
+        site.keep_fenced(sorted({target.ref.home for target in targets}), due, fence_id)
         site.fence.close(due)
         _barrier(site, recorded)
         for volume in recorded:

@@ -62,16 +62,18 @@ class CrashTestCase(protocol_base.ProtocolTestCase):
         """
         return self.conclude_once(record)
 
-    def conclude_once(self, record: sp.Record) -> str:
+    def conclude_once(self, record: sp.Record, protocol: sp.Protocol | None = None) -> str:
         """End a superposition, and return its outcome.
 
+        :param protocol: another controller than the test's
         :raises OverlayBusy: the overlay is open
         """
-        outcome = self.protocol.resume(record)
+        protocol = protocol or self.protocol
+        outcome = protocol.resume(record)
         if outcome == states.SUPERPOSED:
-            self.protocol.abort(record)
+            protocol.abort(record)
         elif outcome == states.PROMOTED:
-            self.protocol.merge(record)
+            protocol.merge(record)
         return outcome
 
     def assert_namespace_clean(self) -> None:

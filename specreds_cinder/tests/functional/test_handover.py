@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What keeps a decision from sweeping: a lock that was handed over, or a fence before the cut."""
 
+import functools
 import signal
 import threading
+from typing import Any
 from unittest import mock
 
+import rbd
+
 from specreds_cinder import superposition as sp
-from specreds_cinder.superposition.ceph import address
 from specreds_cinder.superposition.ceph import volume as volumes
 from specreds_cinder.superposition.exclusion import handover
 from specreds_cinder.superposition.exclusion import ledger as ledgers
@@ -117,6 +120,23 @@ class AnswerTest(HandoverTestCase):
         self.assertEqual(states.PROMOTED, decided.outcome)
         assert decided.sweep2 is not None
         self.assertLess(0, min(decided.sweep1.objects, decided.sweep2.objects))
+
+    def test_volume_that_is_resized_before_its_header_is_read_is_swept(self) -> None:
+        def resize() -> None:
+            with self.open_pool() as io, rbd.Image(io, self.volume.image) as image:
+                image.resize(2 * protocol_base.SIZE)
+        with sp.trace.observe(self.at('cut', 'after', resize)):
+            record = self.superpose(self.volume)
+        report = self.protocol.check(record)
+        self.assertEqual((False, False, True), (
+            self.handed(record), report.dirty, report.unproven))
+
+    def test_snapshot_of_an_operator_is_no_write(self) -> None:
+        record = self.superposed()
+        with self.open_pool() as io, rbd.Image(io, self.volume.image) as image:
+            image.create_snap('nightly')
+        report = self.protocol.check(record)
+        self.assertFalse(report.dirty, report.first)
 
     def test_volume_with_an_idle_disk_beside_it(self) -> None:
         other = self.make_volume()
@@ -240,13 +260,17 @@ class DecisionTest(HandoverTestCase):
 class DeadTest(HandoverTestCase):
     """A primary whose host is dead as a fact: it is fenced first.
 
-    In these tests it lives, so that it can show that it is shut out.
+    In these tests it lives, so that it can show that it is shut out, and shows no sign of life.
     """
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.lives = functools.partial(mock.patch.object, handover, 'lives', handover.lives)
+        self.patch(handover, 'lives', lambda *_arguments: False)
 
     def sealed(self) -> sp.Record:
         """Put the volume into superposition, behind the fence of its primary."""
-        hosts = {address.host(client) for client in self.primary.clients}
-        record = self.protocol.super([self.volume], dead=hosts)
+        record = self.protocol.super([self.volume], dead=True)
         self.addCleanup(self.drop, record)
         self.assertTrue(self.handed(record))
         self.assertTrue(self.primary.clients <= self.fenced())
@@ -296,7 +320,7 @@ class DeadTest(HandoverTestCase):
     def test_lock_of_an_owner_that_nobody_knows_proves_nothing(self) -> None:
         owners = frozenset({'127.0.0.9:0/9'})
         with mock.patch.object(volumes, 'owners', lambda *_arguments: owners):
-            record = self.protocol.super([self.volume], dead={'127.0.0.1'})
+            record = self.protocol.super([self.volume], dead=True)
         self.addCleanup(self.drop, record)
         self.assertFalse(self.handed(record))
 
@@ -309,13 +333,26 @@ class DeadTest(HandoverTestCase):
     def test_creation_that_fails_leaves_no_fence(self) -> None:
         with sp.trace.observe(self.at('cut', 'after', protocol_base.cut)):
             self.assertRaises(protocol_base.Cut, self.protocol.super, [self.volume],
-                              dead=['127.0.0.1'])
+                              dead=True)
         self.assertEqual(set(), self.primary.clients & self.fenced())
         self.assertRaises(sp.NotSuperposed, self.protocol.find, self.volume)
 
-    def test_primary_on_another_host_is_not_fenced(self) -> None:
-        record = self.protocol.super([self.volume], dead=['192.0.2.1'])
+    def assert_spared(self, **options: Any) -> None:
+        """Assert that no client is fenced first, and that the primary can win."""
+        record = self.protocol.super([self.volume], dead=True, **options)
         self.addCleanup(self.drop, record)
         self.assertEqual(set(), self.primary.clients & self.fenced())
         self.write(0)
         self.assertTrue(self.protocol.check(record).dirty)
+
+    def test_server_that_was_started_again_on_the_host_is_not_fenced(self) -> None:
+        with self.lives():
+            self.assert_spared()
+
+    def test_one_of_two_clients_may_live(self) -> None:
+        other = actors.Primary(self.cluster, self.volume)
+        self.addCleanup(other.end)
+        self.assert_spared()
+
+    def test_volume_that_another_host_reads_is_not_fenced_first(self) -> None:
+        self.assert_spared(read=[self.volume])

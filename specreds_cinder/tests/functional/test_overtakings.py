@@ -223,7 +223,8 @@ class _Play:
         test = self._test
         try:
             for record in test.rival.list(test.home):
-                self._late |= test.conclude_once(record) == states.LATE_DIRTY
+                self._late |= test.conclude_once(
+                    record, test.rival) == states.LATE_DIRTY
         except sp.OverlayBusy:
             # The controller that hangs has qemu-img open.
             return

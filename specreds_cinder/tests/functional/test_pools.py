@@ -53,6 +53,9 @@ class PoolsTest(worker_base.WorkerTestCase):
         self.assertEqual([protocol_base.DEAD] * 2,
                          [self.primary.write(0, disk=disk) for disk in range(2)])
         self.ask('merge', superposition=self.superposition)
+        for ref in self.refs:
+            self.assertLessEqual(
+                self.primary.clients, self.protocol.fenced_clients.read(ref.home).entries.keys())
         for ref, byte in zip(self.refs, (b'\5', b'\6'), strict=True):
             self.assertEqual(byte * 4096, self.contents(ref)[OBJECT:OBJECT + 4096])
         self.assert_ended()

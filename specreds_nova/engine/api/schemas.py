@@ -51,7 +51,7 @@ HOSTS = _object({
 })
 
 HOST_ACTION = _actions(
-    suspect=_object({'reason': _REASON}, required=['reason']),
+    suspect=_object({'reason': _REASON, 'dead': {'type': 'boolean'}}, required=['reason']),
     clear=_object({'reason': _REASON}, required=['reason']))
 
 SERVER_ACTION = _actions(drill={'type': 'null'})

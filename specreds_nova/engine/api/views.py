@@ -61,6 +61,7 @@ def host(stored: model.Host) -> View:
         'why': _evidence(stored.why),
         'word': stored.word,
         'word_reason': stored.word_reason,
+        'dead_at': _time(stored.dead_at),
         'flaps': stored.flaps,
         'goodbye': stored.goodbye,
         'goodbye_at': _time(stored.goodbye_at),

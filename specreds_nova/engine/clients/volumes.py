@@ -45,9 +45,11 @@ class Volumes:
             if b'itemNotFound' not in getattr(exc.__cause__, 'content', b''):
                 raise
 
-    def superpose(self, server: model.Server, recovery_id: str, reason: str) -> str:
+    def superpose(self, server: model.Server, recovery_id: str, reason: str,
+                  dead_host: str | None = None) -> str:
         """Put all volumes of a server into superposition, and return its id. May be repeated.
 
+        :param dead_host: the server's host, if it is dead as a fact: it is shut out at once
         :raises exception.Merging: the volumes are to be merged after an earlier recovery
         """
         if not server.volumes and not server.disks:
@@ -60,6 +62,8 @@ class Volumes:
             request['volume_ids'] = list(server.volumes)
         if server.disks:
             request['disks'] = list(server.disks)
+        if dead_host is not None:
+            request['dead_host'] = dead_host
         try:
             made = self._cinder.post(_BASE, {'superposition': request}, timeout=PATIENCE_S)
         except (exception.Refused, exception.Unreachable) as exc:

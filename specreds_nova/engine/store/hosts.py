@@ -15,7 +15,7 @@ _T = tables.HOSTS
 # Characters of a value in JSON that tell whether it is empty.
 _JSON = 5
 _CHANGEABLE = frozenset({'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'goodbye',
-                         'goodbye_at', 'held', 'kernel', 'sentinel', 'shows'})
+                         'goodbye_at', 'held', 'kernel', 'sentinel', 'shows', 'dead_at'})
 _NAMES = tuple(column.name for column in _T.columns)
 
 # Each step of each recovery reads a host: to make the statement anew takes longer than to run it.

@@ -41,6 +41,10 @@ class TestCreate(base.APITestCase):
             'volumes': [{'id': base.VOLUME, 'host': base.HOST}], 'disks': []},
             self.rpc.create.call_args.kwargs)
 
+    def test_dead_host_is_named_by_whoever_may_fence(self) -> None:
+        self.created(volume_ids=[base.VOLUME], dead_host='node7')
+        self.assertEqual('node7', self.rpc.create.call_args.kwargs['dead_host'])
+
     def test_service_role_may_create_for_another_project(self) -> None:
         body = {'superposition': {'volume_ids': [base.VOLUME]}}
         self.done(201, 'POST', base.BASE, body,

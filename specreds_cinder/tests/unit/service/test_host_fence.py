@@ -57,6 +57,18 @@ class HostFenceTest(base.ServiceTestCase):
             self.context, list(volume_ids), 'a', 'f1')
         return fenced
 
+    def test_only_a_volume_of_a_dead_host_alone_is_fenced_first(self) -> None:
+        for hosts, dead_host, dead in ((('a',), 'a', True), (('a', 'b'), 'a', False),
+                                       (('b',), 'a', False), ((), 'a', False),
+                                       (('a',), None, False)):
+            volume_id = self.attached(*hosts)
+            self.create({'id': volume_id, 'host': base.HOST}, dead_host=dead_host,
+                        superposition_id=volume_id)
+            [*_, arguments] = [arguments for method, arguments in self.worker.calls
+                               if method == 'super']
+            self.assertEqual((dead, 'a' if dead else None), (
+                arguments['dead'], arguments['labels'].get('dead_host')))
+
     def test_every_client_is_the_host_s_if_no_other_host_is_attached(self) -> None:
         # A reservation is connected to no host.
         volume_id = self.attached('a', None)

@@ -2,6 +2,7 @@
 """List and show hosts, and record the words of operators."""
 
 from http import HTTPStatus
+import time
 
 from oslo_log import log as logging
 
@@ -47,7 +48,8 @@ def act(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
                 f'host {host.name} is fenced: its servers were recovered on other hosts. It is '
                 f'cleaned and trusted again as soon as it is back')
         changed = call.services.store.change_host(
-            host, word=action, word_reason=arguments['reason'])
+            host, word=action, word_reason=arguments['reason'],
+            dead_at=time.time() if arguments.get('dead') else None)
         if changed is not None:
             LOG.info('host %s: user %s requests %s', host.name, call.context.user_id, call.body)
             return HTTPStatus.ACCEPTED, _shown(call, changed)

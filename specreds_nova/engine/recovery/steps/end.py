@@ -40,15 +40,17 @@ def _unready(run: runs.Run) -> str:
                  None)
     if host is None or raced is None or not raced.detail.get('early'):
         return ''
-    until = run.now + run.settings.ready_timeout
+    began, timeout = run.now, run.settings.ready_timeout
     with run.step(timeline.READY, reads=True) as detail:
-        while run.now < until and not run.silent(host):
+        while run.now - began < timeout and not run.silent(host):
             try:
                 status = run.context.backups.status(host, run.backup_id)
             except backup_errors.BackupError:
                 break
             except exception.Unreachable:
                 status = {}
+            # The server's owner may have set another one.
+            timeout = min(status.get('ready_timeout') or timeout, run.settings.ready_timeout_max)
             detail['why'] = str(status.get('ready_detail') or '')
             if status.get('ready'):
                 break

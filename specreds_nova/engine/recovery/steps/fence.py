@@ -43,7 +43,8 @@ def fence(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:
         if standing is not None:
             verdict = _shut_out(run, standing.why)
         else:
-            verdict = (_wait(run) or moved.elsewhere(run) or _room(run) or unseen.wait(run)
+            # The last look: the others wait for minutes, in which another host may start it.
+            verdict = (_wait(run) or _room(run) or unseen.wait(run) or moved.elsewhere(run)
                        or _fence(run))
         detail['outcome'] = verdict.kind
         if verdict.why:

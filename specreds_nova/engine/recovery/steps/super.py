@@ -8,6 +8,7 @@ recovery waits for its merge then, and takes the backup over if it may serve on 
 from typing import Any
 
 from specreds_nova.engine import exception
+from specreds_nova.engine.recovery import death
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
@@ -35,10 +36,14 @@ def version(run: runs.Run) -> verdicts.StepVerdict:
         return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
     with run.step(timeline.SUPER) as detail:
         while True:
+            # A drill leaves its primary alone.
+            fact = None if run.drill else death.fact(run)
+            detail.update({'dead': fact} if fact else {})
             try:
                 superposition = run.context.volumes.superpose(
                     server, run.id,
-                    'a drill' if run.drill else f'host {run.recovery.host} is suspected')
+                    'a drill' if run.drill else fact or f'host {run.recovery.host} is suspected',
+                    run.recovery.host if fact and server.host == run.recovery.host else None)
                 break
             except exception.Merging as exc:
                 detail['refused'] = str(exc)

@@ -152,6 +152,10 @@ class HostTest(cloud.CommandTest):
         self.assertIn('no engine has heard of a host node9',
                       self.fails('host', 'suspect', 'node9'))
 
+    def test_dead_host(self) -> None:
+        self.assertIsNone(self.run_json('host', 'suspect', 'node1')['dead_at'])
+        self.assertIsNotNone(self.run_json('host', 'suspect', 'node1', '--dead')['dead_at'])
+
     def test_project_may_not_suspect_a_host(self) -> None:
         self.cloud.roles = base.READER
         self.assertIn('your roles do not allow host:suspect',

@@ -3,6 +3,7 @@
 
 import errno
 import json
+import threading
 from typing import Any
 from unittest import mock
 
@@ -155,6 +156,31 @@ class ConnectionTest(testtools.TestCase):
             handle.return_value.connect.side_effect = rados.TimedOut('late')
             self.assertRaises(errors.ClusterTimeout, ceph.Cluster().__enter__)
             handle.return_value.shutdown.assert_called_once_with()
+
+
+class NotificationTest(testtools.TestCase):
+
+    def test_message_that_waits_behind_hung_clients_is_never_sent(self) -> None:
+        cluster, sent = ceph.Cluster(), list[bytes]()
+        begun, ends = threading.Event(), threading.Event()
+        self.addCleanup(ends.set)
+
+        def send(name: bytes, _message: bytes, _patience_s: float) -> list[bytes]:
+            sent.append(name)
+            begun.set()
+            ends.wait()
+            return [b'answer']
+        cluster._aio = mock.Mock(**{'ioctx.return_value.notify.side_effect': send})
+        self.patch(ceph, '_NOTIFICATIONS', 1)
+        first = threading.Thread(target=cluster.notify, args=(7, '', 'first', b'', 60.0))
+        first.start()
+        begun.wait()
+        self.assertIsNone(cluster.notify(7, '', 'second', b'', 0.0))
+        ends.set()
+        first.join()
+        self.assertEqual([b'answer'], cluster.notify(7, '', 'third', b'', 60.0))
+        cluster.close()
+        self.assertEqual([b'first', b'third'], sent)
 
 
 class ReadPolicyTest(testtools.TestCase):

@@ -49,6 +49,18 @@ class ObjectMapTest(testtools.TestCase):
     def test_map_of_ceph_16_is_read(self) -> None:
         self.assertEqual([0, 1, 5], existing(FakeIo(_KNOWN)))
 
+    @hypothesis.given(_STATES)
+    def test_fingerprint_is_of_the_objects_that_exist(self, states: list[int]) -> None:
+        def digest(entries: list[int]) -> str:
+            return objectmap.digest(FakeIo(encode(entries)), 'abc')
+        snapshot = [EXISTS_CLEAN if state == EXISTS else state for state in states]
+        self.assertEqual(digest(states), digest(snapshot))
+        for index, state in enumerate(states):
+            other = NONEXISTENT if state == EXISTS else EXISTS
+            if state != EXISTS_CLEAN:
+                self.assertNotEqual(digest(states), digest(
+                    [*states[:index], other, *states[index + 1:]]))
+
     @hypothesis.given(_STATES, strategies.integers(1, 60))
     def test_pending_objects_are_listed(self, states: list[int], chunk: int) -> None:
         with mock.patch.object(objectmap, '_CHUNK', chunk):

@@ -227,6 +227,17 @@ class SweeperTest(SweepTestCase):
         self.change(owners=frozenset({'192.0.2.9:0/99'}))
         self.assertFalse(self.sweep().dirty)
 
+    def test_map_touched_by_a_client_that_has_gone_proves_nothing_of_a_volume_handed_over(
+            self) -> None:
+        self.aio.versions[_MAP] = 101
+        self.assertFalse(self.sweep().dirty)
+        self.record = fakes.superposition(volumes=(dataclasses.replace(self.volume, handed=7),))
+        report = self.sweep()
+        self.assertEqual((False, True), (report.dirty, report.unproven))
+        self.assertIn('touched by a client that has gone', report.first or '')
+        self.change(owners=frozenset({'192.0.2.9:0/99'}))
+        self.assertTrue(self.sweep().clean)
+
     def test_map_touched_by_the_primary_is_dirty_unless_fenced(self) -> None:
         self.aio.versions[_MAP] = 101
         self.change(owners=self.record.clients)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import datetime
 import functools
 import threading
+import time
 from typing import Any
 from unittest import mock
 
@@ -79,6 +80,50 @@ class FenceTest(testtools.TestCase):
         self.fence.open([FIRST, SECOND])
         self.fence.open([FIRST])
         self.assertEqual({OTHER}, set(self.monitor.entries))
+
+    def test_entry_that_exists_is_not_made_again(self) -> None:
+        self.monitor.entries[FIRST] = self.monitor.after(900)
+        self.fence.close([FIRST])
+        self.assertEqual([], self.monitor.commands)
+        self.cluster.aio.wait_for_latest_osdmap.assert_called_once_with()
+
+    def test_callers_that_come_meanwhile_are_served_together(self) -> None:
+        waiting, go = threading.Event(), threading.Event()
+        waits = self.cluster.aio.wait_for_latest_osdmap
+
+        def wait() -> None:
+            waiting.set()
+            go.wait()
+        waits.side_effect = wait
+        threads = [threading.Thread(target=self.fence.close, args=([client],))
+                   for client in (FIRST, SECOND, OTHER)]
+        threads[0].start()
+        waiting.wait()
+        for thread in threads[1:]:
+            thread.start()
+        while len(self.fence._batches.get(1000, fence._Batch()).clients) < 2:
+            time.sleep(0.001)
+        lists = self.monitor.lists
+        go.set()
+        for thread in threads:
+            thread.join()
+        self.assertEqual((2, 2), (waits.call_count, self.monitor.lists - lists))
+        self.assertGreater(min(map(self.left, (FIRST, SECOND, OTHER))), 900)
+
+    def test_error_is_raised_to_every_caller_that_was_served_together(self) -> None:
+        failed: list[BaseException] = []
+        self.cluster.aio.wait_for_latest_osdmap.side_effect = errors.ClusterTimeout('no answer')
+        with self.fence._turn:
+            threads = [threading.Thread(target=lambda client=client: failed.append(
+                self.assertRaises(errors.ClusterTimeout, self.fence.close, [client])))
+                       for client in (FIRST, SECOND)]
+            for thread in threads:
+                thread.start()
+            while len(self.fence._batches.get(1000, fence._Batch()).clients) < 2:
+                time.sleep(0.001)
+        for thread in threads:
+            thread.join()
+        self.assertEqual(2, len(failed))
 
     def test_no_clients_send_no_command(self) -> None:
         self.fence.close([])
@@ -159,7 +204,7 @@ class FenceTest(testtools.TestCase):
         self.monitor.epoch += 1
         self.fence.renew([OTHER], lapsed=False)
         # Once more for the other osdmap, and once to see that the renewed entry is long enough.
-        self.assertEqual(3, self.monitor.lists)
+        self.assertEqual(4, self.monitor.lists)
 
     def test_fence_of_nobody_is_renewed_without_a_question(self) -> None:
         self.cluster.mon = mock.Mock()

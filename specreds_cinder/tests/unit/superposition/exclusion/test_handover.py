@@ -24,7 +24,7 @@ class RequestTest(testtools.TestCase):
         super().setUp()
         for name in ('_RELEASE_S', '_POLL_S'):
             self.useFixture(fixtures.MockPatchObject(handover, name, 0.01))
-        self.cluster: Any = mock.Mock()
+        self.cluster: Any = mock.Mock(**{'rados.get_instance_id.return_value': 7})
         self.latch: Any = mock.Mock()
 
     def request(self, answers: list[bytes], *versions: int) -> int | None:

@@ -12,6 +12,7 @@ from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import steps
 from specreds_cinder.superposition.ceph import volume as volumes
 from specreds_cinder.superposition.evidence import sweep
+from specreds_cinder.superposition.exclusion import handover
 from specreds_cinder.superposition.exclusion import ledger as ledgers
 from specreds_cinder.superposition.exclusion import roles
 from specreds_cinder.superposition.overlay import overlay
@@ -139,6 +140,48 @@ class CollapseTest(CollapseTestCase):
         self.store.change(self.record, state=states.PROMOTED, outcome=states.PROMOTED)
         self.assertRaises(errors.Conflict, self.step.abort, read)
         self.assertEqual(states.PROMOTED, self.state)
+
+
+class AnsweredTest(CollapseTestCase):
+    """Two volumes, of which the first one was handed over, and is sealed."""
+
+    def begin(self, state: str, **values: Any) -> None:
+        super().begin(state, volumes=(fakes.volume(handed=7), fakes.volume(image='vol-2')),
+                      **values)
+
+    def test_primary_goes_on_if_the_monitors_do_not_answer_behind_the_seal(self) -> None:
+        self.fence.close.side_effect = errors.ClusterTimeout('no monitor answered')
+        self.assertEqual(states.UNPROVEN, self.collapse())
+        self.assertEqual(states.ABORTING, self.state)
+        self.assertEqual(2, self.step.latch.open.call_count)
+
+    def test_primary_that_is_dead_as_a_fact_stays_shut_out(self) -> None:
+        self.begin(states.SUPERPOSED, fenced=(_CLIENT,))
+        self.fence.close.side_effect = errors.ClusterTimeout('no monitor answered')
+        self.assertRaises(errors.ClusterTimeout, self.collapse)
+        self.assertEqual(states.COLLAPSING, self.state)
+
+    def test_decision_that_is_continued_is_not_given_up(self) -> None:
+        self.begin(states.COLLAPSING, fenced=(_CLIENT,))
+        self.fence.close.side_effect = errors.ClusterTimeout('no monitor answered')
+        self.assertRaises(errors.ClusterTimeout, self.step.resume, self.record)
+
+    def test_decision_against_a_silent_primary_is_continued(self) -> None:
+        self.record = fakes.superposition()
+        self.step.store = self.store = fakes.Store(self.record)
+        self.step.latch.unowned.return_value = 0
+        self.patch(handover, 'request', lambda *_arguments: None)
+        self.fence.close.side_effect = errors.ClusterTimeout('no monitor answered')
+        self.assertRaises(errors.ClusterTimeout, self.collapse)
+        self.assertEqual(states.COLLAPSING, self.state)
+
+    def test_latch_is_opened_before_the_fence_is_taken_back(self) -> None:
+        self.reports = [_DIRTY]
+        order = mock.Mock()
+        order.attach_mock(self.step.latch.open, 'open')
+        order.attach_mock(end._unfence, 'unfence')  # type: ignore[arg-type]
+        self.collapse()
+        self.assertEqual(['open', 'open', 'unfence'], [call[0] for call in order.mock_calls])
 
 
 class ObserveTest(testtools.TestCase):

@@ -87,6 +87,13 @@ class HostsTest(base.APITest):
         self.assertEqual(('clear', 'only steam'), (shown['word'], shown['word_reason']))
         self.assertEqual('clear', self.store.host('node1').word)
 
+    def test_death_is_recorded_with_its_time_and_taken_back(self) -> None:
+        shown = self.act({'suspect': {'reason': 'it is off', 'dead': True}}, caller=base.SERVICE)
+        self.assertEqual('suspect', shown['word'])
+        self.assertIsNotNone(shown['dead_at'])
+        self.assertIsNotNone(self.store.host('node1').dead_at)
+        self.assertIsNone(self.act({'clear': {'reason': 'only its cable'}})['dead_at'])
+
     def test_clear_of_a_fenced_host_returns_409(self) -> None:
         self.state(model.FENCED)
         words = self.refused('POST', f'{_OWN}/action', 409, {'clear': {'reason': 'x'}},
@@ -107,7 +114,7 @@ class HostsTest(base.APITest):
     @ddt.data(None, {}, [], 'suspect', {'suspect': None}, {'suspect': {}},
               {'suspect': {'reason': ''}}, {'suspect': {'reason': 'x' * 256}},
               {'suspect': {'reason': 'x', 'colour': 'red'}}, {'strange': {'reason': 'x'}},
-              {'clear': {'reason': 7}},
+              {'clear': {'reason': 7}}, {'clear': {'reason': 'x', 'dead': True}},
               {'suspect': {'reason': 'x'}, 'clear': {'reason': 'x'}},
               b'{', b'\xff', b'[' * 60000, b' ' * 65537)
     def test_malformed_body_is_refused(self, body: Any) -> None:

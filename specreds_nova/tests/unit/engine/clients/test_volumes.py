@@ -55,6 +55,13 @@ class VolumesTest(base.ServiceTest):
         self.assertEqual(f'recovery {_MINE}: host h1 is suspected',
                          body['superposition']['reason'])
 
+    def test_host_that_is_dead_as_a_fact_is_named(self) -> None:
+        self.session.answer('POST', _BASE, {'superposition': {'id': 's1'}}, status=201)
+        self._superpose()
+        self.volumes.superpose(self.server, _MINE, 'h1 has booted', 'h1')
+        self.assertEqual([None, 'h1'], [body['superposition'].get('dead_host')
+                                        for _, _, body in self.session.calls])
+
     @ddt.data(409, 503)
     def test_superpose_returns_the_superposition_of_the_same_recovery(self, status: int) -> None:
         self.session.fail('POST', _BASE, status)

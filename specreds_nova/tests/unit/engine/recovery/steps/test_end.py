@@ -54,6 +54,10 @@ class UnreadyTest(base.RecoveryTest):
     def test_guest_that_its_host_does_not_know_is_not_waited_for(self) -> None:
         self.assertIsNone(self.ended(backup_errors.BackupNotFound('r')).error)
 
+    def test_owner_may_have_set_another_timeout(self) -> None:
+        mine = {**_NOT_YET, 'ready_timeout': 600.0}
+        self.assertIsNotNone(self.ended(*[mine] * 250, {**mine, **_LATE}).error)
+
     def test_host_that_does_not_watch_the_guest_is_asked_for_a_while(self) -> None:
         self.assertIsNone(self.ended(*[_NOT_YET] * 1000).error)
         self.assertLess(self.clock.now() - self.began, 310.0)

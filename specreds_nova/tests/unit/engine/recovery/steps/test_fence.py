@@ -83,6 +83,18 @@ class FenceTest(base.RecoveryTest):
         self.compute.move.return_value = None
         self.assertEqual(verdicts.PROMOTED, self.fence(None).kind)
 
+    def test_guest_that_has_begun_to_run_elsewhere_meanwhile_is_not_fenced(self) -> None:
+        self.test_server_in_error_whose_guest_runs_elsewhere_is_not_fenced()
+        self.suspects.running.side_effect = lambda _host, _server: False
+
+        def room(_server: model.Server) -> tuple[str, ...]:
+            self.suspects.running.side_effect = lambda host, _server: host == 'h3'
+            return ('h2',)
+        self.compute.candidates.side_effect = room
+        self.recovery = self.make_recovery('c', why=self.recovery.why)
+        self.assertEqual(verdicts.FAILED, self.fence(None).kind)
+        self.volumes.fence.assert_not_called()
+
     def test_server_that_a_user_has_deleted_needs_no_other_host(self) -> None:
         self.compute.server.return_value = base.make_server('a', task='deleting')
         self.compute.immovable.return_value = _SHARES
