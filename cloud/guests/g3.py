@@ -2,8 +2,9 @@
 """Guest G3: an ordinary Debian, as its packages install themselves.
 
 Kernel, initramfs, systemd, udev, cloud-init, netplan, sshd and PostgreSQL are Debian's, with their
-default settings. Two things are added: PostgreSQL listens on the network, and has a database for
-user ``tenant``, as guest G2 has. Nothing tells when the guest is ready.
+default settings. Added are a database for user ``tenant``, as guest G2 has, which listens on the
+network, and longer timeouts of systemd, for machines without KVM. Nothing tells when the guest is
+ready.
 
 To make it takes root: the packages' own scripts run in its root.
 """
