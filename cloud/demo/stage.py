@@ -258,8 +258,10 @@ class Stage:
     # Common
 
     def _boot(self, name: str, image: str, *, ready: bool = True) -> str:
+        # cloud-init waits for its data, and this cloud has no metadata service.
         return self.drill.boot_later(f'{name}-{self._count}', HOME, image=image,
-                                     metadata=drills.READY[image] if ready else None)
+                                     metadata=drills.READY[image] if ready else None,
+                                     config_drive=image == ORDINARY.image)
 
     def _directory(self) -> pathlib.Path:
         return pathlib.Path(tempfile.mkdtemp(dir=self._scratch))
