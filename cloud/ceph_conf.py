@@ -28,7 +28,6 @@ admin socket =
 
 _HYPERVISOR = _COMMON + """
 [client]
-{client}
 keyring = {directory}/ceph.$name.keyring
 log file =
 admin socket =
@@ -118,8 +117,7 @@ def hypervisor(settings: layout.Settings, directory: str) -> str:
 
     :param directory: where their keyrings are, as the host sees it
     """
-    return _HYPERVISOR.format(**_common(settings), directory=directory,
-                              client=_options(deployment.clients()['client']))
+    return _HYPERVISOR.format(**_common(settings), directory=directory)
 
 
 def daemon(files: layout.Layout, settings: layout.Settings) -> str:

@@ -18,11 +18,12 @@ from testing.race import writer
 def start(site: sites.Site, shape: disks.Shape, images: disks.Disks, directory: pathlib.Path,
           name: str, spec: writer.Spec, host: hosts.Host | None) -> processes.WriterProcess:
     """Start a writer on the disks of a round, with librbd of its own or with QEMU's."""
+    spec = dataclasses.replace(spec, cache=shape.cache)
     if shape.qemu:
         return qemu.QemuPrimary(site.cluster, directory, name, images.named(), spec, host,
                                 shape.cache or cache_policy.SAFE)
     return processes.WriterProcess(directory, name, images.named(), dataclasses.replace(
-        spec, conf=str(site.conf), user=site.cluster.user, cache=shape.cache), host)
+        spec, conf=str(site.conf), user=site.cluster.user), host)
 
 
 def party(shape: disks.Shape, process: processes.WriterProcess, *,

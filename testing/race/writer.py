@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 
+from specreds_nova import cache_policy
 from testing.race import blocks
 from testing.race import control
 from testing.race import devices
@@ -27,6 +28,8 @@ _SILENCE = (-1.3, 0.5)
 # Of 100 operations of a guest; an operation that the disk does not have becomes a write.
 _MIX = ((80, journal.Verb.WRITE), (7, journal.Verb.DISCARD), (3, journal.Verb.ZERO),
         (5, journal.Verb.READ), (5, journal.Verb.FLUSH))
+# What a cache has acknowledged counts once it is flushed.
+_CACHED_MIX = ((55, journal.Verb.WRITE), *_MIX[1:-1], (30, journal.Verb.FLUSH))
 _SIZES = (1, 1, 1, 1, 2, 2, 4, 4, 8, 16, 64)
 
 
@@ -68,6 +71,7 @@ class Writer:
 
     def __init__(self, spec: Spec) -> None:
         self._random = random.Random(spec.seed)
+        self._mix = _CACHED_MIX if spec.cache == cache_policy.DEFAULT else _MIX
         self._sizes = [size // blocks.SIZE for size, _place in spec.disks]
         self._next = spec.origin << 32
         self._control = control.Control(pathlib.Path(spec.control))
@@ -132,8 +136,8 @@ class Writer:
 
     def _operate(self) -> None:
         """Submit one operation, chosen at random."""
-        verb = self._random.choices([verb for _, verb in _MIX],
-                                    [weight for weight, _ in _MIX])[0]
+        verb = self._random.choices([verb for _, verb in self._mix],
+                                    [weight for weight, _ in self._mix])[0]
         target = self._control.target
         if target is not None:
             (image, low, size), verb = target, journal.Verb.WRITE

@@ -72,13 +72,15 @@ class Primary(Process):
     """A process that has images open and writes on demand.
 
     :param images: opened in this order
+    :param policy: of librbd's cache; empty for no cache
     """
 
-    def __init__(self, cluster: ceph.Cluster, *images: records.VolumeRef) -> None:
+    def __init__(self, cluster: ceph.Cluster, *images: records.VolumeRef,
+                 policy: str = '') -> None:
         super().__init__()
         self.path = str(self.directory / 'socket')
-        self.start([sys.executable, '-m', _PRIMARY, cluster.conffile, cluster.user, self.path,
-                    *map(str, images)])
+        self.start([sys.executable, '-m', _PRIMARY, cluster.conffile, cluster.user, policy,
+                    self.path, *map(str, images)])
         self._connection = _until_up(connect)(self.path)
         self.clients = frozenset(ask(self._connection, 'clients')['clients'])
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A primary in a process of its own: it has images open as a guest's QEMU, and takes requests.
 
-Run with a configuration file, a user, the path of a socket to listen on, and images. Each line
+Run with a configuration file, a user, the policy of librbd's cache or an empty text for no cache,
+the path of a socket to listen on, and images. Each line
 sent to the socket is a request as JSON; the answer is a line of JSON with ``code``: 0, or the
 negative number of librbd's error.
 """
@@ -19,12 +20,14 @@ import rbd
 class Disks:
     """The images, each with a connection of its own as each disk of a QEMU has."""
 
-    def __init__(self, conf: str, user: str, places: list[str]) -> None:
+    def __init__(self, conf: str, user: str, policy: str, places: list[str]) -> None:
         self.clients: list[str] = []
         self._images = []
         self._kept = []
         for place in places:
-            client = rados.Rados(conffile=conf, name=f'client.{user}', conf={'rbd_cache': 'false'})
+            client = rados.Rados(conffile=conf, name=f'client.{user}', conf={
+                'rbd_cache': 'true' if policy else 'false',
+                **({'rbd_cache_policy': policy} if policy else {})})
             client.connect()
             pool, *namespace, image = place.split('/')
             io = client.open_ioctx(pool)
@@ -75,7 +78,7 @@ class Handler(socketserver.StreamRequestHandler):
 
 
 if __name__ == '__main__':
-    DISKS = Disks(sys.argv[1], sys.argv[2], sys.argv[4:])
-    with socketserver.ThreadingUnixStreamServer(sys.argv[3], Handler) as server:
+    DISKS = Disks(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[5:])
+    with socketserver.ThreadingUnixStreamServer(sys.argv[4], Handler) as server:
         server.daemon_threads = True
         server.serve_forever()

@@ -65,9 +65,12 @@ class ProtocolTestCase(base.FunctionalTestCase):
         """Create a volume; see :meth:`make_image`."""
         return self.make_image('vol', size, objects, **options)
 
-    def make_primary(self, *refs: sp.VolumeRef) -> actors.Primary:
-        """Start a primary that has written, and thus owns the images' locks."""
-        primary = actors.Primary(self.cluster, *refs)
+    def make_primary(self, *refs: sp.VolumeRef, policy: str = '') -> actors.Primary:
+        """Start a primary that has written, and thus owns the images' locks.
+
+        :param policy: of librbd's cache; empty for no cache
+        """
+        primary = actors.Primary(self.cluster, *refs, policy=policy)
         self.addCleanup(primary.end)
         for index in range(len(refs)):
             self.assertEqual(0, primary.write(0, 0x50, disk=index))

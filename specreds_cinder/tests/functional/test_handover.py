@@ -25,11 +25,12 @@ NOTE = b'\1\0\0\0\4\0\0\0note\1\0\0\0x'
 class HandoverTestCase(protocol_base.ProtocolTestCase):
 
     hands_over = True
+    policy = ''
 
     def setUp(self) -> None:
         super().setUp()
         self.volume = self.make_volume()
-        self.primary = self.make_primary(self.volume)
+        self.primary = self.make_primary(self.volume, policy=self.policy)
 
     def handed(self, record: sp.Record) -> bool:
         """Return whether the lock of a record's only volume was handed over."""
@@ -194,13 +195,20 @@ class SilenceTest(HandoverTestCase):
 
 
 class DecisionTest(HandoverTestCase):
-    """A primary that does not hand its lock over at ``super``, and lives at the decision."""
+    """A primary that does not hand its lock over at ``super``, and lives at the decision.
+
+    It has a cache that acknowledges a write as soon as the write has the lock.
+    """
+
+    policy = 'writearound'
+
+    def setUp(self) -> None:
+        super().setUp()
+        # The first flush turns the cache on.
+        self.assertEqual(0, self.primary.ask('flush'))
 
     def assert_shut_before_the_fence(self, record: sp.Record) -> None:
-        """Decide, and assert that a write right before the fence is not acknowledged.
-
-        librbd's cache acknowledges a write as soon as the write has the lock.
-        """
+        """Decide, and assert that a write right before the fence is not acknowledged."""
         codes: list[int] = []
         writing = threading.Thread(target=lambda: codes.append(self.primary.write(2**22)))
 
@@ -229,7 +237,7 @@ class DecisionTest(HandoverTestCase):
 
     def test_lock_without_an_owner_cannot_be_taken_before_the_fence(self) -> None:
         idle = self.make_volume()
-        self.primary = actors.Primary(self.cluster, idle)
+        self.primary = actors.Primary(self.cluster, idle, policy=self.policy)
         self.addCleanup(self.primary.end)
         record = self.superpose(idle)
         self.assertFalse(self.handed(record))
