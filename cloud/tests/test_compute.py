@@ -15,6 +15,7 @@ import testtools
 from cloud import caps
 from cloud import cloud
 from cloud import commands
+from cloud.guests import images as guests
 from cloud.openstack import accounts
 from cloud.openstack import broker
 from cloud.openstack import cinder
@@ -204,6 +205,16 @@ class SeedTest(_Base):
                                side_effect=keystone_exceptions.BadRequest('no')):
             error = self.assertRaises(commands.CloudError, compute.seed, mock.Mock(), print)
         self.assertIn('no', str(error))
+
+    def test_guest_that_takes_long_to_make_is_provided_on_demand(self) -> None:
+        with (mock.patch.object(neutron.Api, 'make_network'),
+              mock.patch.object(nova.Api, 'make_flavours'),
+              mock.patch.object(guests, 'image', lambda name, _progress: self.data / name),
+              mock.patch.object(glance.Api, 'provide') as provide):
+            compute.seed(mock.Mock(), print)
+            self.assertEqual(['g1', 'g2'], [call.args[0] for call in provide.call_args_list])
+            compute.provide(mock.Mock(), 'g3', print)
+        self.assertEqual(('g3', self.data / 'g3', print), provide.call_args.args)
 
 
 class ReadinessTest(_Base):

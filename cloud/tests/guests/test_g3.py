@@ -47,6 +47,3 @@ class RootTest(testtools.TestCase):
     def test_guest_needs_root(self) -> None:
         with mock.patch.object(os, 'geteuid', return_value=1000):
             self.assertRaises(commands.CloudError, g3._make, self.shop, self.root / 'disk.raw')
-
-    def test_clouds_have_it_only_on_demand(self) -> None:
-        self.assertFalse(g3.GUEST.everywhere)
