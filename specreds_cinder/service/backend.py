@@ -41,7 +41,7 @@ class Backend:
     :param host: the back end's ``host@backend``, or its cluster's name
     :param complete: takes a context, a volume and the driver's connection to it, and returns the
         connection with what Cinder adds for an attachment: limits, access mode and the like
-    :ivar merging: ids of the superpositions that this service merges, guarded by ``lock``
+    :ivar being_merged: ids of the superpositions that this service merges, guarded by ``lock``
     :ivar deciding: ids of those that this service decides, guarded by ``lock``
     """
 
@@ -52,7 +52,7 @@ class Backend:
         self.host = host
         self.complete = complete
         self.peers = rpcapi.SuperAPI()
-        self.merging: set[str] = set()
+        self.being_merged: set[str] = set()
         self.deciding: set[str] = set()
         self.lock = threading.Lock()
         self.looks = threads.Threads(LOOKS)

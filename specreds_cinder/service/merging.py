@@ -35,15 +35,15 @@ def merge_unused(backend: backends.Backend, ctxt: Any, shown: backends.View) -> 
 
 def _enter(backend: backends.Backend, shown: backends.View) -> bool:
     with backend.lock:
-        if shown['id'] in backend.merging:
+        if shown['id'] in backend.being_merged:
             return False
-        backend.merging.add(shown['id'])
+        backend.being_merged.add(shown['id'])
         return True
 
 
 def _leave(backend: backends.Backend, shown: backends.View) -> None:
     with backend.lock:
-        backend.merging.discard(shown['id'])
+        backend.being_merged.discard(shown['id'])
 
 
 def _examine(backend: backends.Backend, ctxt: Any, shown: backends.View) -> None:

@@ -41,7 +41,7 @@ class ServiceTestCase(testtools.TestCase):
 
     def merged(self, other: backends.Service | None = None) -> None:
         """Wait until no merge runs."""
-        merging = (other or self.service).backend.merging
+        merging = (other or self.service).backend.being_merged
         self.until(lambda: not merging)
 
     def until(self, condition: Callable[[], bool]) -> None:
