@@ -32,6 +32,8 @@ class Modes:
         self._store = store
         self._places = places
         self._read: tuple[float, Sequence[model.Mode]] = float('-inf'), ()
+        # Whether the modes are being read.
+        self._reads = False
 
     def of(self, host: str) -> str:
         """Return the mode of a host.
@@ -44,14 +46,22 @@ class Modes:
     def known(self) -> Sequence[model.Mode]:
         """Return all modes.
 
+        One recovery reads them before they are outdated, while the others rely on them: else
+        thousands of recoveries would read them at once.
+
         :raises exception.Unreachable: the database does not answer
         """
         at, known = self._read
         now = self._clock.now()
-        if now - at >= FRESH:
+        if now - at < (FRESH if self._reads else FRESH / 2):
+            return known
+        self._reads = True
+        try:
             known = self._store.modes()
             # The database may have answered late.
             self._read = now, known
+        finally:
+            self._reads = False
         return known
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The mode of a host, of all modes that are set."""
 
+from unittest import mock
+
 import ddt
 
 from specreds_nova.engine import exception
@@ -99,3 +101,16 @@ class ModesTest(base.StoreTest):
             self.clock.sleep(modes.FRESH)
             self.modes.of('node1')
             self.assertEqual(['SELECT'], executed)
+
+    def test_one_reads_while_the_others_rely_on_the_reading_before(self) -> None:
+        self.set(model.ACT)
+        self.modes.of('node1')
+        read, meanwhile = self.store.modes, list[str]()
+
+        def reading() -> list[model.Mode]:
+            meanwhile.append(self.modes.of('node1'))
+            return read()
+        self.clock.sleep(modes.FRESH / 2)
+        with mock.patch.object(self.store, 'modes', reading):
+            self.modes.of('node1')
+        self.assertEqual([model.ACT], meanwhile)
