@@ -6,6 +6,7 @@ Its threads, queues, pools and clocks come from :mod:`concurrency`, and its clie
 thread. The store of the simulation takes the place of the database and has the same rules.
 """
 
+import collections
 from collections.abc import Collection, Iterable, Iterator, Mapping
 import contextlib
 import dataclasses
@@ -161,6 +162,8 @@ def _receiver(conf: Any, heard: all_voices.Voices, _clock: Any, _local: Any) -> 
 
 _FACTORIES: dict[str, Any] = {
     'connect': types.SimpleNamespace(Clients=_Clients),
+    'coverage': types.SimpleNamespace(
+        of=lambda *_all, **_more: types.SimpleNamespace(sums=collections.Counter)),
     'stores': types.SimpleNamespace(from_conf=lambda conf: conf.process.store),
     'voice_receiver': types.SimpleNamespace(of=_receiver),
     'listener': types.SimpleNamespace(of=Listener),
