@@ -13,6 +13,10 @@ from typing import Any
 
 from specreds_nova.engine.suspicion import watched
 
+# Longest time in seconds for which a host counts as silent that has returned: librbd and the OSDs
+# find each other again in less.
+RETURNED_S = 15.0
+
 
 @dataclasses.dataclass(frozen=True)
 class Group:
@@ -29,11 +33,36 @@ class Group:
 
 
 @dataclasses.dataclass(frozen=True)
+class Returned:
+    """A host that was suspected, and is heard again.
+
+    :ivar since: when it fell silent, by the listening clock
+    :ivar suspected: when it was suspected, by the engine's clock
+    :ivar until: when it was heard again
+    :ivar stalled: its beats came all the time, and reported a stall
+    """
+
+    name: str
+    since: float
+    suspected: float
+    until: float
+    stalled: bool
+
+    def counts(self, now: float) -> bool:
+        """Return whether hosts that fell silent with it may be about to return as well.
+
+        After a stall of Ceph or a network they return one after the other.
+        """
+        return now - self.until < min(self.until - self.suspected, RETURNED_S)
+
+
+@dataclasses.dataclass(frozen=True)
 class Overview:
     """All hosts at one moment, without those that said goodbye.
 
     :ivar heard: those that are heard
     :ivar troubled: the others
+    :ivar returned: those that are heard, and were not a moment ago
     :ivar labels: what hosts that are heard have in common, with the number of those hosts
     :ivar booted: boots of hosts that are heard, with their times by the engine's clock
     :ivar own_broker: broker node through which this engine hears itself: it works
@@ -41,6 +70,7 @@ class Overview:
 
     heard: frozenset[str]
     troubled: tuple[watched.Watched, ...]
+    returned: tuple[Returned, ...]
     labels: Mapping[str, int]
     booted: Mapping[str, float]
     own_broker: str
@@ -54,12 +84,24 @@ class Overview:
         """
         return self._silent(since, within, since + within)
 
-    def silent(self, since: float, within: float) -> frozenset[str]:
+    def silent(self, since: float, within: float) -> tuple[frozenset[str], int]:
         """Return the hosts that fell silent at about a time or later: they are silent as well.
 
-        :param within: seconds before that time
+        So are hosts that fell silent at about that time, and have just returned.
+
+        :param within: seconds around that time
+        :returns: these hosts, and the number of all hosts that matter
         """
-        return self._silent(since, within, float('inf'))
+        silent = self._silent(since, within, float('inf'))
+        known = len(silent) + len(self.heard)
+        if not self.returned:
+            return silent, known
+        first = round(since - within, 1)
+        both: frozenset[str] | None = self._known.get(first)
+        if both is None:
+            both = self._known[first] = silent.union(
+                host.name for host in self.returned if abs(host.since - since) <= within)
+        return both, known
 
     def _silent(self, since: float, within: float, until: float) -> frozenset[str]:
         first, until = round(since - within, 1), round(until, 1)
@@ -116,11 +158,12 @@ class Overview:
 
 
 def overview(hosts: Iterable[watched.Watched], in_trouble: Callable[[watched.Watched], bool],
-             own_broker: str, now: float, grace: float,
+             returned: Iterable[Returned], own_broker: str, now: float, grace: float,
              excused: Callable[[watched.Watched], bool] = lambda host: host.leaving) -> Overview:
     """Return all hosts at this moment.
 
     :param in_trouble: returns whether a host does not count as heard
+    :param returned: hosts that were suspected until lately
     :param now: by the engine's clock
     :param grace: seconds for which the boot of a host matters
     :param excused: returns whether the silence of a host is expected
@@ -134,7 +177,8 @@ def overview(hosts: Iterable[watched.Watched], in_trouble: Callable[[watched.Wat
         label for host in heard for label in _labels(host, own_broker))
     booted = {host.name: host.booted for host in heard
               if host.booted is not None and now - host.booted < grace}
-    return Overview(frozenset(host.name for host in heard), tuple(troubled), labels, booted,
+    return Overview(frozenset(host.name for host in heard), tuple(troubled),
+                    tuple(host for host in returned if host.counts(now)), labels, booted,
                     own_broker)
 
 

@@ -23,7 +23,7 @@ class Facts:
     :ivar host: its name
     :ivar trouble: reason why the engine may be deaf; None if it hears
     :ivar known: number of hosts that did not say goodbye, and were heard when the host was
-    :ivar silent: those hosts that are suspected, or about to be
+    :ivar silent: those hosts that are suspected, or about to be, or have just returned
     :ivar word: an operator said that the host has failed
     :ivar flaps: number of recent wrong suspicions
     :ivar service: of nova-compute, as ``Compute.service`` returns it; empty if

@@ -69,6 +69,8 @@ class Monitor:
         # The latest overviews of the hosts, by whether hosts that report a stall count as silent,
         # and their time of the listening clock.
         self._seen: dict[bool, tuple[float, correlation.Overview]] = {}
+        # By name: hosts that were suspected, and are heard again.
+        self._returned: dict[str, correlation.Returned] = {}
         # The hosts that Nova lists; None before its first answer.
         self._listed: frozenset[str] | None = None
         # By host: what its latest report of its sentinel says, and a time after which that has
@@ -226,6 +228,7 @@ class Monitor:
         """Stop watching a host until it is heard again."""
         with self._lock:
             self._hosts.pop(host, None)
+            self._returned.pop(host, None)
             self._voices.forget(host)
             self._sentinels.pop(host, None)
             self._restless.stir()
@@ -423,11 +426,10 @@ class Monitor:
                       or self._restless.stalled(watched_host))
             seen = self._overview(horizon, now, stalls)
             together = seen.silence(since, self._settings.together)
-            silent = seen.silent(since, self._settings.together)
+            silent, known = seen.silent(since, self._settings.together)
             return gates.Facts(
                 host=host, trouble=self._listening.trouble(now),
-                known=len(silent) + len(seen.heard),
-                silent=silent if host in silent else silent | {host},
+                known=known, silent=silent if host in silent else silent | {host},
                 groups=seen.groups(watched_host, together) if watched_host else (),
                 powered_up=seen.powered_up(watched_host, now, self._settings.power_up_grace),
                 word=watched_host is not None and watched_host.word == model.SUSPECT,
@@ -526,6 +528,7 @@ class Monitor:
             self._counted_hosts(),
             lambda host: (host.suspected or host in doubtful) and (
                 stalls or not self._beats(host, horizon)),
+            (host for host in self._returned.values() if stalls or not host.stalled),
             self._own_broker(), now, self._settings.power_up_grace,
             lambda host: self._weighing.excused(host, now))
         self._seen[stalls] = horizon, seen
@@ -584,6 +587,8 @@ class Monitor:
         if host.word != model.CLEAR and evidence.enough(pieces):
             if not host.suspected:
                 host.suspected, host.since = True, now
+                host.silent_since = max(host.troubled_since(),
+                                        horizon - self._weighing.lasts(host, horizon, now))
                 host.suspected_boot = host.boot
                 host.suspected_kernel = host.beat.kernel if host.beat else ''
                 host.why = tuple(piece.told(self._ahead()) for piece in pieces)
@@ -594,6 +599,8 @@ class Monitor:
             silent = any(piece['kind'] == evidence.SILENCE for piece in host.why)
             if silent and host.boot == host.suspected_boot:
                 host.flaps.append(now)
+            self._returned[host.name] = correlation.Returned(
+                host.name, host.silent_since, host.since or now, now, not silent)
             host.suspected, host.since, host.why = False, None, ()
             self._news.append(('cleared', (host.name,)))
 

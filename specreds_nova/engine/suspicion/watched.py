@@ -69,8 +69,8 @@ class Watched:
                  'doubted', 'flaps', 'gone', 'goodbye', 'goodbye_at', 'heard', 'interval',
                  'kernel', 'leaving', 'listing_kernel', 'lost', 'name', 'notable', 'noted',
                  'number', 'places', 'rebooted', 'reported', 'restarted', 'senders', 'sent_after',
-                 'since', 'started', 'suspected', 'suspected_boot', 'suspected_kernel', 'times',
-                 'well', 'why', 'word', 'word_reason')
+                 'silent_since', 'since', 'started', 'suspected', 'suspected_boot',
+                 'suspected_kernel', 'times', 'well', 'why', 'word', 'word_reason')
 
     def __init__(self, name: str, settings: accrual.Settings, at: float, interval: float) -> None:
         self.name = name
@@ -94,6 +94,8 @@ class Watched:
         self.word: str | None = None
         self.word_reason = ''
         self.suspected = False
+        # Since when it was silent then, by the listening clock.
+        self.silent_since = 0.0
         self.suspected_boot: str | None = None
         self.since: float | None = None
         self.why: tuple[Mapping[str, Any], ...] = ()

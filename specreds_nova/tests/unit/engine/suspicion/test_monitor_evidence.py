@@ -48,6 +48,39 @@ class EvidenceTest(base.CloudTestCase):
         self.assertEqual({'cn1'}, self.suspected())
         self.assertIn('5 of 5', str(self.gate('cn1')))
 
+    def test_host_whose_storage_returns_later_than_that_of_others_is_held_back(self) -> None:
+        for node in self.nodes.values():
+            node.more = {'storage_age': 6.0}
+        self.run_for(8)
+        for name in ('cn2', 'cn3', 'cn4', 'cn5'):
+            self.nodes[name].more = {'storage_age': 0.1}
+        self.run_for(6)
+        self.assertEqual({'cn1'}, self.suspected())
+        self.assertIn('5 of 5', str(self.gate('cn1')))
+        self.run_for(3)
+        self.assertEqual([], self.gate('cn1'), 'it had as long as the others were away')
+
+    def test_end_of_a_short_stall_of_others_holds_a_host_back_for_as_short(self) -> None:
+        for name in ('cn1', 'cn2', 'cn3', 'cn4'):
+            self.nodes[name].more = {'storage_age': 6.0}
+        self.run_for(1)
+        for name in ('cn2', 'cn3', 'cn4'):
+            self.nodes[name].more = {'storage_age': 0.1}
+        self.run_for(2.5)
+        self.assertEqual({'cn1'}, self.suspected())
+        self.assertEqual([], self.gate('cn1'))
+
+    def test_death_after_the_end_of_stalls_is_not_held_back(self) -> None:
+        for name in ('cn1', 'cn2', 'cn3', 'cn4'):
+            self.nodes[name].more = {'storage_age': 6.0}
+        self.run_for(8)
+        for node in self.nodes.values():
+            node.more = {'storage_age': 0.1}
+        self.nodes['cn5'].alive = False
+        self.run_for(2)
+        self.assertEqual({'cn5'}, self.suspected())
+        self.assertEqual([], self.gate('cn5'))
+
     def test_death_beside_stalls_is_not_held_back(self) -> None:
         for name in ('cn1', 'cn2', 'cn3', 'cn4'):
             self.nodes[name].more = {'storage_age': 6.0}
