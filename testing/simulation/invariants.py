@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 import re
 
 from specreds_nova.engine import model
+from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery.steps import restart
 from specreds_nova.engine.suspicion import settings as monitoring
 from testing.simulation import parts
@@ -13,6 +14,8 @@ from testing.simulation import world as worlds
 
 # Seconds by which the clocks of engines differ at most.
 _APART = 2.5
+# What an operator does about a failed recovery, or that it is nothing.
+_REMEDY = re.compile('; .*(openstack [a-z]+ |virsh destroy |[Ss]tart |no action is needed)')
 # Phases of a backup that a recovery still needs.
 _NEEDED = ('starting', 'running', 'hardened')
 
@@ -38,10 +41,23 @@ def unsettled(cloud: processes.Cloud, engines: Iterable[processes.Process],
     servers = {recovery.server for recovery in left}
     return [*processes.unfinished([recovery for recovery in cloud.store.history.values()
                                    if recovery not in left]), *_hosts(cloud, endless),
+            *without_remedy(cloud.store.history.values()),
             *_servers(cloud, {engine.owner for engine in engines}, endless, servers),
             *_backups(cloud, endless, servers),
             *(held for engine in engines
               for held in engine.occupied({recovery.id for recovery in left}))]
+
+
+def without_remedy(recoveries: Iterable[model.Recovery]) -> list[str]:
+    """Return the failed recoveries that name neither what helps, nor that nothing has to be done.
+
+    A recovery whose adoption is late has an error, too, before it ends.
+    """
+    return [f'recovery {recovery.id} does not say what helps: {recovery.error}'
+            for recovery in recoveries
+            if (recovery.outcome == model.FAILED or (recovery.state == model.COMMITTED
+                and recovery.error)) and not runs.is_drill(recovery)
+            and not _REMEDY.search(recovery.error or '')]
 
 
 def _hosts(cloud: processes.Cloud, endless: Collection[str]) -> Iterator[str]:

@@ -38,8 +38,6 @@ _MAY_BEGIN = 30.0
 _BEFORE_FORCE = 2
 # Seconds of silence of the host of a backup after which an operator has to look there.
 _LEFT_ALONE = 120.0
-# Characters of an error that the database holds.
-_LONGEST = 255
 
 LetOut = Callable[[str], bool]
 
@@ -159,8 +157,8 @@ class _Evacuation:
                     run.insist(self._rests, server, True)
             except exception.Refused as exc:
                 LOG.warning('recovery %s: %s', run.id, exc)
-        return verdicts.StepVerdict(
-            verdicts.FAILED, self._unfinished(server, self._run.settings.adopt_timeout))
+        return verdicts.failed(self._unfinished(server, run.settings.adopt_timeout),
+                               self._remedy(server))
 
     def _note_late(self, server: model.Server, seconds: float) -> None:
         """Show that the adoption is late, once."""
@@ -170,20 +168,28 @@ class _Evacuation:
         host, why = self._backup_host, self._unfinished(server, seconds)
         if host is not None:
             why += f'; its backup may serve on {host}'
+        why = verdicts.with_remedy(why, self._remedy(server))
+        LOG.warning('recovery %s: %s', self._run.id, why)
+        self._run.context.observer.recovery('error', self._run.change(error=why))
+
+    def _remedy(self, server: model.Server) -> str:
+        """Return what an operator does about an evacuation that does not end."""
+        host, run = self._backup_host, self._run
         if host is not None and self._lost(host):
             # Cinder merges only when nobody has the second version open.
-            why += f', which is silent: start nova-compute there, or power {host} off'
-        LOG.warning('recovery %s: %s', self._run.id, why)
-        self._run.context.observer.recovery('error', self._run.change(error=why[:_LONGEST]))
+            return f'{host} is silent: start nova-compute there, or power {host} off'
+        if self._unnoted is not None and server.task is None:
+            return (f'its guest may run on {self._unnoted}, although Nova has it on '
+                    f'{server.host}: look there. To have it evacuated, end it there: '
+                    f'virsh destroy {server.id}')
+        if server.task is None or self._unclaimed.lost or self._is_worked_on(server):
+            return verdicts.AGAIN_LATER
+        return f'if Nova does nothing to it: {verdicts.make_active(run.recovery.server)}'
 
     def _unfinished(self, server: model.Server, seconds: float) -> str:
         """Say what Nova has not done in some seconds."""
-        why = (f'Nova has not evacuated it in {seconds:g} s: it is '
-               f'{server.status}, {server.task or "and nothing is being done to it"}')
-        if server.task is None and self._unnoted is not None:
-            why += (f'; its guest may run on {self._unnoted}, although Nova has it on '
-                    f'{server.host}: look there before you start it')
-        return why
+        return (f'Nova has not evacuated it in {seconds:g} s: it is '
+                f'{server.status}, {server.task or "and nothing is being done to it"}')
 
     def _server(self) -> model.Server | None:
         run = self._run
@@ -225,7 +231,7 @@ class _Evacuation:
         except exception.Refused as exc:
             LOG.warning('recovery %s: %s', run.id, exc)
             self._detail['refused'] = str(exc)
-        return verdicts.StepVerdict(verdicts.FAILED, f'{self._source} is back')
+        return verdicts.failed(f'{self._source} is back', verdicts.NOTHING)
 
     def _rests(self, server: model.Server, active: bool) -> bool:
         """Stop a server that was at rest, unless it has another host; return if it was."""

@@ -42,3 +42,31 @@ class StepVerdict(NamedTuple):
 
     kind: str
     why: str = ''
+
+
+# Characters of an error that the database holds.
+LONGEST = 255
+# What an operator does about a failure, if that is nothing.
+NOTHING = 'no action is needed'
+AGAIN_LATER = 'no action is needed: the engine tries again'
+
+
+def make_active(server: str) -> str:
+    """Return the command after which engines recover a server that Nova is at work on."""
+    return f'openstack server set --state active {server}'
+
+
+def with_remedy(why: str, remedy: str) -> str:
+    """Return why something has failed, and what an operator does about it, in one error.
+
+    The database cuts long errors off: the remedy is kept.
+    """
+    return f'{why[:LONGEST - len(remedy) - 2]}; {remedy}'
+
+
+def failed(why: str, remedy: str) -> StepVerdict:
+    """Return a failure.
+
+    :param remedy: the one command that helps, or that no action is needed
+    """
+    return StepVerdict(FAILED, with_remedy(why, remedy))

@@ -9,6 +9,7 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import drill
 from specreds_nova.engine.recovery.steps import refused
 from specreds_nova.engine.recovery.steps import restart
@@ -19,8 +20,6 @@ LOG = logging.getLogger(__name__)
 # unexpected errors; and the longest pause between errors.
 _PAUSE = 1.0
 _PAUSE_AT_LAST = 60.0
-# Characters of an error that the database holds.
-_LONGEST = 255
 
 
 class RecoveryWorker:
@@ -111,13 +110,21 @@ class _Errors:
             self._state, self._count = run.recovery.state, 0
         self._count += 1
         if self._count >= self._context.settings.max_errors:
-            why = f'{self._count} unexpected errors: {error}'[:_LONGEST]
+            why = verdicts.with_remedy(f'{self._count} unexpected errors: {error}', _remedy(run))
             run.free()
             if runs.before_commit(run.recovery) and not run.deciding():
                 run.change(state=model.ENDED, outcome=model.FAILED, error=why)
                 return
             run.change(error=why)
         run.pause(min(_PAUSE * 2.0 ** (self._count - 1), _PAUSE_AT_LAST))
+
+
+def _remedy(run: runs.Run) -> str:
+    """Return what an operator does about unexpected errors, which the log explains."""
+    if runs.before_commit(run.recovery) and restart.concerns(run.recovery):
+        # Only a silent host has another recovery of its servers.
+        return f'openstack server reboot --hard {run.recovery.server}'
+    return verdicts.NOTHING if run.drill else verdicts.AGAIN_LATER
 
 
 def _settle(run: runs.Run) -> None:

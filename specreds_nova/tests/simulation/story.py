@@ -17,6 +17,7 @@ from specreds_nova.tests.simulation import engines
 from testing.simulation import clients
 from testing.simulation import cloud as clouds
 from testing.simulation import hub as hubs
+from testing.simulation import invariants
 from testing.simulation import settings
 from testing.simulation import store as stores
 
@@ -224,7 +225,7 @@ class Story:
                   for backup in host.backups.values()
                   if backup.runs and backup.phase in ('starting', 'running', 'hardened')
                   and backup.superposition in self._cloud.superpositions]
-        return wrong
+        return wrong + invariants.without_remedy(self._store.history.values())
 
     def _unexpected(self) -> list[str]:
         wrong: list[str] = []

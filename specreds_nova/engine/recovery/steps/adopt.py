@@ -83,4 +83,5 @@ def _reboot(run: runs.Run, detail: dict[str, Any]) -> verdicts.StepVerdict | Non
             except (exception.Refused, exception.Unreachable) as exc:
                 detail['refused'] = str(exc)
         run.pause(_ASK_AGAIN)
-    return verdicts.StepVerdict(verdicts.FAILED, 'Nova has not rebooted it after it was fenced')
+    return verdicts.failed('Nova has not rebooted it after it was fenced',
+                           f'openstack server reboot --hard {run.recovery.server}')

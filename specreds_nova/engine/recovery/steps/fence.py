@@ -84,31 +84,37 @@ def _room(run: runs.Run) -> verdicts.StepVerdict | None:
         if verdict := run.spared():
             return verdict
         if run.now >= until:
-            return verdicts.StepVerdict(verdicts.FAILED, why)
+            return verdicts.failed(*why)
         run.pause(_PAUSE)
 
 
-def _obstacle(run: runs.Run, server: model.Server) -> str | None:
-    """Return why Nova cannot evacuate a server at the moment; None if it can."""
+def _obstacle(run: runs.Run, server: model.Server) -> tuple[str, str] | None:
+    """Return why Nova cannot evacuate a server at the moment, and what helps; None if it can."""
+    restart = f'nothing but its host brings it back: start {server.host}'
     if why := run.insist(run.context.compute.immovable, server):
-        return why
+        return why, restart
     hosts = run.insist(run.context.compute.candidates, server)
     if not hosts:
-        return f'no host had room for it in {run.settings.evacuate_timeout:g} s'
+        return (f'no host had room for it in {run.settings.evacuate_timeout:g} s',
+                verdicts.AGAIN_LATER)
     # A host that is not heard may take as long as a call may last.
     heard = frozenset(run.context.suspects.healthy())
     try:
         if why := refusals.reason(refusals.ask(
                 run.context.backups, sorted(hosts, key=lambda host: host not in heard),
                 server.id)):
-            return why
-        busy = refusals.of_volumes(run.context.volumes.eligibility(server))
+            return why, restart
+        eligible = run.context.volumes.eligibility(server)
     except exception.Unreachable as exc:
-        return str(exc)
+        return str(exc), verdicts.AGAIN_LATER
     except exception.Refused:
         # Cinder without superpositions does not know; it may be asked to fence all the same.
         return None
-    return '; '.join(busy) or None
+    if not (busy := refusals.of_volumes(eligible)):
+        return None
+    volume = next(volume for volume, each in eligible.items() if not each.movable)
+    return '; '.join(busy), (f'if nothing works on it any more: openstack volume set --state '
+                             f'in-use {volume}')
 
 
 def _fence(run: runs.Run) -> verdicts.StepVerdict:
@@ -126,7 +132,7 @@ def _fence(run: runs.Run) -> verdicts.StepVerdict:
             # A host that is only silent may end its own merge at any time, and goes on: Nova must
             # not be asked before.
             if run.now >= until:
-                return verdicts.StepVerdict(verdicts.FAILED, superposed.why)
+                return verdicts.failed(superposed.why, verdicts.AGAIN_LATER)
             run.pause(_MERGE_PAUSE)
             run.fresh()
             if verdict := run.spared():

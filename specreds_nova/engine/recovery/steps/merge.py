@@ -78,8 +78,9 @@ def _move(run: runs.Run, server: model.Server, detail: dict[str, Any]
     try:
         run.context.volumes.fence(server, server.host, run.id)
     except exception.Refused as exc:
-        return verdicts.StepVerdict(
-            verdicts.FAILED, f'{server.host} has failed, too, and cannot be fenced: {exc}')
+        return verdicts.failed(
+            f'{server.host} has failed, too, and cannot be fenced: {exc}',
+            f'once {server.host} is off: openstack server evacuate {server.id}')
     except exception.Unreachable as exc:
         detail['waited'] = str(exc)
         return None

@@ -35,9 +35,9 @@ def elsewhere(run: runs.Run) -> verdicts.StepVerdict | None:
             return verdict
         # Nova's conductor names the other host late. If it gives up, it ends the move by itself.
         if (move is not None and not move.begun) or run.now >= until:
-            return verdicts.StepVerdict(verdicts.FAILED, (
-                f'it is {server.status}, and {why}; look there before you make it active: '
-                f'openstack server set --state active {server.id}'))
+            return verdicts.failed(
+                f'it is {server.status}, and {why}',
+                f'look there before you make it active: {verdicts.make_active(server.id)}')
         run.pause(_PAUSE)
     return None
 
@@ -47,8 +47,9 @@ def _runs_elsewhere(run: runs.Run, server: model.Server) -> verdicts.StepVerdict
     suspects = run.context.suspects
     for host in sorted(suspects.healthy()):
         if host != run.recovery.host and suspects.running(host, server.id):
-            return verdicts.StepVerdict(verdicts.FAILED, (
-                f'it is {server.status}, and its guest runs on {host}: look there'))
+            return verdicts.failed(
+                f'it is {server.status}, and its guest runs on {host}',
+                f'look there. To have it evacuated, end it there: virsh destroy {server.id}')
     return None
 
 

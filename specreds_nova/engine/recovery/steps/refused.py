@@ -12,6 +12,7 @@ from oslo_log import log as logging
 
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.suspicion import servers
 
 LOG = logging.getLogger(__name__)
@@ -26,15 +27,16 @@ def fact(server: model.Server, reasons: Sequence[str], at: float) -> Mapping[str
     :param reasons: why no engine may recover it
     :param at: time by the clock of the system
     """
-    return {'kind': _KIND, 'words': f'{"; ".join(reasons)}; {_advice(server)}', 'at': at}
+    words = verdicts.with_remedy('; '.join(reasons), _advice(server))
+    return {'kind': _KIND, 'words': words, 'at': at}
 
 
 def _advice(server: model.Server) -> str:
     """Return what an operator can do."""
     if servers.Volumes().reason(server):
         return (f'its disk is on {server.host}: make that run, or evacuate the server with a new '
-                f'disk once {server.host} is off')
-    command = f'openstack server set --state active {server.id}'
+                f'disk once {server.host} is off: openstack server evacuate {server.id}')
+    command = verdicts.make_active(server.id)
     state = f'{server.status} {server.task or ""}'.lower()
     if any(word in state for word in _MOVES):
         return f'it may run on another host: look there before you make it active ({command})'
@@ -53,7 +55,7 @@ def attempt(run: runs.Run) -> str:
     """
     run.free()
     why = next(str(fact['words']) for fact in run.recovery.why if fact.get('kind') == _KIND)
-    run.change(state=model.ENDED, outcome=model.FAILED, error=why[:255])
+    run.change(state=model.ENDED, outcome=model.FAILED, error=why)
     LOG.warning('recovery %s: server %s stays on %s, which is suspected: %s', run.id,
                 run.recovery.server, run.recovery.host, why)
     return model.FAILED

@@ -92,17 +92,22 @@ class _Restart:
             if verdict is not None:
                 return self._certain(verdict)
             if run.now >= until:
-                return verdicts.StepVerdict(
-                    verdicts.FAILED, f'Nova has not started it again in {_PATIENCE:g} s')
+                return verdicts.failed(f'Nova has not started it again in {_PATIENCE:g} s',
+                                       self._by_hand)
             run.pause(_PAUSE)
 
     def _certain(self, verdict: verdicts.StepVerdict) -> verdicts.StepVerdict:
         """Return the verdict, or what it means after Nova was asked to reboot the server."""
-        if runs.before_commit(self._run.recovery) or verdict.kind == timeline.RESTART:
+        if runs.before_commit(self._run.recovery) or verdict.kind in (
+                timeline.RESTART, verdicts.FAILED):
             return verdict
         if verdict.kind == verdicts.PRIMARY:
             return verdicts.StepVerdict(timeline.RESTART)
-        return verdicts.StepVerdict(verdicts.FAILED, verdict.why)
+        return verdicts.failed(verdict.why, verdicts.NOTHING)
+
+    @property
+    def _by_hand(self) -> str:
+        return f'openstack server reboot --hard {self._run.recovery.server}'
 
     def _over(self) -> verdicts.StepVerdict | None:
         """Return a verdict if an operator or the state of the host ends the restart."""
@@ -121,7 +126,7 @@ class _Restart:
             if server is not None and tasks.is_reboot(server.task):
                 # The reboot that Nova was asked for would prevent an evacuation.
                 run.context.compute.reset(server.id)
-        return verdicts.StepVerdict(verdicts.FAILED, f'{run.recovery.host} is suspected as well')
+        return verdicts.failed(f'{run.recovery.host} is suspected as well', verdicts.AGAIN_LATER)
 
     def _returned(self) -> bool:
         """Return whether the whole host had failed, and is well again."""
@@ -159,9 +164,9 @@ class _Restart:
         if run.now - self._requested < _ASK_AGAIN or not run.context.suspects.is_well(server.host):
             return None
         if self._requests >= _TIMES:
-            return verdicts.StepVerdict(
-                verdicts.FAILED, f'Nova was asked {_TIMES} times to start it again: it is '
-                                 f'{server.status}, and does not run')
+            return verdicts.failed(
+                f'Nova was asked {_TIMES} times to start it again: it is {server.status}, and '
+                f'does not run', self._by_hand)
         if runs.before_commit(run.recovery):
             # Before the request, so that another engine knows that it may have been sent.
             began = run.now

@@ -102,8 +102,8 @@ def _fence(run: runs.Run, why: str, *, again: bool) -> verdicts.StepVerdict | No
             run.fresh()
         detail.update(outcome='unknown' if again else _REFUSED, refused=refusal)
     if again:
-        return verdicts.StepVerdict(
-            verdicts.FAILED, f'it may be fenced, and Cinder does not complete that: {refusal}')
+        return verdicts.failed(f'it may be fenced, and Cinder does not complete that: {refusal}',
+                               _by_hand(run))
     return _unfenced(run, refusal, safe=False)
 
 
@@ -116,13 +116,17 @@ def _moving(run: runs.Run, server: model.Server) -> verdicts.StepVerdict | None:
     return None
 
 
+def _by_hand(run: runs.Run) -> str:
+    return (f'once {run.recovery.host} is off: openstack server evacuate {run.recovery.server}')
+
+
 def _unfenced(run: runs.Run, why: str, *, safe: bool) -> verdicts.StepVerdict:
     """Handle a primary that is not fenced: an option says whether to evacuate it.
 
     :param safe: the server has nothing that two instances of it could damage
     """
     if not safe and not run.options.evacuate_unfenced:
-        return verdicts.StepVerdict(verdicts.FAILED, f'it could not be fenced: {why}')
+        return verdicts.failed(f'it could not be fenced: {why}', _by_hand(run))
     run.fresh()
     if verdict := tenant.objection(run):
         return verdict

@@ -18,6 +18,7 @@ from specreds_nova.engine.recovery import revocations
 from specreds_nova.engine.suspicion import servers
 from specreds_nova.tests.unit.engine import clock as clocks
 from specreds_nova.tests.unit.engine import steps
+from testing.simulation import invariants
 from testing.simulation import settings
 from testing.simulation import store as stores
 
@@ -59,6 +60,11 @@ class RecoveryTest(testtools.TestCase):
         self.observer = mock.Mock(spec=observer.Observer)
         self.limits = servers.Limits(0, 0)
         self.context = self.make_context()
+
+    def tearDown(self) -> None:
+        self.assertEqual([], invariants.without_remedy(
+            recovery for recovery in self.store.history.values() if recovery.error))
+        super().tearDown()
 
     def _never_reported(self, host: str, backup: str, seconds: float) -> bool:
         del host, backup

@@ -400,7 +400,7 @@ class SecondFailureTest(base.RecoveryTest):
             self.suspect('h2', state)
             verdict = self._evacuate()
             assert verdict is not None
-            self.assertEqual('h2 is back', verdict.why)
+            self.assertEqual('h2 is back; no action is needed', verdict.why)
             self.assertEqual(state, self.store.host('h2').state)
         self.compute.force_down.assert_not_called()
         self.compute.evacuate.assert_not_called()
@@ -415,7 +415,7 @@ class SecondFailureTest(base.RecoveryTest):
         self.compute.force_down.side_effect = force_down
         verdict = self._evacuate()
         assert verdict is not None
-        self.assertEqual('h2 is back', verdict.why)
+        self.assertEqual('h2 is back; no action is needed', verdict.why)
         self.compute.force_down.assert_called_with('h2', False)
         self.compute.evacuate.assert_not_called()
 
@@ -429,7 +429,7 @@ class SecondFailureTest(base.RecoveryTest):
                 there if host == 'h2' else False)
             verdict = self._evacuate()
             assert verdict is not None
-            self.assertEqual('h2 is back', verdict.why)
+            self.assertEqual('h2 is back; no action is needed', verdict.why)
             self.compute.reset.assert_called_with('a')
             self.assertEqual(started, self.compute.reboot.called, str(runs_there))
         self.compute.evacuate.assert_not_called()
@@ -442,7 +442,7 @@ class SecondFailureTest(base.RecoveryTest):
         self.suspects.boot.side_effect = ['one', *['two'] * 30]
         verdict = self._evacuate()
         assert verdict is not None
-        self.assertEqual('h2 is back', verdict.why)
+        self.assertEqual('h2 is back; no action is needed', verdict.why)
         self.compute.reset.assert_called_with('a')
         self.compute.stop.assert_called_once_with('a')
         self.compute.reboot.assert_not_called()
@@ -454,5 +454,5 @@ class SecondFailureTest(base.RecoveryTest):
         self.compute.reset.side_effect = exception.Refused('no')
         verdict = self._evacuate()
         assert verdict is not None
-        self.assertEqual('h2 is back', verdict.why)
+        self.assertEqual('h2 is back; no action is needed', verdict.why)
         self.compute.reboot.assert_not_called()

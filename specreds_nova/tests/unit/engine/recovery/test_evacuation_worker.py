@@ -55,7 +55,8 @@ class FinishingTest(base.CommittedTest):
         failure = self.evacuate()
         self.assertEqual(
             'Nova has not evacuated it in 90 s: it is ACTIVE, and nothing is being done to it; '
-            'its guest may run on h3, although Nova has it on h1: look there before you start it',
+            'its guest may run on h3, although Nova has it on h1: look there. To have it '
+            'evacuated, end it there: virsh destroy a',
             failure and failure.why)
         self.compute.evacuate.assert_called_once()
 

@@ -42,7 +42,7 @@ class WorkingTest(base.RecoveryTest):
         recovery = self.ended()
         self.assertEqual((model.ENDED, model.FAILED, 4),
                          (recovery.state, recovery.outcome, self.times))
-        self.assertEqual('4 unexpected errors: played', recovery.error)
+        self.assertIn('4 unexpected errors: played; ', str(recovery.error))
         self.assertEqual(1.0 + 2.0 + 4.0, self.clock.now() - began)
         self.assertEqual(set(), self.context.capacity.held())
 

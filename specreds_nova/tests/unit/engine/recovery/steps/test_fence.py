@@ -52,7 +52,8 @@ class FenceTest(base.RecoveryTest):
         self.volumes.fence.assert_called_once()
 
     def test_server_that_nova_would_refuse_is_not_fenced(self) -> None:
-        self.assertEqual(verdicts.StepVerdict(verdicts.FAILED, _SHARES), self.fence(_SHARES))
+        self.assertEqual(verdicts.failed(
+            _SHARES, 'nothing but its host brings it back: start h1'), self.fence(_SHARES))
         self.volumes.fence.assert_not_called()
         self.assertEqual(model.SUSPECTED, self.store.host('h1').state)
         self.assertIsNone(runs.Run(self.context, self.recovery).standing())
@@ -64,8 +65,8 @@ class FenceTest(base.RecoveryTest):
         self.suspects.healthy.return_value = frozenset({'h2', 'h3'})
         self.suspects.running.side_effect = lambda host, _server: host == 'h3'
         verdict = self.fence(None)
-        self.assertEqual((verdicts.FAILED, 'it is ERROR, and its guest runs on h3: look there'),
-                         (verdict.kind, verdict.why))
+        self.assertEqual(verdicts.FAILED, verdict.kind)
+        self.assertIn('it is ERROR, and its guest runs on h3; look there', verdict.why)
         self.volumes.fence.assert_not_called()
 
     def test_server_that_was_moved_is_asked_for_after_a_failed_evacuation(self) -> None:
@@ -307,7 +308,7 @@ class MergingTest(base.RecoveryTest):
 
     def test_server_that_is_not_merged_in_time_is_left_alone(self) -> None:
         self.merged_after = 1000
-        self.assertEqual(verdicts.StepVerdict(verdicts.FAILED, 's1 is merging'), self.fence())
+        self.assertEqual(verdicts.failed('s1 is merging', verdicts.AGAIN_LATER), self.fence())
         self.compute.evacuate.assert_not_called()
         self.volumes.fence.assert_not_called()
         self.assertEqual(model.SUSPECTED, self.store.host('h1').state)
