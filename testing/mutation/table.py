@@ -337,6 +337,10 @@ MUTATIONS = (
              'if volume not in shut | silent])\n', '',
              f'{_FUNCTIONAL}.test_handover.DecisionTest.'
              'test_owner_beside_other_clients_hands_its_lock_over_before_the_fence'),
+    Mutation('slow-owner-taken-for-silent', f'{_SUPERPOSITION}/steps/collapse.py',
+             'if not site.latch.unowned(volume, record.id))', 'if True)',
+             f'{_FUNCTIONAL}.test_handover.DecisionTest.'
+             'test_primary_that_answers_late_hands_its_lock_over_before_the_fence'),
     Mutation('free-lock-left-to-the-primary', f'{_SUPERPOSITION}/steps/collapse.py',
              'free = _free(site, record)', 'free: dict[records.Volume, int] = {}',
              f'{_FUNCTIONAL}.test_handover.AnswerTest.'

@@ -335,6 +335,8 @@ class Round:
         self.broken |= bool(violations)
         for line in violations:
             self._note(f'VIOLATION: {line}')
+        if self._exposed:
+            self._attack('primary acknowledges flushes in vain as it wakes behind the fence')
         for line in self._exposed:
             self._note(f'exposed: {line}')
         return outcomes.Result(self._kind, self._outcome, self._window_s, violations,

@@ -180,6 +180,9 @@ def _race(site: base.Site, record: records.Record, clients: frozenset[str], *,
             if first.clean:
                 shut = _shut(site, record, free)
                 sealed = [volume for volume in shut if volume.handed]
+                # One that was slow may have let go by now.
+                silent = frozenset(volume for volume in silent
+                                   if not site.latch.unowned(volume, record.id))
                 first = _shut_rest(site, renewal, first, [
                     volume for volume in record.volumes if volume not in shut | silent])
             if first.clean or (resumed and _was_fenced(site, renewal.record)):

@@ -8,6 +8,7 @@ from typing import Any
 from unittest import mock
 
 import rbd
+import tenacity
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition.ceph import volume as volumes
@@ -227,6 +228,20 @@ class DecisionTest(HandoverTestCase):
         self.assertFalse(self.handed(record))
         self.primary.signal(signal.SIGCONT)
         self.assert_shut_before_the_fence(record)
+
+    def test_primary_that_answers_late_hands_its_lock_over_before_the_fence(self) -> None:
+        self.primary.signal(signal.SIGSTOP)
+        record = self.superpose(self.volume)
+        self.primary.signal(signal.SIGCONT)
+        self.patch(handover, '_PATIENCE_S', 0.0)
+        with sp.trace.observe(self.at('sweep', 'after', self.wait_until_unowned)):
+            self.assert_shut_before_the_fence(record)
+
+    @tenacity.retry(retry=tenacity.retry_if_exception_type(AssertionError), reraise=True,
+                    stop=tenacity.stop_after_delay(_SECONDS), wait=tenacity.wait_fixed(0.05))
+    def wait_until_unowned(self) -> None:
+        """Return when the primary has handed its lock over."""
+        self.assertEqual(frozenset(), self.owners())
 
     def test_owner_beside_other_clients_hands_its_lock_over_before_the_fence(self) -> None:
         other = actors.Primary(self.cluster, self.volume)
