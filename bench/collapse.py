@@ -18,6 +18,8 @@ _FULL = (1024, 3200, 6400, 12800, 25600)
 _LARGEST = 25600
 _WRITTEN = 16 << 20
 _SERVERS = 60
+# Servers of a host that is dead for sure, each with one volume.
+_DEAD = 100
 # A volume of 1 TiB, whose map says that all objects exist though none does: the client has as much
 # to do.
 _MAPPED = 1 << 18
@@ -29,7 +31,7 @@ Reports = dict[int, list[sp.CollapseReport]]
 def run(env: environment.Environment) -> dict[str, float]:
     """Measure, and return the figures by their keys."""
     counts = _QUICK if env.quick else _FULL
-    env.progress.section('collapse', 3 + 2 * env.rounds * len(counts))
+    env.progress.section('collapse', 4 + 2 * env.rounds * len(counts))
     env.progress.step(f'making volumes of up to {_LARGEST:,} objects')
     refs = {count: images.populated(env.cluster, count) for count in counts}
     reports: Reports = {count: [] for count in counts}
@@ -49,7 +51,8 @@ def run(env: environment.Environment) -> dict[str, float]:
     figures |= passes.entries('collapse.sixty_servers_pass_s')
     env.progress.step(f'sweeping a volume of {_MAPPED:,} objects')
     large = _client(env, images.mapped(env.cluster, _MAPPED))
-    return figures | large.entries('collapse.large_sweep_client_us')
+    env.progress.step(f'sealing {_DEAD} servers of a dead host at once')
+    return figures | large.entries('collapse.large_sweep_client_us') | _sealed(env)
 
 
 def _passes(env: environment.Environment, ref: sp.VolumeRef, count: int) -> stats.Summary:
@@ -71,6 +74,34 @@ def _passes(env: environment.Environment, ref: sp.VolumeRef, count: int) -> stat
                 raise RuntimeError(f'a sweep of {ref}, which no client writes to, ended early')
     env.protocol.abort(record)
     return stats.summary(times)
+
+
+def _sealed(env: environment.Environment) -> dict[str, float]:
+    """Return how long it takes to shut a dead host out of its servers' volumes, and to decide.
+
+    :raises RuntimeError: a backup was not promoted
+    """
+    refs = [images.create(env.cluster, f'dead-{number}', images.GIB) for number in range(_DEAD)]
+    for number, ref in enumerate(refs, 1):
+        images.own(env.cluster, ref, number)
+    events: list[sp.trace.Event] = []
+    with futures.ThreadPoolExecutor(_DEAD) as executor, sp.trace.observe(events.append):
+        began, cpu = time.monotonic(), time.process_time()
+        made = list(executor.map(lambda ref: env.protocol.super([ref], dead=True), refs))
+        superposed, cpu = time.monotonic(), time.process_time() - cpu
+        outcomes = {report.outcome for report in executor.map(env.protocol.collapse, made)}
+        decided = time.monotonic()
+    if outcomes != {'promoted'} or not all(record.volumes[0].handed for record in made):
+        raise RuntimeError(f'volumes of a dead host were not sealed, or ended {outcomes}')
+    spans = [event.at for event in events if event.name in ('fence', 'seal')
+             and event.kind == 'span' and event.at <= superposed]
+    for record in made:
+        env.protocol.merge(record, rate=0)
+        images.remove(env.cluster, record.volumes[0].ref)
+    return {'collapse.dead_sealed_s': max(spans) - min(spans),
+            'collapse.dead_super_s': superposed - began,
+            'collapse.dead_super_client_ms': cpu / _DEAD * 1e3,
+            'collapse.dead_decided_s': decided - superposed}
 
 
 def _client(env: environment.Environment, ref: sp.VolumeRef) -> stats.Summary:

@@ -81,6 +81,8 @@ BARS = (
     Bar('collapse.large_sweep_client_us', '  of a volume of 1 TiB', at_most=10),
     Bar('collapse.sixty_servers_pass_s',
         'sweep of 60 servers of 25,600 objects each, at once (s)', at_most=5),
+    Bar('collapse.dead_sealed_s', 'seal 100 servers of a dead host at once (s)', at_most=1.0),
+    Bar('collapse.dead_super_client_ms', '  super, client (ms/server)'),
     Bar('collapse.total_s',
         'collapse of 25,600 objects, all included; paxos_propose_interval 0.1, not 1 (s)',
         at_most=1.0),

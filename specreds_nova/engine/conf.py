@@ -27,7 +27,8 @@ _PROCESS: list[cfg.Opt] = [
                      'heard: HOST:URL, separated by commas, with the account and the URL of the '
                      'system, as node7:https://user:password@bmc7.example.org/redfish/v1/'
                      'Systems/1. Special characters of the password are percent-encoded. Without '
-                     'any, no host is powered off.'),
+                     'any, no host is powered off. The BMC of a suspected host is asked whether '
+                     'the host is off.'),
     cfg.FloatOpt('release_interval', default=0.0, min=0.0,
                  help="Set this when the blocklist of Ceph grows too long, for example to 600. "
                       "Seconds between two requests to Cinder to remove the entries of Ceph's "

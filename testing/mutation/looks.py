@@ -610,7 +610,7 @@ MUTATIONS = (
                    f'{_ENGINE_TESTS}.recovery.test_power.PowerOffTest.'
                    'test_host_that_is_back_meanwhile_is_left_alone'),
     table.Mutation('power-off-of-a-host-that-is-heard', f'{_ENGINE}/recovery/power.py',
-                   '                and self._context.suspects.suspected(host.name))',
+                   '                and self._context.suspects.suspected(host))',
                    '                )',
                    f'{_ENGINE_TESTS}.recovery.test_power.PowerOffTest.'
                    'test_host_that_is_not_suspected_any_more_meanwhile_is_left_alone'),

@@ -424,6 +424,10 @@ MUTATIONS = (
              "    if host.dead_at is None:\n        return 'it is silent'\n",
              'specreds_nova.tests.unit.engine.recovery.test_death.DeathTest.'
              'test_silence_is_no_fact'),
+    Mutation('host-that-is-reset-taken-for-off', 'specreds_nova/engine/recovery/power.py',
+             '                self._off.pop(host.name, None)\n', '                pass\n',
+             'specreds_nova.tests.unit.engine.recovery.test_power.OffTest.'
+             'test_host_that_is_off_for_a_moment_is_not'),
     Mutation('word-of-death-outlives-a-beat', 'specreds_nova/engine/recovery/death.py',
              'if heard is None or heard >= said:', 'if heard is None:',
              'specreds_nova.tests.unit.engine.recovery.test_death.DeathTest.'

@@ -28,6 +28,11 @@ def superpose(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> None:
     protocol.super(refs)
 
 
+def superpose_dead(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> None:
+    """Put volumes into superposition whose primary is said to be dead."""
+    protocol.super(refs, dead=True)
+
+
 def collapse(protocol: sp.Protocol, refs: list[sp.VolumeRef]) -> None:
     """Decide for the backup, unless the primary has written."""
     protocol.collapse(protocol.find(refs[0]))
@@ -96,6 +101,7 @@ def _live(conf: str, refs: list[sp.VolumeRef], story: Story, number: int | None,
 
     with sp.Cluster(conf, 'cinder', base.TIMEOUT) as cluster, sp.trace.observe(write), \
             sp.trace.observe(death), \
-            mock.patch.object(handover, 'request', lambda *_arguments: False):
+            mock.patch.object(handover, 'request', lambda *_arguments: False), \
+            mock.patch.object(handover, 'lives', lambda *_arguments: False):
         story(sp.Protocol(cluster, sp.Settings()), refs)
     answer.put(death.changes)

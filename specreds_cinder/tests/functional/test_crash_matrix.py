@@ -130,6 +130,31 @@ class CrashMatrixTestCase(CrashTestCase):
     def test_interrupted_merge_ends_promoted(self, phase: str) -> None:
         self.every_change(controller.merge, phase, 'promoted', promoted=True)
 
+    @ddt.data('before', 'after')
+    def test_interrupted_creation_behind_a_fence_leaves_no_fence(self, phase: str) -> None:
+        for number in range(MOST_CHANGES):
+            primary = self.living_primary()
+            changes = controller.run(str(self.ceph.conf), self.refs, controller.superpose_dead,
+                                     number, phase)
+            for record in self.protocol.list(self.home):
+                self.conclude(record)
+            self.protocol.tidy(self.home, older_s=0)
+            self.assert_namespace_clean()
+            for image_id in self.ours:
+                self.assert_unlatched(self.home, image_id)
+            self.assertTrue(primary.clients.isdisjoint(self.fenced()))
+            for ref in self.refs:
+                self.assertEqual(b'\x42' * _BLOCK, self.contents(ref, _SIZE)[:_BLOCK])
+            # It may have met the fence. The next one breaks its lock at once.
+            self.protocol.fence.close(primary.clients)
+            primary.kill()
+            self.primary = None
+            if changes is not None:
+                self.assertEqual(changes, number)
+                break
+        else:
+            self.fail(f'the story did not end within {MOST_CHANGES} changes')
+
     def every_change(self, story: controller.Story, phase: str, ending: str, *,
                      dirty: bool = False, late: bool = False, promoted: bool = False) -> None:
         """Repeat a story, dying at one change after the other, until it reaches its end.

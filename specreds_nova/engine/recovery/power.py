@@ -4,10 +4,14 @@
 Nothing depends on it: storage has decided before, and the sentinel of the host ends the servers
 that were promoted elsewhere, or hides them. A host whose sentinel does not run, and that nobody
 hears, may still show them to tenants. It is off by default.
+
+The controller of a suspected host is asked as well. If it says twice that the host is off, the
+host is dead as a fact (:mod:`death`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent import futures
+import contextlib
 import importlib
 from typing import Any
 from urllib import parse
@@ -60,24 +64,37 @@ class Redfish:
 
         :raises exception.Unreachable: it cannot be done now
         """
-        sushy = self._sushy
+        with self._system(host) as system:
+            if system.power_state != self._sushy.PowerState.OFF:
+                system.reset_system(self._sushy.ResetType.FORCE_OFF)
+
+    def is_off(self, host: str) -> bool:
+        """Return whether a host is off.
+
+        :raises exception.Unreachable: its controller does not answer
+        """
+        with self._system(host) as system:
+            return bool(system.power_state == self._sushy.PowerState.OFF)
+
+    @contextlib.contextmanager
+    def _system(self, host: str) -> Iterator[Any]:
         url = parse.urlsplit(self._urls[host])
         username, password = (part and parse.unquote(part)
                               for part in (url.username, url.password))
         try:
-            service = sushy.Sushy(
+            service = self._sushy.Sushy(
                 f'{url.scheme}://{url.netloc.rpartition("@")[2]}', username, password,
                 verify=True, server_side_retries=0,
                 connect_timeout=_CONNECT, read_timeout=_ANSWER)
-            system = service.get_system(url.path)
-            if system.power_state != sushy.PowerState.OFF:
-                system.reset_system(sushy.ResetType.FORCE_OFF)
-        except (sushy.exceptions.SushyError, OSError) as exc:
+            yield service.get_system(url.path)
+        except (self._sushy.exceptions.SushyError, OSError) as exc:
             raise exception.Unreachable(f'the controller of {host}: {exc}') from exc
 
 
 class PowerOff:
     """Powers off the fenced hosts that nobody hears and that run nothing else.
+
+    It also finds out which suspected hosts are off.
 
     :param engine: name of this engine
     """
@@ -89,15 +106,53 @@ class PowerOff:
         self._pool = futures.ThreadPoolExecutor(_HOSTS_AT_ONCE, 'power-off')
         # By host: the suspicion, and the time at which this engine first saw it fenced.
         self._fenced: dict[str, tuple[float, float]] = {}
+        # By host: the suspicion, and the time before its controller has said first that it is off.
+        self._off: dict[str, tuple[float, float]] = {}
+        self._asking: dict[str, futures.Future[None]] = {}
 
     def look(self) -> list[futures.Future[None]]:
-        """Begin to power off the hosts for which that is due.
+        """Begin to power off the hosts for which that is due, and ask about others.
 
         :raises exception.Unreachable: the database does not answer
         """
-        return [self._pool.submit(self._power_off, claimed)
-                for host in self._context.store.notable_hosts()
-                if (claimed := self._claimed(host)) is not None]
+        hosts = self._context.store.notable_hosts()
+        begun = [self._pool.submit(self._power_off, claimed) for host in hosts
+                 if (claimed := self._claimed(host)) is not None]
+        for host in hosts:
+            before = self._asking.get(host.name)
+            if self._silent(host) and (before is None or before.done()):
+                self._asking[host.name] = self._pool.submit(self._ask, host)
+                begun.append(self._asking[host.name])
+        return begun
+
+    def _silent(self, host: model.Host) -> bool:
+        """Return whether a host is suspected and not heard, and may be dead."""
+        return (host.state == model.SUSPECTED and host.dead_at is None
+                and self._systems.known(host.name)
+                and self._unheard(host.name))
+
+    def _unheard(self, host: str) -> bool:
+        return (not self._context.suspects.is_well(host)
+                and self._context.suspects.suspected(host))
+
+    def _ask(self, host: model.Host) -> None:
+        """Record that a host is dead if its controller says a second time that it is off."""
+        now = host.since, self._context.clock.wall()
+        try:
+            if not self._systems.is_off(host.name):
+                self._off.pop(host.name, None)
+                return
+            first = self._off.setdefault(host.name, now)
+            if first[0] != host.since:
+                self._off[host.name] = now
+            elif first != now:
+                # It does not say so for a moment, as during a reset. Another change goes first.
+                self._context.store.change_host(host, dead_at=first[1])
+                LOG.warning('host %s is off', host.name)
+        except exception.EngineError as exc:
+            LOG.info('nobody knows whether host %s is off: %s', host.name, exc)
+        except Exception:
+            LOG.exception('nobody knows whether host %s is off', host.name)
 
     def _claimed(self, host: model.Host) -> model.Host | None:
         """Record that a host is being powered off if that is due; return None if it is not.
@@ -133,8 +188,7 @@ class PowerOff:
         """Return whether a host is fenced and not heard, and operators leave it to engines."""
         return (host.state == model.FENCED and host.word != model.CLEAR
                 and self._context.modes.of(host.name) == model.ACT
-                and not self._context.suspects.is_well(host.name)
-                and self._context.suspects.suspected(host.name))
+                and self._unheard(host.name))
 
     def _empty(self, host: model.Host) -> bool:
         """Return whether all servers of a host run elsewhere, or are stopped."""

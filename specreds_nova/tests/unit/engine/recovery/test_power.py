@@ -164,6 +164,51 @@ class PowerOffTest(base.RecoveryTest):
         self.assertEqual(1, self.look())
 
 
+class OffTest(base.RecoveryTest):
+    """A suspected host whose controller is asked."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.systems: Any = mock.Mock(**{'is_off.return_value': True})
+        self.power = power.PowerOff(self.context, self.systems, 'ctl1')
+        self.addCleanup(self.power.close)
+        self.suspect()
+
+    def dead_after(self, looks: int = 2) -> bool:
+        """Look some times; return whether the host is recorded as dead."""
+        for _ in range(looks):
+            self.clock.time += 2.0
+            for task in self.power.look():
+                task.result(_PATIENCE)
+        return self.store.host('h1').dead_at is not None
+
+    def test_host_that_is_off_twice_is_dead(self) -> None:
+        self.assertFalse(self.dead_after(1))
+        said = self.clock.wall()
+        self.assertTrue(self.dead_after(1))
+        self.assertEqual(said, self.store.host('h1').dead_at)
+        self.systems.power_off.assert_not_called()
+
+    def test_host_that_is_off_for_a_moment_is_not(self) -> None:
+        self.systems.is_off.side_effect = [True, False, True]
+        self.assertFalse(self.dead_after(3))
+
+    def test_host_is_asked_about_anew_if_it_is_suspected_again(self) -> None:
+        self.dead_after(1)
+        self.store.change_host(self.store.host('h1'), since=self.clock.wall())
+        self.assertFalse(self.dead_after(1))
+        self.assertTrue(self.dead_after(1))
+
+    def test_controller_that_does_not_answer_is_no_fact(self) -> None:
+        self.systems.is_off.side_effect = exception.Unreachable('the controller of h1')
+        self.assertFalse(self.dead_after(5))
+
+    def test_host_that_is_heard_is_not_asked_about(self) -> None:
+        self.suspects.is_well.return_value = True
+        self.assertFalse(self.dead_after())
+        self.systems.is_off.assert_not_called()
+
+
 class RedfishTest(base.RecoveryTest):
     """The emulator of sushy-tools."""
 
@@ -225,6 +270,7 @@ class RedfishTest(base.RecoveryTest):
         redfish = self.redfish(self.url)
         self.assertEqual((True, False), (redfish.known('h1'), redfish.known('h2')))
         self.assertEqual('On', self.state())
+        self.assertFalse(redfish.is_off('h1'))
         redfish.power_off('h1')
         until = time.monotonic() + _PATIENCE
         while self.state() != 'Off':
@@ -232,6 +278,7 @@ class RedfishTest(base.RecoveryTest):
             time.sleep(0.1)
         redfish.power_off('h1')
         self.assertEqual('Off', self.state())
+        self.assertTrue(redfish.is_off('h1'))
 
     def test_controller_that_fails_is_unreachable(self) -> None:
         for url in (f'{self.url}0', self.url_for(f'admin:{_QUOTED}x'),
