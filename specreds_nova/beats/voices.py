@@ -219,6 +219,11 @@ class Voices:
 
     # For any thread
 
+    @property
+    def listens(self) -> bool:
+        """Whether sentinels may be heard: there is a key."""
+        return bool(self._masters)
+
     def state(self, host: str) -> str | None:
         """Return the state of the voice of a host; None if this engine has never heard it."""
         if not self._voices and not self._refused:

@@ -73,6 +73,9 @@ class Metrics:
         self._sentinels = prometheus_client.Gauge(
             'specreds_sentinels', 'Hosts by the state of their sentinels, as the hosts report it.',
             ['state'], registry=self._registry)
+        self._voices = prometheus_client.Gauge(
+            'specreds_voices', 'Hosts by the voices of theirs that engines hear.', ['state'],
+            registry=self._registry)
         self._suspicions = prometheus_client.Counter(
             'specreds_suspicions', 'Suspicions of hosts.', registry=self._registry)
         self._false = prometheus_client.Counter(
@@ -112,6 +115,7 @@ class Metrics:
         self.hosts({})
         self.modes(())
         self.sentinels({})
+        self.voices({})
         self.active({})
         self.servers({}, 0)
 
@@ -146,6 +150,12 @@ class Metrics:
         for state in model.SENTINEL_STATES:
             self._sentinels.labels(state).set(states.get(state, 0))
         self._sentinels.labels('unknown').set(states.get(None, 0))
+
+    def voices(self, states: Mapping[str | None, int]) -> None:
+        """Note of how many hosts which voices are heard; None for unknown."""
+        for state in model.VOICES:
+            self._voices.labels(state).set(states.get(state, 0))
+        self._voices.labels('unknown').set(states.get(None, 0))
 
     def suspected(self) -> None:
         """Count a suspicion."""

@@ -30,6 +30,16 @@ UNLEASED = 'unleased'
 
 SENTINEL_STATES = (LIVE, SILENT, UNLEASED)
 
+# Which of its two voices engines hear of a host: nova-compute by the broker, and the sentinel by
+# UDP, which may not hear the engine, or may have a wrong key.
+BOTH = 'both'
+NOVA_ALONE = 'nova-compute'
+SENTINEL_ALONE = 'sentinel'
+HALF_DEAF = 'half-deaf'
+UNAUTHENTICATED = 'unauthenticated'
+
+VOICES = (BOTH, NOVA_ALONE, SENTINEL_ALONE, HALF_DEAF, UNAUTHENTICATED)
+
 # The words that an operator may say of a host.
 SUSPECT = 'suspect'
 CLEAR = 'clear'
@@ -97,6 +107,7 @@ class Host:
     :ivar sentinel: the state of its sentinel; None until the host has reported that
     :ivar dead_at: when somebody who knows has said that it is dead. That is void once an engine
         has heard it since
+    :ivar voices: which of its voices are heard; None where engines have no key
     :ivar shows: engines have told it, or are about to tell it, to hide no server
     """
 
@@ -113,6 +124,7 @@ class Host:
     held: tuple[str, ...] = ()
     kernel: str | None = None
     sentinel: str | None = None
+    voices: str | None = None
     shows: bool = False
     dead_at: float | None = None
 

@@ -130,7 +130,8 @@ class Engine:
             places=self._monitor.places)
         self._modes = context.modes
         self._sentinels = sentinels.Sentinels(
-            self._monitor.sentinels, self._monitor.hides, self._modes, self._store, self._clock)
+            self._monitor.sentinels, self._monitor.hides, self._modes, self._store, self._clock,
+            self._monitor.voices)
         self._decommissioned = decommissioned.Decommissioned(
             self._store, self._monitor, self._clock)
         self._answers = answering.of(conf, self._monitor, self._store, self._clock, context.leases,
@@ -360,12 +361,13 @@ class Engine:
             count = self._store.host_count()
             hosts = [host.shown for host in self._store.notable_hosts()]
             active = self._store.active_states()
-            known_sentinels = self._store.sentinels()
+            known_sentinels, known_voices = self._store.sentinels(), self._store.voices()
         except exception.EngineError:
             return
         hosts += [model.TRUSTED] * (count - len(hosts))
         self._metrics.hosts({state: hosts.count(state) for state in set(hosts)})
         self._metrics.sentinels(known_sentinels)
+        self._metrics.voices(known_voices)
         self._metrics.active(active)
         self._metrics.backups(active.get(model.RACING, 0))
         with contextlib.suppress(exception.EngineError):

@@ -16,7 +16,7 @@ _RECOVERY = ('id', 'server_id', 'server_name', 'project_id', 'state', 'outcome',
              'abort_requested', 'merged_bytes', 'engine', 'epoch', 'suspected_at', 'created_at',
              'updated_at', 'ended_at', 'steps')
 _HOST = ('name', 'state', 'since', 'why', 'word', 'word_reason', 'dead_at', 'flaps', 'goodbye',
-         'goodbye_at', 'held', 'sentinel', 'recoveries')
+         'goodbye_at', 'held', 'sentinel', 'voices', 'recoveries')
 _MODE = ('scope', 'name', 'mode', 'reason', 'user_id', 'since', 'until')
 _PROTECTION = ('server_id', 'project_id', 'protected', 'recovery', 'reasons', 'volumes',
                'host', 'destinations')
@@ -49,6 +49,7 @@ HOSTS = {
     'word': "Operator's Word",
     'flaps': 'Flaps',
     'sentinel': 'Sentinel',
+    'voices': 'Voices',
 }
 MODES = {
     'scope': 'Scope',

@@ -123,9 +123,10 @@ def _answer_unsuspected(self: monitors.Monitor) -> list[tuple[str, str, int]]:
             if host.beat is not None and not host.suspected]
 
 
-def _silent_for(self: weighing.Weighing, host: watched.Watched, horizon: float) -> float:
+def _silent_for(self: weighing.Weighing, host: watched.Watched, horizon: float,
+                now: float) -> float:
     """Return the seconds without a beat, whatever the beats report."""
-    del self
+    del self, now
     return max(0.0, horizon - host.accrual.last)
 
 
@@ -223,7 +224,7 @@ MUTATIONS = _by_name((
     Mutation('flapping', 'the servers of a host are recovered as often as its link fails',
              gates.Flapping, 'reason', _nothing(), 0, ('flapping',)),
     Mutation('late-force-down', 'a host stays down in Nova that a late request has forced down',
-             janitor.Janitor, '_lift', _nothing(), 20,
+             janitor.Janitor, '_lift', _nothing(), 62,
              ('twice:nova', 'late:nova', 'power', 'control')),
     Mutation('second-opinion', 'the sentinel of a silent host is not asked which servers run',
              runs.Run, 'second_opinion', _nothing(), 2, ('drill',)),

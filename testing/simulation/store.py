@@ -71,10 +71,10 @@ class Store:
         if self.host(name).kernel != kernel:
             self.change_host(self.host(name), kernel=kernel)
 
-    def report_sentinel(self, name: str, sentinel: str) -> None:
-        """Record the state of the sentinel of a host."""
-        if self.host(name).sentinel != sentinel:
-            self.change_host(self.host(name), sentinel=sentinel)
+    def report(self, name: str, what: str, state: str) -> None:
+        """Record a state of a host: of its ``sentinel``, or its ``voices``."""
+        if getattr(self.host(name), what) != state:
+            self.change_host(self.host(name), **{what: state})
 
     def showing(self) -> dict[str, int]:
         """Return the generation of each host that may hide no server."""
@@ -96,6 +96,10 @@ class Store:
     def sentinels(self) -> dict[str | None, int]:
         """Return the number of hosts by the state of their sentinels."""
         return dict(collections.Counter(host.sentinel for host in self.hosts()))
+
+    def voices(self) -> dict[str | None, int]:
+        """Return the number of hosts by the voices that are heard."""
+        return dict(collections.Counter(host.voices for host in self.hosts()))
 
     def change_host(self, host: model.Host, **values: Any) -> model.Host | None:
         """Change a host, unless it has changed since it was read."""

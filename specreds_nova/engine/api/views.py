@@ -67,6 +67,7 @@ def host(stored: model.Host) -> View:
         'goodbye_at': _time(stored.goodbye_at),
         'held': list(stored.held),
         'sentinel': stored.sentinel,
+        'voices': stored.voices,
     }
 
 

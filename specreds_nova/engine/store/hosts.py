@@ -15,7 +15,8 @@ _T = tables.HOSTS
 # Characters of a value in JSON that tell whether it is empty.
 _JSON = 5
 _CHANGEABLE = frozenset({'state', 'since', 'why', 'word', 'word_reason', 'flaps', 'goodbye',
-                         'goodbye_at', 'held', 'kernel', 'sentinel', 'shows', 'dead_at'})
+                         'goodbye_at', 'held', 'kernel', 'sentinel', 'shows', 'dead_at',
+                         'voices'})
 _NAMES = tuple(column.name for column in _T.columns)
 
 # Each step of each recovery reads a host: to make the statement anew takes longer than to run it.
@@ -49,6 +50,12 @@ def count(connection: sa.Connection) -> int:
 def sentinels(connection: sa.Connection) -> dict[str | None, int]:
     """Return the number of hosts by the state of their sentinels; None for unknown."""
     rows = connection.execute(sa.select(_T.c.sentinel, sa.func.count()).group_by(_T.c.sentinel))
+    return {state: int(number) for state, number in rows}
+
+
+def voices(connection: sa.Connection) -> dict[str | None, int]:
+    """Return the number of hosts by the voices that are heard; None for unknown."""
+    rows = connection.execute(sa.select(_T.c.voices, sa.func.count()).group_by(_T.c.voices))
     return {state: int(number) for state, number in rows}
 
 

@@ -121,17 +121,24 @@ class Store:
             if host.kernel == kernel or self.change_host(host, kernel=kernel) is not None:
                 return
 
-    def report_sentinel(self, name: str, sentinel: str) -> None:
-        """Record the state of the sentinel of a host."""
+    def report(self, name: str, what: str, state: str) -> None:
+        """Record a state of a host.
+
+        :param what: ``sentinel`` or ``voices``
+        """
         while True:
             host = self.host(name)
-            if (host.sentinel == sentinel
-                    or self.change_host(host, sentinel=sentinel) is not None):
+            if (getattr(host, what) == state
+                    or self.change_host(host, **{what: state}) is not None):
                 return
 
     def sentinels(self) -> dict[str | None, int]:
         """Return the number of hosts by the state of their sentinels; None for unknown."""
         return self._transactions.run(hosts.sentinels)
+
+    def voices(self) -> dict[str | None, int]:
+        """Return the number of hosts by the voices that are heard; None for unknown."""
+        return self._transactions.run(hosts.voices)
 
     def showing(self) -> dict[str, int]:
         """Return the generation of each host that may hide no server."""

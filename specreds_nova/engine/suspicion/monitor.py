@@ -210,6 +210,17 @@ class Monitor:
                          if state == all_voices.HEARD
                          and self._voices.lease(name) == message.UNLEASED}
 
+    def voices(self) -> dict[str, str]:
+        """Return which voices of each host are heard, without those of which that is unknown."""
+        if not self._voices.listens:
+            return {}
+        horizon = self._listening.horizon()
+        with self._lock:
+            late = {name: self._weighing.late(host, horizon)
+                    for name, host in self._hosts.items() if host.beat is not None}
+        heard = {name: _voices(self._voices.state(name), late[name]) for name in late}
+        return {name: voices for name, voices in heard.items() if voices is not None}
+
     def hides(self, host: str, after: float) -> bool | None:
         """Return whether the sentinel of a host hides servers; None if that is unknown.
 
@@ -603,6 +614,20 @@ class Monitor:
                 host.name, host.silent_since, host.since or now, now, not silent)
             host.suspected, host.since, host.why = False, None, ()
             self._news.append(('cleared', (host.name,)))
+
+
+def _voices(sentinel: str | None, late: bool) -> str | None:
+    """Return which voices of a host are heard; None if that is unknown, or if none is.
+
+    :param late: its nova-compute is not heard
+    """
+    if late:
+        return model.SENTINEL_ALONE if sentinel == all_voices.HEARD else None
+    if sentinel == all_voices.DEAF:
+        return None
+    return {all_voices.HEARD: model.BOTH, all_voices.HALF_DEAF: model.HALF_DEAF,
+            all_voices.UNAUTHENTICATED: model.UNAUTHENTICATED}.get(
+                sentinel or '', model.NOVA_ALONE)
 
 
 def _sentinel(lease: str, age: float | None) -> str:

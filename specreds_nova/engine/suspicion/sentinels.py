@@ -25,6 +25,15 @@ _AT_ONCE = 100
 ACTS_S = 30.0
 # Seconds between two looks after which the mode may have been another one between them.
 _UNSEEN_S = 5.0
+# By the voices that are heard: level of the log, and words.
+_VOICES = {
+    model.BOTH: (logging.INFO, 'nova-compute and sentinel are heard'),
+    model.NOVA_ALONE: (logging.WARNING, 'its sentinel is not heard by UDP'),
+    model.SENTINEL_ALONE: (logging.WARNING, 'nova-compute does not answer; its servers run on, as '
+                                            'its sentinel is heard'),
+    model.HALF_DEAF: (logging.WARNING, 'its sentinel is heard by UDP, and does not hear this '
+                                       'engine'),
+    model.UNAUTHENTICATED: (logging.WARNING, 'its sentinel has a wrong key')}
 
 
 class Sentinels:
@@ -32,28 +41,37 @@ class Sentinels:
 
     :param reported: returns the state of each sentinel that was reported to this engine
     :param hides: returns whether a sentinel hides servers, by a report after a time: Monitor.hides
+    :param voices: returns which voices of each host are heard
     """
 
     def __init__(self, reported: Callable[[], Mapping[str, str]],
                  hides: Callable[[str, float], bool | None], modes: all_modes.Modes,
-                 database: stores.Store, clock: clocks.Clock) -> None:
+                 database: stores.Store, clock: clocks.Clock,
+                 voices: Callable[[], Mapping[str, str]] = dict) -> None:
         self._reported = reported
         self._hides = hides
         self._modes = modes
         self._database = database
         self._clock = clock
+        self._voices = voices
         self._recorded: dict[str, str | None] = {}
+        # The voices that are recorded, and those of the latest look.
+        self._heard: dict[str, str | None] = {}
+        self._before: Mapping[str, str] = {}
         self._looked = float('-inf')
         # By host that hid no server: since when engines act on it, and its generation then.
         self._acts: dict[str, tuple[float, int]] = {}
 
     def know(self, hosts: Iterable[model.Host]) -> None:
         """Take what is recorded."""
+        hosts = list(hosts)
         self._recorded |= {host.name: host.sentinel for host in hosts}
+        self._heard |= {host.name: host.voices for host in hosts}
 
     def look(self) -> None:
         """Record what has changed."""
         self._record()
+        self._record_voices()
         try:
             self._count_again()
         except exception.EngineError as exc:
@@ -93,7 +111,7 @@ class Sentinels:
                    if self._recorded.get(name) != state]
         for name, state in changed[:_AT_ONCE]:
             try:
-                self._database.report_sentinel(name, state)
+                self._database.report(name, 'sentinel', state)
             except exception.EngineError as exc:
                 LOG.warning('host %s: that its sentinel is %s is recorded later: %s', name, state,
                             exc)
@@ -104,3 +122,19 @@ class Sentinels:
             else:
                 LOG.warning('host %s: its sentinel is %s: servers there may neither end nor be '
                             'hidden when they are promoted elsewhere', name, state)
+
+    def _record_voices(self) -> None:
+        """Record which voices are heard, if that was so at the look before."""
+        heard, before = self._voices(), self._before
+        self._before = heard
+        changed = [(name, state) for name, state in heard.items()
+                   if before.get(name) == state != self._heard.get(name)]
+        for name, state in changed[:_AT_ONCE]:
+            try:
+                self._database.report(name, 'voices', state)
+            except exception.EngineError as exc:
+                LOG.warning('host %s: its voices are recorded later: %s', name, exc)
+                return
+            self._heard[name] = state
+            level, words = _VOICES[state]
+            LOG.log(level, 'host %s: %s', name, words)

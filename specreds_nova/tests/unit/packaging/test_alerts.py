@@ -32,6 +32,7 @@ _SERIES = {
     'SpecredsHostSuspected': 'specreds_hosts{state="suspected"} 1x2000',
     'SpecredsHostFenced': 'specreds_hosts{state="fenced"} 1x2000',
     'SpecredsSentinelSilent': 'specreds_sentinels{state="silent"} 1x2000',
+    'SpecredsVoiceMissing': 'specreds_voices{state="sentinel"} 1x2000',
     'SpecredsSentinelUnleased': 'specreds_sentinels{state="unleased"} 1x2000',
     'SpecredsFalseSuspicions': 'specreds_false_suspicions_total 0+1x2000',
     'SpecredsRecoveryFailed': 'specreds_recoveries_total{outcome="failed"} 0+1x2000',

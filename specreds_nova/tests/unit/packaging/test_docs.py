@@ -153,6 +153,7 @@ class HandbookTest(testtools.TestCase):
         # What the engine reads from the database that all engines share, or from Nova.
         shown.hosts(dict.fromkeys(model.HOST_STATES, 7))
         shown.sentinels({None: 7})
+        shown.voices({None: 7})
         shown.active(dict.fromkeys(model.STATES, 7))
         shown.backups(7)
         shown.modes([model.ACT])

@@ -44,7 +44,7 @@ class HostsTest(base.APITest):
         self.assertEqual(('held', ['8 of 9 hosts are silent']), (shown['state'], shown['held']))
 
     def test_host_has_the_state_of_its_sentinel(self) -> None:
-        self.store.report_sentinel('node1', model.SILENT)
+        self.store.report('node1', 'sentinel', model.SILENT)
         hosts = self.request('GET', '/v1/hosts')['hosts']
         self.assertEqual([model.SILENT, None, None], [host['sentinel'] for host in hosts])
         self.assertEqual(model.SILENT, self.request('GET', _OWN)['host']['sentinel'])

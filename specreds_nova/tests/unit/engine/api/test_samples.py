@@ -71,7 +71,8 @@ class SamplesTest(base.APITest):
         why = ({'kind': 'silence', 'words': 'no heartbeat for 0.87 s', 'at': _NOW},)
         for name in ('node1', 'node2', 'node3'):
             self.store.see(name)
-            self.store.report_sentinel(name, model.LIVE)
+            self.store.report(name, 'sentinel', model.LIVE)
+            self.store.report(name, 'voices', model.BOTH)
         self.store.say('node3', model.SUSPECT, 'it smokes')
         self.store.change_host(self.store.host('node1'), state=model.SUSPECTED, why=why)
         self.useFixture(fixtures.MockPatchObject(time, 'time', return_value=_NOW))

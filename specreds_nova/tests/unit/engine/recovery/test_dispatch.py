@@ -57,7 +57,7 @@ class DispatcherTest(_DispatcherTest):
         self.assertEqual(2, self.work.begin.call_count)
 
     def test_no_server_of_a_host_that_has_never_heard_an_engine_gets_a_recovery(self) -> None:
-        self.store.report_sentinel('h1', model.UNLEASED)
+        self.store.report('h1', 'sentinel', model.UNLEASED)
         [reason] = self.dispatcher.suspect('h1', _WHY)
         self.assertIn('has never heard an engine', reason)
         self.assertEqual((model.TRUSTED, []), (self.store.host('h1').state, self._created()))

@@ -62,15 +62,17 @@ class HostsTest(base.StoreTest):
 
     def test_state_of_a_sentinel_is_recorded(self) -> None:
         self.store.see('node1')
-        self.store.report_sentinel('node1', model.LIVE)
-        self.store.report_sentinel('node2', model.UNLEASED)
+        self.store.report('node1', 'sentinel', model.LIVE)
+        self.store.report('node2', 'sentinel', model.UNLEASED)
         self.store.see('node3')
         before = self.store.host('node1')
-        self.store.report_sentinel('node1', model.LIVE)
+        self.store.report('node1', 'sentinel', model.LIVE)
         self.assertEqual(before, self.store.host('node1'))
         self.assertEqual([model.LIVE, model.UNLEASED, None],
                          [host.sentinel for host in self.store.hosts()])
         self.assertEqual({model.LIVE: 1, model.UNLEASED: 1, None: 1}, self.store.sentinels())
+        self.store.report('node1', 'voices', model.SENTINEL_ALONE)
+        self.assertEqual({model.SENTINEL_ALONE: 1, None: 2}, self.store.voices())
 
     def test_hosts_that_may_hide_no_server(self) -> None:
         for name in ('node1', 'node2', 'node3'):

@@ -23,13 +23,14 @@ class _Case(testtools.TestCase):
         self.sent: float | None = 0.0
         # By host that may hide no server: its generation.
         self.showing: dict[str, int] = {}
+        self.voices: dict[str, str] = {}
         self.database, modes, clock = mock.Mock(), mock.Mock(), mock.Mock()
         self.database.showing.side_effect = lambda: dict(self.showing)
         self.database.hide.side_effect = lambda name, generation: bool(self.showing.pop(name))
         modes.of.side_effect = self._mode
         clock.now.side_effect = lambda: self.now
         self.sentinels = sentinels.Sentinels(
-            lambda: self.reported, self._hides, modes, self.database, clock)
+            lambda: self.reported, self._hides, modes, self.database, clock, lambda: self.voices)
 
     def _mode(self, host: str) -> str:
         del host
@@ -43,9 +44,9 @@ class _Case(testtools.TestCase):
 
     def looked(self) -> list[tuple[str, str]]:
         """Return what one look records."""
-        self.database.report_sentinel.reset_mock()
+        self.database.report.reset_mock()
         self.sentinels.look()
-        return [call.args for call in self.database.report_sentinel.call_args_list]
+        return [(call.args[0], call.args[2]) for call in self.database.report.call_args_list]
 
 
 class SentinelsTest(_Case):
@@ -62,11 +63,22 @@ class SentinelsTest(_Case):
         self.assertEqual([('cn2', model.SILENT)], self.looked())
 
     def test_database_that_is_away_gets_it_later(self) -> None:
-        self.database.report_sentinel.side_effect = exception.Unreachable('away')
+        self.database.report.side_effect = exception.Unreachable('away')
         self.database.showing.side_effect = exception.Unreachable('away')
         self.assertEqual(1, len(self.looked()))
-        self.database.report_sentinel.side_effect = None
+        self.database.report.side_effect = None
         self.assertEqual(2, len(self.looked()))
+
+    def test_voices_are_recorded_once_they_were_heard_in_two_looks(self) -> None:
+        self.reported = {}
+        self.sentinels.know([model.Host('cn1', voices=model.BOTH), model.Host('cn2')])
+        for voices, recorded in (({'cn1': model.BOTH, 'cn2': model.NOVA_ALONE}, []),
+                                 ({'cn1': model.NOVA_ALONE, 'cn2': model.BOTH}, []),
+                                 ({'cn1': model.BOTH, 'cn2': model.BOTH}, [('cn2', model.BOTH)]),
+                                 ({'cn1': model.SENTINEL_ALONE}, []),
+                                 ({'cn1': model.SENTINEL_ALONE}, [('cn1', model.SENTINEL_ALONE)])):
+            self.voices = voices
+            self.assertEqual(recorded, self.looked())
 
     def test_thousands_of_changes_take_several_looks(self) -> None:
         self.reported = {f'cn{number}': model.LIVE for number in range(150)}

@@ -196,6 +196,20 @@ class TwoVoicesTest(base.CloudTestCase):
         self.assertEqual((model.UNLEASED, False), (
             self.monitor.sentinels()['cn1'], self.monitor.hides('cn1', 0.0)))
 
+    def test_operators_see_which_voices_are_heard(self) -> None:
+        self.assertEqual({model.BOTH}, set(self.monitor.voices().values()))
+        self.nodes['cn1'].alive = False
+        self.sentinels.pop('cn2')
+        self.sentinels['cn3'] = test_voices.Sentinel('cn3', test_voices._OTHER)
+        self.sentinels['cn4'].take = lambda _answers: None
+        self.run_for(4.0)
+        self.assertEqual({'cn1': model.SENTINEL_ALONE, 'cn2': model.NOVA_ALONE,
+                          'cn3': model.UNAUTHENTICATED, 'cn4': model.HALF_DEAF,
+                          'cn5': model.BOTH}, self.monitor.voices())
+        assert self.voices is not None
+        self.voices.use(())
+        self.assertEqual({}, self.monitor.voices())
+
     def test_gate_is_among_the_gates_of_hosts(self) -> None:
         group = type('Group', (), {'too_many_share': 0.5, 'flap_count': 3})
         reasons = detection_conf.host_gates(group).reasons(gates.Facts('cn1', speaks=True))

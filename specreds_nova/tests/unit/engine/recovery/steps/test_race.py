@@ -206,7 +206,7 @@ class FirstFrameTest(base.RecoveryTest):
     def setUp(self) -> None:
         super().setUp()
         self.suspect()
-        self.store.report_sentinel('h1', model.LIVE)
+        self.store.report('h1', 'sentinel', model.LIVE)
         self.context = self.make_context(status_interval=0.5, dirty_interval=1000.0)
         self.context = dataclasses.replace(
             self.context, leases=leases.Leases(lambda host, since: self.heard_at))
@@ -270,7 +270,7 @@ class FirstFrameTest(base.RecoveryTest):
         self.ready()
 
     def test_backup_gets_ready_if_the_sentinel_was_silent_before(self) -> None:
-        self.store.report_sentinel('h1', model.SILENT)
+        self.store.report('h1', 'sentinel', model.SILENT)
         self.ready()
 
     def test_backup_gets_ready_if_gates_would_hold_the_host(self) -> None:
