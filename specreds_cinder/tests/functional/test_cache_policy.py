@@ -9,6 +9,7 @@ import ddt
 import rados
 import rbd
 
+from specreds_cinder.superposition.ceph import volume as volumes
 from specreds_cinder.tests.functional import protocol_base
 from specreds_nova import cache_policy
 from specreds_nova import deployment
@@ -24,6 +25,7 @@ _PLACES = [number << 22 for number in range(1, 9)]
 # before it.
 _DELAYS = (0.0, 0.005, 0.02, 0.1, 0.5)
 _TIMES = 4
+_CLOCKS = 600
 _PATIENCE = 200
 
 
@@ -103,3 +105,24 @@ class CachePolicyTest(protocol_base.ProtocolTestCase):
         with (self.cinder.open_ioctx(self.pool) as io,
               rbd.Image(io, image, read_only=True) as other):
             return [other.read(place, len(_BLOCK)) for place in _PLACES]
+
+
+class OptionTest(protocol_base.ProtocolTestCase):
+    """The policy that a client has that opens an image now, and since when it has."""
+
+    def policy(self) -> tuple[str, float]:
+        """Return it."""
+        return volumes.option(self.cluster, self.volume, cache_policy.OPTION)
+
+    def test_option_of_a_pool_or_an_image_takes_precedence(self) -> None:
+        pool = self.make_pool('options')
+        self.volume = self.make_volume(pool=pool)
+        self.assertEqual(cache_policy.DEFAULT, self.policy()[0])
+        with self.open_pool(pool) as io:
+            rbd.RBD().pool_metadata_set(io, f'conf_{cache_policy.OPTION}', cache_policy.SAFE)
+            policy, changed = self.policy()
+            self.assertEqual(cache_policy.SAFE, policy)
+            self.assertTrue(abs(time.time() - changed) < _CLOCKS, changed)
+            with rbd.Image(io, self.volume.image) as image:
+                image.metadata_set(f'conf_{cache_policy.OPTION}', 'writeback')
+        self.assertEqual('writeback', self.policy()[0])
