@@ -42,9 +42,9 @@ class RemediesTest(testtools.TestCase):
         self.assertTrue(verdict.why.endswith('; openstack server set --state active s1'))
 
     def test_error_without_a_remedy_is_found(self) -> None:
-        for error, found in (('it has failed', True), (None, True),
+        for error, missed in (('it has failed', True), (None, True),
                              ('x; no action is needed', False),
                              ('x; to have it so: openstack server set --state active a', False)):
             failed = model.Recovery('r', 's', 's', 'p', 'h1', 0.0, state=model.ENDED,
                                     outcome=model.FAILED, error=error)
-            self.assertEqual(found, bool(invariants.without_remedy([failed])))
+            self.assertEqual(missed, bool(invariants.without_remedy([failed])))
