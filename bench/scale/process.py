@@ -112,13 +112,18 @@ class Stage:
     tables: sa.Engine
 
     def counts(self) -> dict[str, float]:
-        """Return what the engine has sent so far: statements of SQL, requests and calls."""
+        """Return what the engine has sent so far: statements of SQL, requests and calls.
+
+        ``controllers_ms`` are the milliseconds for which the requests have occupied workers of
+        Keystone, Nova, Placement and Cinder.
+        """
         with self.tables.connect() as connection:
             statements = float(connection.execute(sa.text(
                 "SHOW GLOBAL STATUS LIKE 'Questions'")).one()[1])
         answered = requests.get(f'{self.url}{openstack.COUNT}', timeout=_TIMEOUT).json()
         return {'statements': statements, 'requests': float(answered['requests']),
-                'calls': float(self.hosts.say('report')['calls'])}
+                'calls': float(self.hosts.say('report')['calls']),
+                'controllers_ms': 1000 * float(answered['busy'])}
 
 
 @contextlib.contextmanager

@@ -2,8 +2,8 @@
 """Measure the failure of a rack: 40 of 10,000 hosts with 100 servers each fail at once.
 
 A real engine runs with a RabbitMQ and a MariaDB. Two other processes simulate the cloud:
-one answers for Keystone, Nova, Placement and Cinder, with the latencies of real services without
-load; the other one simulates the hosts.
+one answers for Keystone, Nova, Placement and Cinder, each with the latencies of the real service
+without load, and with a few workers; the other one simulates the hosts.
 """
 
 from collections.abc import Callable, Mapping

@@ -7,6 +7,7 @@ from unittest import mock
 
 import testtools
 
+from bench.scale import latency
 from bench.scale import mix
 from bench.scale import process
 from bench.scale.simulated import beats
@@ -14,6 +15,7 @@ from bench.scale.simulated import hosts
 from bench.scale.simulated import inventory
 from bench.scale.simulated import openstack
 from bench.scale.simulated import web
+from bench.scale.simulated import workers
 from specreds_nova import exception as backup_errors
 from specreds_nova.beats import fast_decode
 from specreds_nova.beats import frames
@@ -38,6 +40,20 @@ class OpenStackTest(testtools.TestCase):
         for host in self.inventory.dead_hosts:
             servers = self.ask('GET', '/compute/servers/detail', host=host)['servers']
             self.assertEqual([host] * 3, [server['OS-EXT-SRV-ATTR:host'] for server in servers])
+
+    def test_request_waits_for_a_worker_of_its_service(self) -> None:
+        def replies(path: str, count: int) -> list[float]:
+            return [self.services.answer(web.Request('GET', path, {}, None)).seconds
+                    for _ in range(count)]
+        at_once = replies('/placement/resource_providers', workers.COUNT)
+        [waited] = replies('/placement/resource_providers', 1)
+        [other] = replies('/compute/os-aggregates', 1)
+        self.assertLessEqual(max(at_once), latency.NOVA[1])
+        self.assertGreater(waited, min(at_once))
+        self.assertLessEqual(other, latency.LIST[1])
+        busy = self.ask('GET', openstack.COUNT)['busy']
+        self.assertGreater(busy, sum(at_once) + other)
+        self.assertEqual(busy, self.ask('GET', openstack.COUNT)['busy'])
 
     def test_only_hosts_that_live_are_candidates(self) -> None:
         answer = self.ask('GET', '/placement/allocation_candidates', limit='3')

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that answers for Keystone, Nova, Placement and Cinder, with their latencies."""
+"""The process that answers for Keystone, Nova, Placement and Cinder.
+
+A request takes as long as on a cloud without load, once a worker of its service is free.
+"""
 
 import asyncio
+import collections
 from collections.abc import Callable
+import dataclasses
 import json
 import random
 import re
@@ -14,6 +19,7 @@ import uuid
 from bench.scale import latency
 from bench.scale.simulated import inventory as inventories
 from bench.scale.simulated import web
+from bench.scale.simulated import workers
 
 _DAY = 86400.0
 # Entries that Nova returns on one page.
@@ -26,7 +32,7 @@ _TRAITS = [f'HW_CPU_X86_FLAG_{number}' for number in range(40)]
 _EVACUATION = (5.0, 10.0)
 _MERGED = 20.0
 
-# Path of the number of requests so far.
+# Path of the number of requests so far, and of the time of workers.
 COUNT = '/count'
 
 Answer = Callable[..., web.Reply]
@@ -52,6 +58,8 @@ class OpenStack:
         self._decided: dict[str, float] = {}
         self._candidates: dict[str, bytes] = {}
         self._count = 0
+        # By first part of the path.
+        self._workers = collections.defaultdict[str, workers.Workers](workers.Workers)
         self._routes: list[tuple[str, re.Pattern[str], Answer]] = [
             (method, re.compile(pattern), answer) for method, pattern, answer in (
                 ('GET', COUNT, self._counted),
@@ -81,9 +89,15 @@ class OpenStack:
         for method, pattern, answer in self._routes:
             match = pattern.fullmatch(request.path)
             if match and method == request.method:
-                return answer(request, *match.groups())
+                reply = answer(request, *match.groups())
+                return reply if pattern.pattern == COUNT else self._served(request, reply)
         print(f'unforeseen: {request}', flush=True)
         return web.Reply({'error': {'message': 'it is not simulated'}}, status=400)
+
+    def _served(self, request: web.Request, reply: web.Reply) -> web.Reply:
+        """Return a reply that is sent when a worker has served the request."""
+        service = self._workers[request.path.split('/')[1]]
+        return dataclasses.replace(reply, seconds=service.serve(reply.seconds, time.monotonic()))
 
     def _takes(self, between: tuple[float, float]) -> float:
         return self._random.uniform(*between)
@@ -93,7 +107,8 @@ class OpenStack:
 
     def _counted(self, request: web.Request) -> web.Reply:
         del request
-        return web.Reply({'requests': self._count})
+        return web.Reply({'requests': self._count,
+                          'busy': sum(each.busy for each in self._workers.values())})
 
     # Keystone
 
