@@ -33,6 +33,7 @@ from bench import amqp_frames
 from bench import clock as clocks
 from bench import progress
 from bench import stats
+from bench.scale import voices
 from specreds_nova.beats import frames
 from specreds_nova.beats import listener
 from specreds_nova.beats import message
@@ -326,6 +327,10 @@ def run(tell: progress.Progress, url: str | None = None, quick: bool = False
         figures['scale.thousand_hosts_cpu'] = share
         figures['scale.thousand_hosts_cpu.messages_per_s'] = rate
     tell.say(_limits(figures, bool(url)))
+    tell.step('10,000 sentinels, heard by UDP')
+    figures |= voices.run()
+    tell.say(f'10,000 sentinels take {figures["scale.voices.cores"]:.2f} cores, '
+             f'{figures["scale.voices.us_per_beat"]:.1f} µs for each beat')
     return figures
 
 

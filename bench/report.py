@@ -196,6 +196,7 @@ BARS = (
         at_most=1024),
     Bar('scale.ten_thousand_hosts_cpu', '10,000 stub hosts in one engine: share of a core',
         at_most=0.5),
+    Bar('scale.voices.cores', '10,000 sentinels by UDP in one engine: cores', at_most=0.3),
     Bar('dispatch.rack.short_wait_p99_own_over_fifo',
         '4,000 recoveries at once: p99 wait of the short, own ÷ fifo', at_most=0.1),
     Bar('dispatch.rack.makespan_own_over_cfcfs', '  until the last has ended, own ÷ cfcfs',

@@ -2,8 +2,9 @@
 """The socket to which the sentinels of all hosts send their beats.
 
 The socket is read until it is empty, 50 times per second, whatever else the engine is busy with.
-One call of ``recvmsg`` takes 2.0 µs, a MAC 0.6 µs, and all that follows about 1 µs: ``./run bench
-scale`` has what 10,000 hosts take. So there is no need for other means, such as ``recvmmsg``.
+``./run bench detector`` measures what 10,000 hosts take: 0.61 cores with 6.2 µs for each beat. One
+call of ``recvmsg`` takes 2.0 µs of these, a MAC 0.6 µs, and two answers per second to each host
+1.5 µs.
 """
 
 from collections.abc import Callable, Iterable
