@@ -87,6 +87,18 @@ class UnitsTest(testtools.TestCase):
         faults = [line for line in (done.stdout + done.stderr).splitlines() if 'specreds' in line]
         self.assertEqual((0, []), (done.returncode, faults))
 
+    def test_each_program_and_unit_is_in_one_package_of_debian(self) -> None:
+        place = base.ROOT / 'deploy/debian'
+        lines = [line.split()[0] for file in sorted(place.glob('*.install'))
+                 for line in file.read_text().splitlines()]
+        self.assertEqual(sorted([f'usr/bin/{name}' for name in base.scripts()]),
+                         sorted(line for line in lines if line.startswith('usr/bin/')))
+        self.assertEqual(sorted(f'etc/systemd/{name}' for name in _UNITS),
+                         sorted(line for line in lines if line.endswith('.service')))
+        packages = re.findall(r'(?m)^Package: (.*)', (place / 'control').read_text())
+        page = (base.ROOT / 'doc/source/install.rst').read_text()
+        self.assertEqual([], [name for name in packages if f'``{name}``' not in page])
+
     def test_application_of_uwsgi_exists(self) -> None:
         uwsgi = base.read_ini('etc/systemd/specreds-api-uwsgi.ini')['uwsgi']
         module, _, name = uwsgi['module'].partition(':')
