@@ -153,6 +153,11 @@ class Nova(cinder.Cinder):
         self.hub.latency(*_REBUILD)
         if not self._waited(host, begun) or not self._evacuating(server, number):
             return
+        if server.unbound:
+            # ``ComputeManager._error_out_instance_on_exception``
+            server.unbound -= 1
+            server.task, server.target, server.status = None, None, 'ERROR'
+            return
         adopted = self._promoted_backup(server, host)
         if adopted is None:
             until = self.hub.now() + 120.0

@@ -116,6 +116,7 @@ class Server:
     :ivar late: how many times its guest will write at the moment when it is being fenced
     :ivar changed: how many decisions on its volumes will prove nothing, unless its guest has
         written, because somebody changes the volumes
+    :ivar unbound: for how many evacuations Neutron will bind no port of it
     :ivar lost: how many requests for its evacuation Nova's conductor will give up, which changes
         nothing of the server; negative for how many it will never begin
     """
@@ -133,6 +134,7 @@ class Server:
     late: int = 0
     changed: int = 0
     lost: int = 0
+    unbound: int = 0
     status: str = 'ACTIVE'
     task: str | None = None
     # Destination of its evacuation, whether the nova-compute there is at work on it, and when that

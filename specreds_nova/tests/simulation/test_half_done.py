@@ -58,6 +58,11 @@ _states = strategies.sampled_from((
     ('MIGRATING', 'migrating'), ('RESIZE', 'resize_prep'), ('RESIZE', 'resize_migrating')))
 # How many requests Nova's conductor gives up, such as for a port or a flavor that is deleted.
 _given_up = strategies.sampled_from((0, 0, 0, 1, 2))
+# For how many evacuations Neutron binds no port, so that Nova sets the server to ERROR.
+_unbound = strategies.sampled_from((0, 0, 0, 1, 2))
+# By the state in which the host leaves the server, the state in which an evacuation ends.
+_AT_REST_IN = {'SHUTOFF': 'SHUTOFF', 'PAUSED': 'PAUSED', 'SUSPENDED': 'SHUTOFF',
+               'RESCUE': 'SHUTOFF', 'SHELVED': 'SHUTOFF'}
 _changes = strategies.lists(strategies.tuples(
     strategies.floats(4.0, 40.0), strategies.sampled_from(_CHANGES)), max_size=3).map(sorted)
 
@@ -101,13 +106,15 @@ class _Story(story.Story):
 
 
 def _script(drawn: list[volumes.Volume], changes: list[tuple[float, str]],
-            state: tuple[str, str | None] = ('ACTIVE', None), lost: int = 0) -> dict[str, Any]:
+            state: tuple[str, str | None] = ('ACTIVE', None), lost: int = 0, unbound: int = 0
+            ) -> dict[str, Any]:
     status, task = state
     names = ['volume-a', *(f'volume-{number}' for number in range(1, len(drawn)))]
     return {
         'engines': 1, 'hosts': {'h1': None, 'h2': None},
         'servers': {'a': {'host': 'h1', 'period': 0, 'status': status, 'task': task,
-                          'lost': lost, 'moving': ('h2', True), 'attached': names[1:],
+                          'lost': lost, 'unbound': unbound,
+                          'moving': ('h2', True), 'attached': names[1:],
                           'states': dict(zip(names, map(dataclasses.replace, drawn),
                                              strict=True))}},
         'options': {'evacuate_after': 10.0, 'evacuate_timeout': 30.0, 'adopt_timeout': 300.0,
@@ -122,11 +129,11 @@ class HalfDoneTest(base.StoryTest):
     """Drawn states of volumes."""
 
     @hypothesis.settings(max_examples=_DRAWS, derandomize=True)
-    @hypothesis.given(drawn=_servers, state=_states, lost=_given_up,
+    @hypothesis.given(drawn=_servers, state=_states, lost=_given_up, unbound=_unbound,
                       seed=strategies.integers(0, 999))
     def test_promise_is_kept(self, drawn: list[volumes.Volume], state: tuple[str, str | None],
-                             lost: int, seed: int) -> None:
-        played = _Story(_script(drawn, [], state, lost), seed)
+                             lost: int, unbound: int, seed: int) -> None:
+        played = _Story(_script(drawn, [], state, lost, unbound), seed)
         ending = played.run()
         self.assertEqual([], ending.wrong)
         server, promised = played.server, played.promised['recovery']
@@ -141,6 +148,9 @@ class HalfDoneTest(base.StoryTest):
             self.assertRegex(str(ending.history[-1].error), _WAYS_OUT)
         else:
             self.assertNotEqual('h1', server.host)
+            stopped = state[1] == 'powering-off'
+            self.assertEqual('SHUTOFF' if stopped else _AT_REST_IN.get(state[0], 'ACTIVE'),
+                             server.status)
 
     def test_recovery_without_progress_is_an_error(self) -> None:
         def attempt(run: runs.Run) -> None:
@@ -171,13 +181,13 @@ class HalfDoneTest(base.StoryTest):
                volumes.Volume('error_restoring', 'attaching', 'completing',
                               ('creating', 'backing-up'))],
         changes=[(5.703866262686269, 'attach'), (20.468049483933502, 'stop'),
-                 (32.722696378323405, 'detach')], lost=0, seed=196)
+                 (32.722696378323405, 'detach')], lost=0, unbound=0, seed=196)
     @hypothesis.settings(max_examples=_DRAWS, derandomize=True)
     @hypothesis.given(drawn=_servers, changes=_changes, lost=_given_up,
-                      seed=strategies.integers(0, 999))
+                      unbound=_unbound, seed=strategies.integers(0, 999))
     def test_users_go_on(self, drawn: list[volumes.Volume], changes: list[tuple[float, str]],
-                         lost: int, seed: int) -> None:
-        played = _Story(_script(drawn, changes, lost=lost), seed)
+                         lost: int, unbound: int, seed: int) -> None:
+        played = _Story(_script(drawn, changes, lost=lost, unbound=unbound), seed)
         ending = played.run()
         self.assertEqual([], ending.wrong)
         server = played.server
