@@ -93,7 +93,7 @@ class NoOsdmapWait(superposition.Protocol):
         self.fence = _HastyFence(cluster, self.settings.fence_expiry_s)
 
 
-@mock.patch.object(handover, 'request', lambda *_arguments: None)
+@mock.patch.object(handover, 'request', lambda *_arguments, **_options: None)
 def ambush(site: sites.Site, seed: int, images: int, *,
            early: bool) -> tuple[outcomes.Result, list[str]]:
     """Play a round in which the primary writes at the worst time, and no request reaches it.

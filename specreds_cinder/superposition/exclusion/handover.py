@@ -34,10 +34,11 @@ _POLL_S = 0.005
 
 
 def request(cluster: ceph.Cluster, latch: latches.Latch, volume: records.Volume,
-            superposition: str = '') -> int | None:
+            superposition: str = '', *, insist: bool = False) -> int | None:
     """Ask the owner of a volume's lock, if there is one, to let go of it.
 
     :param superposition: its latch is no owner
+    :param insist: send the request, however long it waits for its turn
     :returns: the version of the header when the lock has no owner; 0 if an owner lives and keeps
         the lock; None if no owner answers
     :raises ClusterError: Ceph did not answer
@@ -45,10 +46,14 @@ def request(cluster: ceph.Cluster, latch: latches.Latch, volume: records.Volume,
     if version := latch.unowned(volume, superposition):
         return version
     # The id of this client, and of a watch that no client has: whoever sent it answers nothing.
-    answers = cluster.notify(
-        volume.pool_id, volume.namespace, f'rbd_header.{volume.image_id}',
-        message(_REQUEST.pack(_REQUEST_LOCK, cluster.rados.get_instance_id(),
-                              secrets.randbits(63), 0)), _PATIENCE_S)
+    wanted = message(_REQUEST.pack(_REQUEST_LOCK, cluster.rados.get_instance_id(),
+                                   secrets.randbits(63), 0))
+    answers = None
+    while answers is None:
+        answers = cluster.notify(volume.pool_id, volume.namespace,
+                                 f'rbd_header.{volume.image_id}', wanted, _PATIENCE_S)
+        if not insist:
+            break
     results = _results(answers or ())
     if not results:
         # One that answers is not heard if another client hangs.

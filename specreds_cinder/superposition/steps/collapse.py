@@ -324,7 +324,7 @@ def _request(site: base.Site, record: records.Record, owned: Sequence[records.Vo
     """Ask the owners of volumes' locks to let go; return what :func:`handover.request` does."""
     with trace.span('handover', record.id):
         versions = site.each(lambda volume: handover.request(
-            site.cluster, site.latch, volume, record.id), owned)
+            site.cluster, site.latch, volume, record.id, insist=True), owned)
     return dict(zip(owned, versions, strict=True))
 
 

@@ -101,7 +101,7 @@ def _live(conf: str, refs: list[sp.VolumeRef], story: Story, number: int | None,
 
     with sp.Cluster(conf, 'cinder', base.TIMEOUT) as cluster, sp.trace.observe(write), \
             sp.trace.observe(death), \
-            mock.patch.object(handover, 'request', lambda *_arguments: False), \
+            mock.patch.object(handover, 'request', lambda *_arguments, **_options: None), \
             mock.patch.object(handover, 'lives', lambda *_arguments: False):
         story(sp.Protocol(cluster, sp.Settings()), refs)
     answer.put(death.changes)

@@ -53,8 +53,8 @@ class ProtocolTestCase(base.FunctionalTestCase):
         # On a busy machine, too, a primary that lives answers in time.
         self.patch(handover, '_PATIENCE_S', _SECONDS)
         request = handover.request
-        self.patch(handover, 'request', lambda *arguments: (
-            request(*arguments) if self.hands_over else None))
+        self.patch(handover, 'request', lambda *arguments, **options: (
+            request(*arguments, **options) if self.hands_over else None))
 
     @functools.cached_property
     def protocol(self) -> sp.Protocol:

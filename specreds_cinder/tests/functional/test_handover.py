@@ -230,9 +230,9 @@ class DecisionTest(HandoverTestCase):
         self.assert_shut_before_the_fence(record)
 
     def test_primary_that_answers_late_hands_its_lock_over_before_the_fence(self) -> None:
-        self.primary.signal(signal.SIGSTOP)
-        record = self.superpose(self.volume)
-        self.primary.signal(signal.SIGCONT)
+        # So it is not asked yet.
+        record = self.protocol.super([self.volume], read=[self.volume])
+        self.addCleanup(self.drop, record)
         self.patch(handover, '_PATIENCE_S', 0.0)
         with sp.trace.observe(self.at('sweep', 'after', self.wait_until_unowned)):
             self.assert_shut_before_the_fence(record)
@@ -267,7 +267,7 @@ class DecisionTest(HandoverTestCase):
     def test_primary_that_keeps_its_lock_wins(self) -> None:
         record = self.protocol.super([self.volume], read=[self.volume])
         self.addCleanup(self.drop, record)
-        self.patch(handover, 'request', lambda *_arguments: 0)
+        self.patch(handover, 'request', lambda *_arguments, **_options: 0)
         self.assertEqual(states.DIRTY, self.protocol.collapse(record).outcome)
         self.assertEqual(set(), self.primary.clients & self.fenced())
         self.write(0)
@@ -275,7 +275,7 @@ class DecisionTest(HandoverTestCase):
     def test_lock_that_somebody_else_keeps_proves_nothing(self) -> None:
         record = self.protocol.super([self.volume], read=[self.volume])
         self.addCleanup(self.drop, record)
-        self.patch(handover, 'request', lambda *_arguments: 0)
+        self.patch(handover, 'request', lambda *_arguments, **_options: 0)
         self.patch(volumes, 'owners', lambda *_arguments: frozenset({'127.0.0.9:0/9'}))
         self.assertEqual(states.UNPROVEN, self.protocol.collapse(record).outcome)
 

@@ -50,6 +50,15 @@ class RequestTest(testtools.TestCase):
     def test_owner_that_keeps_its_lock(self, code: int) -> None:
         self.assertEqual(0, self.request([_result(code)], 0))
 
+    def test_request_that_waits_for_its_turn_is_sent_if_the_caller_insists(self) -> None:
+        self.latch.unowned.side_effect = [0, 9]
+        self.cluster.notify.side_effect = [None, None, [_result(0)]]
+        self.assertEqual(9, handover.request(self.cluster, self.latch, fakes.volume(), 'id',
+                                             insist=True))
+        self.latch.unowned.side_effect = [0, 0]
+        self.cluster.notify.side_effect = [None]
+        self.assertIsNone(handover.request(self.cluster, self.latch, fakes.volume()))
+
     @ddt.data([], [b''])
     def test_owner_that_is_silent(self, answers: list[bytes]) -> None:
         self.assertIsNone(self.request(answers, 0))

@@ -170,7 +170,7 @@ class AnsweredTest(CollapseTestCase):
         self.record = fakes.superposition()
         self.step.store = self.store = fakes.Store(self.record)
         self.step.latch.unowned.return_value = 0
-        self.patch(handover, 'request', lambda *_arguments: None)
+        self.patch(handover, 'request', lambda *_arguments, **_options: None)
         self.fence.close.side_effect = errors.ClusterTimeout('no monitor answered')
         self.assertRaises(errors.ClusterTimeout, self.collapse)
         self.assertEqual(states.COLLAPSING, self.state)
