@@ -2,10 +2,12 @@
 """Have the engine recover a host that Masakari was notified of."""
 
 from collections.abc import Callable, Collection
+import operator
 import time
 from typing import Any
 
 from osc_lib import exceptions as osc_exceptions
+import tenacity
 
 from specreds_nova.osc import client as engine_client
 
@@ -13,8 +15,9 @@ _ENDED, _FAILED = 'ended', 'failed'
 # The state of a recovery whose server serves, and the states of a host on which the engine acts.
 _SERVES = 'merging'
 _ACTS = ('suspected', 'fenced')
-# Seconds between two looks at the recoveries.
-_POLL = 1.0
+# Looks at the host and its recoveries are a second apart.
+_WAIT = tenacity.wait_fixed(1.0)
+_UNTIL_TRUE = tenacity.retry_if_result(operator.not_)
 # Seconds for the engine to act on the suspicion; after that, handing over the host has failed.
 _PATIENCE = 120.0
 # Seconds until a suspected host has recoveries: the engine asks Nova for its servers first.
@@ -52,13 +55,13 @@ def _hand_over(engine: engine_client.Client, host_name: str, notification: str,
         raise HandOverFailedError(f'the engine does not act on host {name}: see '
                                   f'"openstack speculative host show {name}"')
     settled = time.monotonic() + _SETTLE
-    while True:
+
+    def serve() -> bool:
         # Before the look at the host, which shows those that have not ended.
         recovered = _new(engine, name, earlier)
-        serve = all(recovery['state'] == _SERVES for recovery in engine.host(name)['recoveries'])
-        if serve and (recovered or time.monotonic() >= settled):
-            break
-        time.sleep(_POLL)
+        return (all(recovery['state'] == _SERVES for recovery in engine.host(name)['recoveries'])
+                and (bool(recovered) or time.monotonic() >= settled))
+    tenacity.Retrying(retry=_UNTIL_TRUE, wait=_WAIT)(serve)
     # Those that had not ended when they were listed have an outcome by now.
     recovered = _new(engine, name, earlier)
     failed = sorted(recovery['server_id'] for recovery in recovered
@@ -78,14 +81,12 @@ def _new(engine: engine_client.Client, name: str, earlier: Collection[str]
 
 def _acted(engine: engine_client.Client, name: str) -> bool:
     """Wait until the engine acts on a suspicion; return False if it does not in time."""
-    deadline = time.monotonic() + _PATIENCE
-    while True:
+    def acts() -> bool:
         host = engine.host(name)
-        if host['recoveries'] or host['state'] in _ACTS:
-            return True
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(_POLL)
+        return bool(host['recoveries']) or host['state'] in _ACTS
+    return tenacity.Retrying(
+        retry=_UNTIL_TRUE, wait=_WAIT, stop=tenacity.stop_after_delay(_PATIENCE),
+        retry_error_callback=lambda _: False)(acts)
 
 
 def _known(engine: engine_client.Client, host_name: str) -> str:

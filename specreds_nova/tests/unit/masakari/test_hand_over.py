@@ -7,6 +7,7 @@ import sys
 from typing import Any, cast
 from unittest import mock
 
+import fixtures
 from osc_lib import exceptions as osc_exceptions
 import testtools
 
@@ -75,10 +76,8 @@ class HandOverTest(testtools.TestCase):
                              ('fenced', ['merging', 'racing']), ('fenced', ['merging']))
         self.reported: list[tuple[str, float]] = []
         self.clock = 0.0
-        patcher = mock.patch.object(hand_over, 'time', mock.Mock(
-            monotonic=lambda: self.clock, sleep=self._sleep))
-        patcher.start()
-        self.addCleanup(patcher.stop)
+        self.useFixture(fixtures.MonkeyPatch('time.monotonic', lambda: self.clock))
+        self.useFixture(fixtures.MonkeyPatch('time.sleep', self._sleep))
 
     def _sleep(self, seconds: float) -> None:
         self.clock += seconds
