@@ -665,6 +665,26 @@ MUTATIONS = (
              'for engine, (vote, seen) in [(self._engine, self._rows[self._engine])]:',
              'specreds_nova.tests.unit.engine.suspicion.test_votes.EnginesTest.'
              'test_last_beat_is_that_of_the_engine_that_heard_the_host_longest'),
+    Mutation('voice-with-any-nonce', 'specreds_nova/beats/voices.py',
+             'fresh = beat.nonce in self._nonces', 'fresh = True',
+             'specreds_nova.tests.unit.beats.test_voices.StateTest.'
+             'test_nonce_of_another_process_does_not_count'),
+    Mutation('voice-without-a-key', 'specreds_nova/beats/voices.py',
+             'if key.proves(datagram):', 'if True:',
+             'specreds_nova.tests.unit.beats.test_voices.StateTest.'
+             'test_wrong_key_is_shown_as_such_and_is_no_silence'),
+    Mutation('voice-of-another-boot', 'specreds_nova/engine/suspicion/weighing.py',
+             'return not before or self._voices', 'return True or self._voices',
+             'specreds_nova.tests.unit.engine.suspicion.test_two_voices.TwoVoicesTest.'
+             'test_sentinel_of_another_boot_says_nothing_of_the_servers_that_ran_before'),
+    Mutation('voice-not-in-the-vote', 'specreds_nova/engine/suspicion/monitor.py',
+             'spoken = self._voices.last(name)', 'spoken = None',
+             'specreds_nova.tests.unit.engine.suspicion.test_two_voices.TwoVoicesTest.'
+             'test_vote_tells_when_either_voice_was_heard_last'),
+    Mutation('goodbye-for-an-hour', 'specreds_nova/engine/suspicion/weighing.py',
+             'RETURN_S = 60.0', 'RETURN_S = 3600.0',
+             'specreds_nova.tests.unit.engine.suspicion.test_two_voices.TwoVoicesTest.'
+             'test_goodbye_of_a_nova_compute_excuses_its_sentinel_for_a_minute'),
     Mutation('lease-by-a-new-process', 'specreds_nova/engine/suspicion/monitor.py',
              'return max(heard, default=self._began)', 'return max(heard, default=-9e9)',
              'specreds_nova.tests.unit.engine.suspicion.test_votes.EnginesTest.'

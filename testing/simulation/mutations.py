@@ -10,6 +10,7 @@ from unittest import mock
 from specreds_nova.beats import answering
 from specreds_nova.beats import message
 from specreds_nova.beats import senders
+from specreds_nova.beats import voice
 from specreds_nova.beats import voices
 from specreds_nova.engine.placing import capacity
 from specreds_nova.engine.placing import conductor
@@ -64,6 +65,7 @@ _take = watched.Watched.hear
 _hear = monitors.Monitor.heard
 _on = start._on
 _fresh = voices.Voices._fresh
+_answer = voices.Voices._answer
 _conductor_forget = conductor.Conductor._forget
 
 
@@ -150,6 +152,11 @@ def _any_nonce(self: voices.Voices, now: float) -> dict[bytes, float]:
     return self._nonces
 
 
+def _renew_always(self: voices.Voices, known: Any, _says: voice.Says) -> bytes:
+    """Answer a sentinel, and renew the lease of its host."""
+    return _answer(self, known, voice.Says.HIDE)
+
+
 def _keep_slot(self: conductor.Conductor, recovery_id: str) -> None:
     """Forget a recovery, but not its slot."""
     held = recovery_id in self._capacity.held()
@@ -216,6 +223,9 @@ MUTATIONS = _by_name((
              ('voices', 'crash_compute')),
     Mutation('old-nonce', 'a beat of a sentinel counts whichever nonce it names',
              voices.Voices, '_fresh', _any_nonce, 3, ('replay', 'power', 'engine_killed')),
+    Mutation('suspects-renewed', 'each answer to a sentinel renews the lease of its host',
+             voices.Voices, '_answer', _renew_always, 2,
+             ('voices', 'crash_compute:h1', 'storage:h1')),
     Mutation('lost-request', 'an evacuation that Nova has lost is waited for',
              unclaimed.Unclaimed, 'is_lost', _nothing(False), 17,
              ('conductor_dies', 'power', 'isolated')),

@@ -121,7 +121,7 @@ class TwoVoicesTest(base.CloudTestCase):
         for node in self.nodes.values():
             node.alive = node.name != 'cn1'
         self.run_for(3.0)
-        self.assertEqual(all_voices.HEARD, self.view().voice)
+        self.assertEqual((all_voices.HEARD, False), (self.view().voice, self.view().speaks))
         self.assertEqual({'cn1'}, self.suspected())
 
     def test_sentinel_that_returns_holds_back_what_its_silence_has_begun(self) -> None:
