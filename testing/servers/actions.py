@@ -76,10 +76,12 @@ ACTIONS = (
            (f'{_TENANTS}.test_unshelved_server_serves_on_one_host', _EVACUATED,
             f'{_UNMERGED}.test_unshelved_server_runs_on_merged_volumes',
             f'{_PENDING}.test_shelving_after_the_decision_is_dropped')),
-    Action('snapshot of a volume', 'refused by Cinder', _UNTESTED, 'refused by Cinder',
+    Action('snapshot of a volume', 'refused by Cinder', 'refused by Cinder', 'refused by Cinder',
            (f'{_TENANTS}.test_snapshot_of_its_volume_is_refused', _LABELS_UNMERGED,
             'specreds_cinder.tests.unit.api.test_guards.TestRefused.'
             'test_snapshot_of_an_attached_volume_is_refused',
+            'specreds_cinder.tests.unit.api.test_guards.TestRefused.'
+            'test_snapshot_is_refused_after_the_decision',
             'specreds_cinder.tests.unit.api.test_guards.TestDecision.'
             'test_refusal_names_the_command_that_helps')),
     Action('snapshot of a disk that Nova keeps', 'works; the recovery continues', _BUSY, _LATER,
@@ -97,10 +99,12 @@ ACTIONS = (
             f'{_OPERATIONS}.RefuseTest.test_refused_operation_keeps_the_state_of_the_server')),
     Action('rescue', _SPARED, _DROPPED, 'waits for the merge',
            (_ENDED, _EVACUATED, f'{_OPERATIONS}.OpenTest.test_rescue_waits_for_the_merge')),
-    Action('change of the password', 'works; the recovery continues', _DROPPED, _UNTESTED,
+    Action('change of the password', 'works; the recovery continues', _DROPPED, _WORKS,
            (f'{_TENANT}.test_what_no_user_asks_for_does_not', _EVACUATED,
             'specreds_nova.tests.unit.engine.recovery.test_pending.PendingTest.'
-            'test_request_that_the_failed_host_has_not_taken_does_not_keep_the_server_there')),
+            'test_request_that_the_failed_host_has_not_taken_does_not_keep_the_server_there',
+            'specreds_nova.tests.unit.host.unmerged.test_dropped_requests.ManagerTest.'
+            'test_request_that_stands_is_fulfilled')),
     Action('live migration', 'works, except to the host of the backup; the recovery ends', _BUSY,
            _LATER,
            (f'{_TENANTS}.test_live_migrated_server_serves_on_its_new_host', _EVACUATED,
@@ -154,8 +158,9 @@ ACTIONS = (
            _WORKS, (_LABELS, _LABELS_UNMERGED,
                     f'{_TENANT}.test_what_no_user_asks_for_does_not',
                     f'{_REQUESTS}.test_metadata_are_changed_during_an_evacuation')),
-    Action('lock', 'works; the recovery continues', _UNTESTED, _WORKS,
-           (_LABELS, _LABELS_UNMERGED, f'{_TENANT}.test_what_no_user_asks_for_does_not')),
+    Action('lock', 'works; the recovery continues', _WORKS, _WORKS,
+           (_LABELS, _LABELS_UNMERGED, f'{_TENANT}.test_what_no_user_asks_for_does_not',
+            f'{_REQUESTS}.test_server_is_locked_during_an_evacuation')),
     Action('host aggregates', 'count for the next destination', _UNTESTED, _UNTESTED,
            (f'{_CLIENTS}.test_compute.ComputeTest.'
             'test_candidates_have_the_aggregate_of_the_flavor',)),

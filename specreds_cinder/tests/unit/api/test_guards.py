@@ -134,6 +134,14 @@ class TestRefused(base.APITestCase):
         self.assertEqual([], list(objects.SnapshotList.get_all_for_volume(
             self.admin, base.VOLUME)))
 
+    @ddt.data('promoted', 'merging')
+    def test_snapshot_is_refused_after_the_decision(self, state: str) -> None:
+        self.rpc.get.return_value = base.view(state=state)
+        self.set_status('in-use')
+        text = self.refused(409, 'POST', '/snapshots', {'snapshot': {'volume_id': base.VOLUME}},
+                            version=_LATEST)
+        self.assertIn(f'superposition {base.ID}', text)
+
     def test_snapshot_of_an_attached_volume_is_refused(self) -> None:
         self.set_status('in-use')
         self.check(409, 'POST', '/snapshots', {'snapshot': {'volume_id': base.VOLUME}})

@@ -54,6 +54,14 @@ class RequestsTest(base.TestCase):
         server.save.assert_called_once_with()
         self.assertEqual([], self.api.compute_rpcapi.mock_calls)
 
+    def test_server_is_locked_during_an_evacuation(self) -> None:
+        server = mock.MagicMock(host=base.PRIMARY, task_state='rebuilding', locked=False)
+        with mock.patch('nova.objects.InstanceActionEvent'), mock.patch(
+                'nova.compute.utils.notify_about_instance_action'):
+            compute_api.API.lock(self.api, mock.MagicMock(), server)
+        self.assertTrue(server.locked)
+        self.assertEqual([], self.api.compute_rpcapi.mock_calls)
+
     def test_metadata_are_changed_during_an_evacuation(self) -> None:
         self.server.metadata, self.server.save = {'a': '1'}, mock.Mock()
         compute_api.API.update_instance_metadata(self.api, mock.Mock(), self.server, {'b': '2'})
