@@ -35,7 +35,7 @@ from cloud.demo import stage as demo
 from cloud.guests.client import clock
 
 _SLOWNESS = {variants.RBD: 2.0, variants.SUPER: 1.0, variants.CLONE: 6.0,
-             variants.PROMOTED: 1.5, variants.UNCACHED: 3.0}
+             variants.PROMOTED: 1.5, variants.UNCACHED: 3.0, variants.WRITEBACK: 1.5}
 
 
 class DiskTest(testtools.TestCase):
@@ -175,7 +175,8 @@ class StageTest(testtools.TestCase):
 
     @staticmethod
     @contextlib.contextmanager
-    def _servers(_stage: object) -> Iterator[Any]:
+    def _servers(_stage: object, *, database: object) -> Iterator[Any]:
+        del database
         yield _PAIR
 
     def _run(self, argv: Sequence[str], **_more: object) -> str:

@@ -21,7 +21,7 @@ _TIMEOUT_S = 10.0
 def answers(conf: cfg.ConfigOpts) -> Iterator[findings.Finding]:
     """Check each endpoint of the API in Keystone's catalogue."""
     try:
-        session = rest.session(conf)
+        session = rest.Session(conf).keystone
         urls = {interface: adapter.Adapter(
             session, service_type=_TYPE, interface=interface,
             region_name=conf.service_auth.region_name).get_endpoint()

@@ -49,6 +49,8 @@ RULES = {
     'mode:set':                        '+   +   403 403 403 403',
     'server:protection':               '+   +   +   +   +   404',
     'server:drill':                    '+   +   403 403 403 403',
+    'coverage:show':                   '+   +   403 403 403 403',
+    'simulation:show':                 '+   +   403 403 403 403',
 }
 # What appears in an answer only for these personas, by rule.
 DETAILS = {'server:protection:details': ('admin', 'service')}

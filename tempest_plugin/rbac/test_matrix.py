@@ -135,6 +135,15 @@ class EngineMatrixTest(personas.PersonasTest):
         self.assert_rule('server:drill', lambda clients: self._missing(
             clients, 'POST', f'v1/servers/{nothing}/action', {'drill': None}))
 
+    @decorators.idempotent_id('7c1a6f0e-3d5b-4f0c-8a46-1e2b9d7f5c38')
+    def test_forecasts(self) -> None:
+        """Only administrators and services see what all servers of the cloud would get."""
+        host = self.hosts.list_hosts()['hosts'][0]['name']
+        self.assert_rule('coverage:show', lambda clients: (
+            clients.speculative.HostsClient().ask('GET', 'v1/coverage')))
+        self.assert_rule('simulation:show', lambda clients: (
+            clients.speculative.HostsClient().ask('GET', f'v1/simulation?host={host}')))
+
     def _act(self, clients: Any, action: str) -> None:
         """Act on a host that does not exist, which the API says only to those who may act."""
         nothing = data_utils.rand_uuid()

@@ -73,8 +73,8 @@ class PersonasTest(testtools.TestCase):
         directory = pathlib.Path(personas.__file__).parents[1]
         texts = ''.join(path.read_text() for suite in ('rbac', 'scenario')
                         for path in (directory / suite).glob('*.py'))
-        tested = set(re.findall(r"'((?:superposition|recovery|host|mode|server):[a-z_:]+)'",
-                                texts))
+        kinds = '|'.join({rule.partition(':')[0] for rule in personas.RULES})
+        tested = set(re.findall(rf"'((?:{kinds}):[a-z_:]+)'", texts))
         tested |= {f'host:{action}' for action in ('suspect', 'clear')}
         self.assertEqual({*personas.RULES, *personas.DETAILS}, tested)
 

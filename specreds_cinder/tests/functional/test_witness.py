@@ -98,7 +98,11 @@ class WitnessTest(base.FunctionalTestCase):
         sentinel = self.bear_witness()
         over = threading.Event()
         self.addCleanup(over.set)
-        sentinel._running = lambda: over.wait(_PATIENCE) and None
+
+        def running() -> frozenset[str] | None:
+            over.wait(_PATIENCE)
+            return None
+        sentinel._running = running
         self.assertIsNone(self.ask(seconds=1.0))
         self.assertEqual([_HOST], self.silent)
 

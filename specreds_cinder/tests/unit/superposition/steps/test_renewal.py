@@ -11,6 +11,7 @@ import testtools
 from specreds_cinder.superposition import errors
 from specreds_cinder.superposition import settings
 from specreds_cinder.superposition.evidence import sweep
+from specreds_cinder.superposition.exclusion import handover
 from specreds_cinder.superposition.steps import base
 from specreds_cinder.superposition.steps import collapse
 from specreds_cinder.superposition.steps import end
@@ -89,6 +90,9 @@ class SlowSweepTest(RenewalTestCase):
         self.patch(sweep, 'Sweeper', mock.Mock(side_effect=self.sweeper))
         self.step: Any = base.Site(mock.Mock(), settings.Settings(stale_after_s=_STALE_S))
         self.step.store, self.step.fence = self.store, mock.Mock()
+        # The owner of the lock does not answer.
+        self.step.latch = mock.Mock(**{'unowned.return_value': 0})
+        self.patch(handover, 'request', lambda *_, **__: None)
         self.latch, self.assert_fenced = mock.Mock(), mock.Mock()
         self.patch(collapse, '_latch', self.latch)
         self.patch(collapse, '_assert_durable', mock.Mock())
