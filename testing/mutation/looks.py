@@ -50,9 +50,9 @@ MUTATIONS = (
                    'self._epoch = self._current()',
                    f'{_CINDER_TESTS}.superposition.exclusion.test_fence.FenceTest.'
                    'test_copy_is_not_used_if_the_osdmap_has_changed_meanwhile'),
-    table.Mutation('fence-of-an-overtaken-controller', f'{_PROTOCOL}/collapse.py',
-                   '    if site.reload(record).version != record.version:',
-                   '    if False:',
+    table.Mutation('fence-of-an-overtaken-controller', f'{_PROTOCOL}/base.py',
+                   '        if self.reload(record).version != record.version:',
+                   '        if False:',
                    f'{_CINDER_TESTS}.superposition.steps.test_collapse.CollapseTest.'
                    'test_controller_that_was_overtaken_meanwhile_does_not_fence'),
     table.Mutation('promotion-of-an-overlay-written-since', f'{_PROTOCOL}/collapse.py',
@@ -68,7 +68,7 @@ MUTATIONS = (
                    f'{_CINDER_TESTS}.superposition.steps.test_collapse.CollapseTest.'
                    'test_client_that_has_come_meanwhile_is_fenced_and_swept_behind'),
     table.Mutation('dirty-although-fenced', f'{_PROTOCOL}/collapse.py',
-                   'if first.clean or (resumed and _was_fenced(site, renewal.record)):',
+                   'if first.clean or (dead and _was_fenced(site, renewal.record)):',
                    'if first.clean:',
                    f'{_CINDER_TESTS}.superposition.steps.test_collapse.CollapseTest.'
                    'test_primary_that_an_interrupted_decision_has_fenced_meanwhile_is_late_dirty'),

@@ -224,7 +224,7 @@ MUTATIONS = (
              'report = sweep.SweepReport(False, None, 0, 0.0)',
              f'{_FUNCTIONAL}.test_fence.FenceTest.test_write_before_the_fence_is_late_dirty'),
     Mutation('unproven-taken-for-clean-before-the-fence', f'{_SUPERPOSITION}/steps/collapse.py',
-             'if first.clean or (resumed', 'if not first.dirty or (resumed',
+             'if first.clean or (dead', 'if not first.dirty or (dead',
              f'{_FUNCTIONAL}.test_superposition.DirtyTest.'
              'test_disabled_object_map_is_unproven'),
     Mutation('unproven-taken-for-clean-behind-the-fence',
@@ -399,20 +399,27 @@ MUTATIONS = (
              f'{_UNIT}.superposition.evidence.test_sweep.SweeperTest.test_map_touched_by_a_client_that_has_gone_proves_'
              'nothing_of_a_volume_handed_over'),
     Mutation('late-message-sent-all-the-same', f'{_SUPERPOSITION}/ceph/cluster.py',
-             'return None if answers.cancel() else []', 'return []',
+             '            if answers.cancel():\n                return None\n', '',
              f'{_UNIT}.superposition.ceph.test_cluster.NotificationTest.'
              'test_message_that_waits_behind_hung_clients_is_never_sent'),
     Mutation('primary-waits-for-the-monitors', f'{_SUPERPOSITION}/steps/collapse.py',
-             'if dead or silent == frozenset(record.volumes):', 'if True:',
+             'if dead or fencing or silent == frozenset(record.volumes):', 'if True:',
              f'{_UNIT}.superposition.steps.test_collapse.AnsweredTest.'
-             'test_primary_goes_on_if_the_monitors_do_not_answer_behind_the_seal'),
+             'test_primary_goes_on_if_ceph_does_not_help_between_seal_and_fence_1_ClusterTimeout'),
+    Mutation('fence-that-may-come-taken-for-none', f'{_SUPERPOSITION}/steps/collapse.py',
+             '                fencing = True\n', '',
+             f'{_UNIT}.superposition.steps.test_collapse.AnsweredTest.'
+             'test_primary_that_may_be_fenced_waits_for_the_decision'),
+    Mutation('latch-opened-before-the-fence-is-lifted', f'{_SUPERPOSITION}/steps/end.py',
+             'in (_unfence, looks.unlatch) if fenced', 'in (looks.unlatch, _unfence) if fenced',
+             f'{_UNIT}.superposition.steps.test_collapse.AnsweredTest.'
+             'test_fence_is_lifted_before_the_latch_opens'),
     Mutation('dead-primary-given-up', f'{_SUPERPOSITION}/steps/collapse.py',
-             'if dead or silent ==', 'if silent ==',
+             'if dead or fencing or silent ==', 'if fencing or silent ==',
              f'{_UNIT}.superposition.steps.test_collapse.AnsweredTest.'
              'test_primary_that_is_dead_as_a_fact_stays_shut_out'),
     Mutation('latch-opened-behind-the-monitors', f'{_SUPERPOSITION}/steps/end.py',
-             '    looks.unlatch(site, record)\n    _unfence(site, record)\n    _evict',
-             '    _unfence(site, record)\n    looks.unlatch(site, record)\n    _evict',
+             'else (looks.unlatch, _unfence):', 'else (_unfence, looks.unlatch):',
              f'{_UNIT}.superposition.steps.test_collapse.AnsweredTest.'
              'test_latch_is_opened_before_the_fence_is_taken_back'),
     Mutation('interrupted-fence-taken-for-closed', f'{_SUPERPOSITION}/exclusion/fence.py',

@@ -178,12 +178,14 @@ class Cluster:
         return json.JSONDecoder().raw_decode(text)[0] if text[:1] in ('[', '{') else None
 
     def notify(self, pool_id: int, namespace: str, name: str, message: bytes,
-               patience_s: float) -> list[bytes] | None:
+               patience_s: float, *, ended: bool = False) -> list[bytes] | None:
         """Send a message to all clients that watch an object, and return their answers.
 
         :param patience_s: seconds after which no answer is waited for. If the message was sent by
             then, Ceph goes on for a second
-        :returns: none if a client has not answered by then; None if the message was not sent
+        :param ended: Ceph has to say that nobody has answered
+        :returns: none if a client has not answered by then; None if the message was not sent, or
+            if nobody knows yet and `ended` is set
         :raises ClusterTimeout: an OSD did not answer in time
         :raises ClusterError: the message was not sent for another reason
         """
@@ -197,7 +199,11 @@ class Cluster:
             return answers.result(patience_s)
         except futures.TimeoutError:
             # One that waits for its turn would be sent when nobody counts on it any more.
-            return None if answers.cancel() else []
+            if answers.cancel():
+                return None
+            if answers.done():
+                return answers.result()
+            return None if ended else []
 
     def wait_for_latest_osdmap(self) -> None:
         """Make every later operation of both clients carry at least the osdmap of this moment.

@@ -13,6 +13,7 @@ import secrets
 import struct
 import time
 
+from specreds_cinder.superposition import errors
 from specreds_cinder.superposition.ceph import cluster as ceph
 from specreds_cinder.superposition.exclusion import latch as latches
 from specreds_cinder.superposition.truth import record as records
@@ -28,32 +29,39 @@ _REQUEST_LOCK, _HEADER_UPDATE = 2, 3
 _VERSION = 6
 # An owner that lives answers within milliseconds. The recovery of one that hangs waits for this.
 _PATIENCE_S = 0.1
+# Ceph gives all clients of an image a second, and returns the answers of those that have answered.
+_ALL_S = 2.0
 # The time for which an owner that has answered may end its writes.
 _RELEASE_S = 1.0
 _POLL_S = 0.005
 
 
 def request(cluster: ceph.Cluster, latch: latches.Latch, volume: records.Volume,
-            superposition: str = '', *, insist: bool = False) -> int | None:
+            superposition: str = '', *, insist: bool = False,
+            patience_s: float = 0.0) -> int | None:
     """Ask the owner of a volume's lock, if there is one, to let go of it.
 
     :param superposition: its latch is no owner
-    :param insist: send the request, however long it waits for its turn
+    :param insist: send the request, also if it waits for its turn
+    :param patience_s: seconds that an answer may take; 0 for few
     :returns: the version of the header when the lock has no owner; 0 if an owner lives and keeps
         the lock; None if no owner answers
-    :raises ClusterError: Ceph did not answer
+    :raises ClusterError: Ceph did not answer, or the request was not sent in time
     """
     if version := latch.unowned(volume, superposition):
         return version
     # The id of this client, and of a watch that no client has: whoever sent it answers nothing.
     wanted = message(_REQUEST.pack(_REQUEST_LOCK, cluster.rados.get_instance_id(),
                                    secrets.randbits(63), 0))
-    answers = None
+    answers, until = None, time.monotonic() + cluster.timeout
     while answers is None:
         answers = cluster.notify(volume.pool_id, volume.namespace,
-                                 f'rbd_header.{volume.image_id}', wanted, _PATIENCE_S)
+                                 f'rbd_header.{volume.image_id}', wanted,
+                                 patience_s or _PATIENCE_S)
         if not insist:
             break
+        if answers is None and time.monotonic() > until:
+            raise errors.ClusterTimeout(f'the owner of the lock of {volume.ref} was not asked')
     results = _results(answers or ())
     if not results:
         # One that answers is not heard if another client hangs.
@@ -74,7 +82,7 @@ def lives(cluster: ceph.Cluster, volume: records.Volume) -> bool:
     :raises ClusterError: Ceph did not answer
     """
     answers = cluster.notify(volume.pool_id, volume.namespace, f'rbd_header.{volume.image_id}',
-                             message(_OPERATION.pack(_HEADER_UPDATE)), _PATIENCE_S)
+                             message(_OPERATION.pack(_HEADER_UPDATE)), _ALL_S, ended=True)
     return answers is None or bool(answers)
 
 

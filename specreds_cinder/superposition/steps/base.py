@@ -67,6 +67,17 @@ class Site:
         """Return the current record of a superposition."""
         return self.store.read(record.id, record.home)
 
+    def assert_unchanged(self, record: records.Record) -> None:
+        """Make sure that no other controller has changed a record.
+
+        :raises RecordChanged: another one has
+        :raises NotSuperposed: another one has removed it
+        """
+        if self.reload(record).version != record.version:
+            raise errors.RecordChanged(
+                f'superposition {record.id} was changed by another controller meanwhile; '
+                f'look at it again')
+
     def list(self, home: records.Home, unreadable: dict[str, errors.ClusterError] | None = None
              ) -> 'builtins.list[records.Record]':
         """Return the superpositions that have a volume in a home, oldest first.

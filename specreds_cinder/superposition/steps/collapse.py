@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 _FENCE_ROUNDS = 3
+# Ceph returns the answers of those clients that have answered after a second.
+_ALL_ANSWER_S = 1.5
 _SETTLE_S = 2.0
 
 
@@ -174,7 +176,7 @@ def _race(site: base.Site, record: records.Record, clients: frozenset[str], *,
         silent = asking.result()
     sealed: Collection[records.Volume] = ()
     known = set(clients)
-    fence_s, window_s = None, 0.0
+    fence_s, window_s, fencing = None, 0.0, False
     with _unfenced_if_lost(site, record, known):
         try:
             if first.clean:
@@ -183,14 +185,24 @@ def _race(site: base.Site, record: records.Record, clients: frozenset[str], *,
                 # One that was slow may have let go by now.
                 silent = frozenset(volume for volume in silent
                                    if not site.latch.unowned(volume, record.id))
+                # All owners are one server's: if one has answered, the others are slow.
+                if any(volume not in free and volume not in silent for volume in record.volumes
+                       if len(volume.clients) == 1):
+                    silent = frozenset()
                 first = _shut_rest(site, renewal, first, [
                     volume for volume in record.volumes if volume not in shut | silent])
-            if first.clean or (resumed and _was_fenced(site, renewal.record)):
+            if first.clean or (dead and _was_fenced(site, renewal.record)):
                 swept = time.monotonic()
+                # Nothing is fenced if another controller has changed the record meanwhile.
+                site.assert_unchanged(renewal.record)
+                # From here on the primary may be fenced, whatever the answer is.
+                fencing = True
                 fence_s = _close(site, renewal.record, clients)
                 window_s = time.monotonic() - swept
-        except errors.ClusterError as exc:
-            if dead or silent == frozenset(record.volumes):
+        except (errors.NotSuperposed, errors.RecordChanged):
+            raise
+        except errors.SuperError as exc:
+            if dead or fencing or silent == frozenset(record.volumes):
                 raise
             # The primary may wait for a latch, and would wait until this is continued.
             first = dataclasses.replace(first, unproven=True, first=str(exc))
@@ -199,7 +211,7 @@ def _race(site: base.Site, record: records.Record, clients: frozenset[str], *,
             outcome = states.DIRTY if first.dirty else states.UNPROVEN
             LOG.info('superposition %s is %s, deciding for the primary: %s', record.id, outcome,
                      first.first)
-            end.drop(site, record, outcome)
+            end.drop(site, record, outcome, fenced=dead)
             return CollapseReport(outcome, first)
         renewal.renew()
         # Before the sweep: any client that has the lock after this is among those that the
@@ -223,14 +235,7 @@ def _race(site: base.Site, record: records.Record, clients: frozenset[str], *,
 
 
 def _close(site: base.Site, record: records.Record, clients: frozenset[str]) -> float:
-    """Fence the clients of the primary, and return the seconds that this has taken.
-
-    :raises RecordChanged: another controller has changed the record
-    """
-    if site.reload(record).version != record.version:
-        raise errors.RecordChanged(
-            f'superposition {record.id} was changed by another controller meanwhile; '
-            f'look at it again')
+    """Fence the clients of the primary, and return the seconds that this has taken."""
     began = time.monotonic()
     with trace.span('fence', record.id):
         site.fence.close(clients)
@@ -319,12 +324,13 @@ def _silent(site: base.Site, record: records.Record, free: Collection[records.Vo
                      if version is None)
 
 
-def _request(site: base.Site, record: records.Record, owned: Sequence[records.Volume]
-             ) -> dict[records.Volume, int | None]:
+def _request(site: base.Site, record: records.Record, owned: Sequence[records.Volume],
+             patience_s: float = 0.0) -> dict[records.Volume, int | None]:
     """Ask the owners of volumes' locks to let go; return what :func:`handover.request` does."""
     with trace.span('handover', record.id):
         versions = site.each(lambda volume: handover.request(
-            site.cluster, site.latch, volume, record.id, insist=True), owned)
+            site.cluster, site.latch, volume, record.id, insist=True, patience_s=patience_s),
+            owned)
     return dict(zip(owned, versions, strict=True))
 
 
@@ -362,7 +368,7 @@ def _shut_rest(site: base.Site, renewal: renewals.Renewal, first: sweep.SweepRep
     for _ in range(_FENCE_ROUNDS):
         if not rest:
             return first
-        versions = _request(site, record, rest)
+        versions = _request(site, record, rest, _ALL_ANSWER_S)
         if kept := [volume for volume, version in versions.items() if version == 0]:
             return _alive(site, first, kept)
         first = _sweep_renewed(site, renewal, thorough=False, sealed=[

@@ -216,11 +216,14 @@ def _seal_first(site: base.Site, record: records.Record) -> records.Record:
     clients = frozenset(record.fenced) | looks.entries(site, record).keys()
     if clients != set(record.fenced):
         record = looks.fencing(site, record, tuple(sorted(clients)))
+    site.assert_unchanged(record)
     with trace.span('fence', record.id):
         site.fence.close(clients)
+    site.each(lambda volume: site.latch.arm(volume, record.id), record.volumes)
+    # Whoever drops the record after this disarms the latches, so that none is closed.
+    site.assert_unchanged(record)
 
     def seal(volume: records.Volume) -> records.Volume:
-        site.latch.arm(volume, record.id)
         site.latch.close(volume, record.id)
         sealed = volumes.owners(site.cluster, volume.ref) <= clients
         return dataclasses.replace(

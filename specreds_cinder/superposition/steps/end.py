@@ -50,12 +50,16 @@ def abort(site: base.Site, record: records.Record, progress: trace.Progress | No
 
 
 def drop(site: base.Site, record: records.Record, outcome: str,
-         progress: trace.Progress | None = None) -> None:
+         progress: trace.Progress | None = None, *, fenced: bool = True) -> None:
+    """Decide for the primary, and remove what belongs to the superposition.
+
+    :param fenced: the primary may be fenced. It waits for the latch then until the fence is
+        lifted: otherwise it would meet the fence, and may lose what it has cached
+    """
     if record.state != states.ABORTING:
         record = site.store.swap(record, record.moved(states.ABORTING, outcome=outcome))
-    # First: a primary that lives waits for the latch, and the fence takes the monitors a second.
-    looks.unlatch(site, record)
-    _unfence(site, record)
+    for step in (_unfence, looks.unlatch) if fenced else (looks.unlatch, _unfence):
+        step(site, record)
     _evict(site, record)
     clean(site, record, progress, evict=True)
 
@@ -275,7 +279,7 @@ def clean(site: base.Site, record: records.Record, progress: trace.Progress | No
     # Again: a controller that was collapsing when the record was decided may have fenced
     # since. Without a record it fences nothing, but the monitors may commit its entries late.
     _unfence(site, record)
-    if record.outcome in states.LIVING and record.cuts:
+    if record.outcome in states.LIVING and (record.cuts or record.fenced):
         site.dropped.enter(record)
     site.each(lambda volume: site.store.release(volume, record.id), record.volumes)
     site.store.delete(record)

@@ -12,6 +12,7 @@ import tenacity
 
 from specreds_cinder import superposition as sp
 from specreds_cinder.superposition.ceph import volume as volumes
+from specreds_cinder.superposition.exclusion import handover
 from specreds_cinder.superposition.overlay import overlay
 from specreds_cinder.superposition.overlay import removed
 from specreds_cinder.superposition.steps import create
@@ -189,3 +190,22 @@ class OrphanTest(OvertakenTestCase):
         self.assertIn(record.volumes[0].overlay, self.tidied())
         self.protocol.merge(record)
         self.assertNotIn(record.volumes[0].overlay, self.tidied())
+
+
+@ddt.ddt
+class DeadTest(OvertakenTestCase):
+    """The primary's host is taken for dead, so that it is fenced first."""
+
+    @ddt.data(('ledger.enter', 'after'), ('fence', 'after'), ('latch.arm', 'after'))
+    @ddt.unpack
+    def test_controller_that_wakes_leaves_neither_latch_nor_fence(
+            self, name: str, phase: str) -> None:
+        self.patch(handover, 'lives', lambda *_arguments: False)
+
+        def drop() -> None:
+            self.assertEqual('aborted', self.rival.resume(self.creating()))
+        with sp.trace.observe(self.at(name, phase, drop)):
+            self.assertRaises((sp.RecordChanged, sp.NotSuperposed), self.protocol.super,
+                              [self.volume], dead=True)
+        self.assert_nothing_left(self.dropped[0])
+        self.assertEqual(set(), self.primary.clients & self.fenced())

@@ -9,6 +9,7 @@ import ddt
 import fixtures
 import testtools
 
+from specreds_cinder.superposition import errors
 from specreds_cinder.superposition.exclusion import handover
 from specreds_cinder.tests.unit import fakes
 
@@ -24,7 +25,8 @@ class RequestTest(testtools.TestCase):
         super().setUp()
         for name in ('_RELEASE_S', '_POLL_S'):
             self.useFixture(fixtures.MockPatchObject(handover, name, 0.01))
-        self.cluster: Any = mock.Mock(**{'rados.get_instance_id.return_value': 7})
+        self.cluster: Any = mock.Mock(
+            timeout=5.0, **{'rados.get_instance_id.return_value': 7})
         self.latch: Any = mock.Mock()
 
     def request(self, answers: list[bytes], *versions: int) -> int | None:
@@ -58,6 +60,13 @@ class RequestTest(testtools.TestCase):
         self.latch.unowned.side_effect = [0, 0]
         self.cluster.notify.side_effect = [None]
         self.assertIsNone(handover.request(self.cluster, self.latch, fakes.volume()))
+
+    def test_request_that_is_never_sent_is_an_error(self) -> None:
+        self.cluster.timeout = 0.0
+        self.latch.unowned.return_value = 0
+        self.cluster.notify.return_value = None
+        self.assertRaises(errors.ClusterTimeout, handover.request, self.cluster, self.latch,
+                          fakes.volume(), 'id', insist=True)
 
     @ddt.data([], [b''])
     def test_owner_that_is_silent(self, answers: list[bytes]) -> None:

@@ -6,6 +6,7 @@ import time
 from typing import Any
 from unittest import mock
 
+import ddt
 import testtools
 
 from specreds_cinder.superposition import errors
@@ -17,6 +18,7 @@ from specreds_cinder.superposition.exclusion import ledger as ledgers
 from specreds_cinder.superposition.exclusion import roles
 from specreds_cinder.superposition.overlay import overlay
 from specreds_cinder.superposition.steps import clients as looks
+from specreds_cinder.superposition.steps import collapse
 from specreds_cinder.superposition.steps import end
 from specreds_cinder.superposition.truth import record as records
 from specreds_cinder.superposition.truth import states
@@ -142,6 +144,7 @@ class CollapseTest(CollapseTestCase):
         self.assertEqual(states.PROMOTED, self.state)
 
 
+@ddt.ddt
 class AnsweredTest(CollapseTestCase):
     """Two volumes, of which the first one was handed over, and is sealed."""
 
@@ -149,15 +152,33 @@ class AnsweredTest(CollapseTestCase):
         super().begin(state, volumes=(fakes.volume(handed=7), fakes.volume(image='vol-2')),
                       **values)
 
-    def test_primary_goes_on_if_the_monitors_do_not_answer_behind_the_seal(self) -> None:
-        self.fence.close.side_effect = errors.ClusterTimeout('no monitor answered')
+    @ddt.data(errors.ClusterTimeout, errors.VolumeGone)
+    def test_primary_goes_on_if_ceph_does_not_help_between_seal_and_fence(
+            self, error: type[errors.SuperError]) -> None:
+        self.patch(collapse, '_shut_rest', mock.Mock(side_effect=error('no answer')))
         self.assertEqual(states.UNPROVEN, self.collapse())
         self.assertEqual(states.ABORTING, self.state)
         self.assertEqual(2, self.step.latch.open.call_count)
+        self.fence.close.assert_not_called()
+
+    def test_primary_that_may_be_fenced_waits_for_the_decision(self) -> None:
+        self.fence.close.side_effect = errors.ClusterTimeout('no monitor answered')
+        self.assertRaises(errors.ClusterTimeout, self.collapse)
+        self.assertEqual(states.COLLAPSING, self.state)
+        self.step.latch.open.assert_not_called()
+
+    def test_fence_is_lifted_before_the_latch_opens(self) -> None:
+        self.begin(states.COLLAPSING, fenced=(_CLIENT,))
+        order = mock.Mock()
+        self.patch(end, '_unfence', order.unfence)
+        self.step.latch.open = order.open
+        self.step.abort(self.record)
+        self.assertEqual(['unfence', 'open', 'open'], [call[0] for call in order.mock_calls])
 
     def test_primary_that_is_dead_as_a_fact_stays_shut_out(self) -> None:
         self.begin(states.SUPERPOSED, fenced=(_CLIENT,))
-        self.fence.close.side_effect = errors.ClusterTimeout('no monitor answered')
+        self.patch(collapse, '_shut_rest', mock.Mock(
+            side_effect=errors.ClusterTimeout('no answer')))
         self.assertRaises(errors.ClusterTimeout, self.collapse)
         self.assertEqual(states.COLLAPSING, self.state)
 
