@@ -27,6 +27,8 @@ LEASE_S = 4.0
 # that stood still may answer by a mode that is over. Engines wait for longer before they count on
 # a host again (``engine/suspicion/sentinels.py``).
 HEEDED_S = 5.0
+# Engines of which a host remembers where they hear sentinels: the ones that were told last.
+ENGINES = 16
 
 _NAME = 'sentinel.sock'
 _LONGEST = 1024
@@ -85,7 +87,8 @@ class Hearer:
     """Receives renewals.
 
     :param directory: of the sentinel's state; its owner may send
-    :ivar voices: by engine: the address at which it hears sentinels
+    :ivar voices: by engine: the address at which it hears sentinels; it is replaced and never
+        changed, as another thread reads it
     :raises OSError: the socket cannot be made
     """
 
@@ -109,7 +112,7 @@ class Hearer:
             while True:
                 renewal = _parsed(self._socket.recv(_LONGEST))
                 if renewal.voice:
-                    self.voices[renewal.engine] = renewal.voice
+                    self._know(renewal)
                 latest = renewal if latest is None else max(latest, renewal)
                 self._socket.settimeout(0.0)
         except (TimeoutError, BlockingIOError):
@@ -117,6 +120,11 @@ class Hearer:
         except ValueError as exc:
             LOG.warning('a renewal of the lease on the network is malformed: %s', exc)
             return latest
+
+    def _know(self, renewal: Renewal) -> None:
+        others = [(engine, voice) for engine, voice in self.voices.items()
+                  if engine != renewal.engine]
+        self.voices = dict([*others, (renewal.engine, renewal.voice)][-ENGINES:])
 
     def close(self) -> None:
         """Close the socket."""

@@ -9,6 +9,7 @@ sentinel without a key, or without an address, says nothing.
 from collections.abc import Callable, Mapping
 import contextlib
 import dataclasses
+import ipaddress
 import json
 import os
 import pathlib
@@ -25,8 +26,6 @@ LOG = logging.getLogger(__name__)
 
 KEY = 'voice.key'
 _ENGINES = 'sentinel-engines.json'
-# Engines that are remembered: the ones that were told last.
-_MOST = 16
 # Beats whose answers may be on their way.
 _ANSWERED = 100
 # Beats by which a sentinel says goodbye: all but one may be lost.
@@ -64,6 +63,8 @@ class Speaker:
         self._facts = facts
         self._key: voice.Key | None = None
         self._used: tuple[bytes, ...] = ()
+        # The addresses that were refused last.
+        self._refused: set[str] = set()
         self._engines = {name: _Engine(address, os.urandom(voice.ID))
                          for name, address in self._load().items()}
         self._sockets: dict[socket.AddressFamily, socket.socket] = {}
@@ -92,20 +93,38 @@ class Speaker:
     def know(self, engines: Mapping[str, str]) -> None:
         """Take the addresses of engines, by name, and write them down if they are new.
 
+        :param engines: the ones that were told last come last; what is no address is left out
         :raises OSError: they cannot be written down
         """
-        new = {name: address for name, address in engines.items()
-               if name not in self._engines or self._engines[name].address != address}
-        if not new:
+        before, told = self._engines, self._usable(engines)
+        known = {name: engine for name, engine in before.items() if name not in told}
+        for name, address in told.items():
+            engine = before.get(name)
+            known[name] = (engine if engine is not None and engine.address == address
+                           else _Engine(address, os.urandom(voice.ID)))
+        known = dict(list(known.items())[-renewals.ENGINES:])
+        self._engines = known
+        if known == before:
             return
-        known = {name: engine for name, engine in self._engines.items() if name not in new}
-        known |= {name: _Engine(address, os.urandom(voice.ID)) for name, address in new.items()}
-        self._engines = dict(list(known.items())[-_MOST:])
         path = self._state / _ENGINES
         fresh = path.with_suffix('.new')
         fresh.write_text(json.dumps({name: engine.address
                                      for name, engine in self._engines.items()}) + '\n')
         fresh.replace(path)
+
+    def _usable(self, engines: Mapping[str, str]) -> dict[str, str]:
+        """Return the addresses that are some, and warn once of the others."""
+        usable, refused = {}, set()
+        for name, address in engines.items():
+            try:
+                _target(address)
+                usable[name] = address
+            except ValueError as exc:
+                refused.add(address)
+                if address not in self._refused:
+                    LOG.warning('engine %s is not spoken to at %r: %s', name, address, exc)
+        self._refused = refused
+        return usable
 
     def use_key(self) -> None:
         """Read the key of this host; a file that cannot be read changes nothing."""
@@ -127,7 +146,7 @@ class Speaker:
     def _load(self) -> dict[str, str]:
         try:
             known = json.loads((self._state / _ENGINES).read_text())
-            return {str(name): str(address) for name, address in known.items()}
+            return self._usable({str(name): str(address) for name, address in known.items()})
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, AttributeError) as exc:
@@ -170,7 +189,7 @@ class Speaker:
             try:
                 family, address = _target(engine.address)
                 self._socket(family).sendto(beat, address)
-            except (OSError, ValueError) as exc:
+            except (OSError, OverflowError, ValueError) as exc:
                 LOG.debug('engine at %s: %s', engine.address, exc)
 
     def _socket(self, family: socket.AddressFamily) -> socket.socket:
@@ -224,5 +243,7 @@ def _target(address: str) -> tuple[socket.AddressFamily, tuple[str, int]]:
     """
     host, _, port = address.rpartition(':')
     host = host.removeprefix('[').removesuffix(']')
-    family = socket.AF_INET6 if ':' in host else socket.AF_INET
+    family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
+    if not 0 < int(port) < 65536:
+        raise ValueError(f'there is no port {port}')
     return family, (host, int(port))

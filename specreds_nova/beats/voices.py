@@ -43,6 +43,8 @@ _OTHER = 1.0
 _MISSING = 600
 # Names of unknown senders that are remembered.
 _NAMES = 10_000
+# Seconds between two times at which those are forgotten that were not heard lately.
+_PURGE = 1.0
 _Address = Any
 
 
@@ -84,6 +86,7 @@ class Voices:
         self._voices: dict[bytes, _Voice] = {}
         # By name: when a beat with a wrong MAC was heard.
         self._refused: dict[bytes, float] = {}
+        self._purged = float('-inf')
         # The nonces that count, and when each was issued.
         self._nonces: dict[bytes, float] = {}
         self._nonce = voice.NO_NONCE
@@ -194,7 +197,8 @@ class Voices:
                 known.master, known.key = master, key
                 self._refused.pop(name, None)
                 return known
-        if len(self._refused) >= _NAMES:
+        if len(self._refused) >= _NAMES and now - self._purged >= _PURGE:
+            self._purged = now
             self._refused = {other: at for other, at in self._refused.items()
                              if now - at < LONGEST}
         if len(self._refused) < _NAMES:

@@ -101,6 +101,8 @@ class _Daemon:
         self._pings = pings.Pings(self._storages.apart, self._watch.places, self._watch.heard)
         self._lease = lease.Lease(renewals.LEASE_S, state / 'sentinel-taps.json', links.Links())
         self._renewals = renewals.Hearer(state)
+        # By server that Ceph was never heard for: since when it is known.
+        self._unheard: dict[str, float] = {}
         self._said: tuple[str, float | None] = '', None
         self._speaker = speaker.Speaker(state, conf.host, status.boot(), self._facts)
         self._witness = witness.Witness(conf.host, self._watch.running)
@@ -163,9 +165,7 @@ class _Daemon:
                         self._lease.renewed(renewed.at, renewed.hides)
                 guests = self._watch.guests()
                 self._lease.look(guests)
-                self._said = (self._lease.reported(self._watch.places()),
-                              min((guest.heard for guest in guests if guest.heard is not None),
-                                  default=None))
+                self._said = self._lease.reported(self._watch.places()), self._heard(guests)
                 self._watch.status.hidden = self._lease.down
                 self._lease_looks += 1
             except Exception:
@@ -173,6 +173,17 @@ class _Daemon:
                 LOG.exception('the lease on the network could not be looked at')
                 self._lease_looks += 1
                 self._stop.wait(_LEASE_STEP_S)
+
+    def _heard(self, guests: Sequence[lease.Guest]) -> float | None:
+        """Return since when Ceph has not answered for all servers; None without any.
+
+        A sentinel that starts without Ceph counts from when it has seen a server.
+        """
+        now = renewals.now()
+        self._unheard = {guest.name: self._unheard.get(guest.name, now)
+                         for guest in guests if guest.heard is None}
+        return min((self._unheard[guest.name] if guest.heard is None else guest.heard
+                    for guest in guests), default=None)
 
     def _facts(self) -> tuple[str, float | None]:
         """Return the lease, and the age of Ceph's latest answer; None without disks in Ceph."""

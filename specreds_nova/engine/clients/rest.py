@@ -159,12 +159,16 @@ def _options(verify: Any, certificate: Any) -> list[tuple[int, Any]]:
         'https://localhost', {}, None, verify, None)['verify']
     options = [(pycurl.NOSIGNAL, 1), (pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1),
                (pycurl.FOLLOWLOCATION, 1), (pycurl.MAXREDIRS, _REDIRECTS),
-               (pycurl.POSTREDIR, pycurl.REDIR_POST_ALL)]
+               (pycurl.POSTREDIR, pycurl.REDIR_POST_ALL),
+               (pycurl.REDIR_PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)]
     if not verify:
         options += [(pycurl.SSL_VERIFYPEER, 0), (pycurl.SSL_VERIFYHOST, 0)]
     else:
         path = utils.DEFAULT_CA_BUNDLE_PATH if verify is True else verify
-        options.append((pycurl.CAPATH if os.path.isdir(path) else pycurl.CAINFO, path))
+        # Otherwise libcurl trusts its built-in file or directory, too.
+        directory = os.path.isdir(path)
+        options += [(pycurl.CAPATH, path if directory else None),
+                    (pycurl.CAINFO, None if directory else path)]
     if certificate:
         files = [certificate] if isinstance(certificate, str) else certificate
         options += zip((pycurl.SSLCERT, pycurl.SSLKEY), files, strict=False)

@@ -282,7 +282,8 @@ class _Evacuation:
         return None if host is None or self._lost(host) else host
 
     def _lost(self, host: str) -> bool:
-        if not self._run.context.suspects.suspected(host):
+        suspects = self._run.context.suspects
+        if not (suspects.suspected(host) or suspects.speaks(host)):
             self._silent.pop(host, None)
             return False
         return self._run.lost(host, self._silent.setdefault(host, self._run.now))

@@ -254,9 +254,13 @@ class RecordedRun:
     def lost(self, host: str, since: float) -> bool:
         """Return whether a backup's host has to be given up.
 
+        A nova-compute that is silent beside a living sentinel does nothing for a recovery either.
+
         :param since: time since which it has not answered, by the engine's clock
         """
-        return self.now - since >= self.settings.destination_timeout and self.silent(host)
+        suspects = self.context.suspects
+        return self.now - since >= self.settings.destination_timeout and (
+            self.silent(host) or (suspects.speaks(host) and bool(suspects.healthy())))
 
     def pause(self, seconds: float) -> None:
         """Write what is not written yet, and sleep.

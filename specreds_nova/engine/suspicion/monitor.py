@@ -73,9 +73,9 @@ class Monitor:
         self._returned: dict[str, correlation.Returned] = {}
         # The hosts that Nova lists; None before its first answer.
         self._listed: frozenset[str] | None = None
-        # By host: what its latest report of its sentinel says, and a time after which that has
-        # reached the broker.
-        self._sentinels: dict[str, tuple[str, float | None, float]] = {}
+        # By host: what its latest report of its sentinel says, a time after which that has reached
+        # the broker, and when it was heard.
+        self._sentinels: dict[str, tuple[str, float | None, float, float]] = {}
         # Beats since the last call of `counted`, and beats since the last call of `dropped`.
         self._count = self._dropped = 0
         # Calls of the watcher that are due, in order.
@@ -201,14 +201,25 @@ class Monitor:
     def sentinels(self) -> dict[str, str]:
         """Return the state of the sentinel of each host that has reported it to this engine.
 
-        A sentinel that is heard itself may report sooner that it has no lease.
+        A sentinel that is heard itself may report sooner that it has no lease. That holds until
+        nova-compute reports something later.
         """
         with self._lock:
-            reports = list(self._sentinels.items())
-        states = {name: _sentinel(lease, age) for name, (lease, age, _) in reports}
+            reports = dict(self._sentinels)
+        states = {name: _sentinel(lease, age) for name, (lease, age, _, _) in reports.items()}
+        heard = {name: at for name, (_, _, _, at) in reports.items()}
         return states | {name: model.UNLEASED for name, state in self._voices.states().items()
-                         if state == all_voices.HEARD
-                         and self._voices.lease(name) == message.UNLEASED}
+                         if self._unleased(name, state, heard.get(name, -math.inf))}
+
+    def _unleased(self, host: str, state: str, reported: float) -> bool:
+        """Return whether a sentinel itself has reported last that it has no lease.
+
+        :param state: of its voice
+        :param reported: when its nova-compute has reported last, by the engine's clock
+        """
+        last = self._voices.last(host)
+        return self._voices.lease(host) == message.UNLEASED and last is not None and (
+            state == all_voices.HEARD or last > reported)
 
     def voices(self) -> dict[str, str]:
         """Return which voices of each host are heard, without those of which that is unknown."""
@@ -227,7 +238,7 @@ class Monitor:
         :param after: time by the engine's clock after which a report that it does was sent
         """
         with self._lock:
-            lease, age, sent_after = self._sentinels.get(host, ('', None, 0.0))
+            lease, age, sent_after, _ = self._sentinels.get(host, ('', None, 0.0, 0.0))
         if (self._voices.state(host) == all_voices.HEARD
                 and self._voices.lease(host) in (message.SHOWS, message.UNLEASED)):
             return False
@@ -499,7 +510,7 @@ class Monitor:
                 continue
             host.sent_after = echoed
             if beat.lease:
-                self._sentinels[beat.host] = beat.lease, beat.sentinel_age, echoed
+                self._sentinels[beat.host] = beat.lease, beat.sentinel_age, echoed, now
             if beat.interval != interval:
                 restless.stir()
             if host.goodbye != before:

@@ -3,9 +3,11 @@
 
 from collections.abc import Callable
 import functools
+import json
 import pathlib
 import socket
 import time
+from unittest import mock
 
 import fixtures
 import testtools
@@ -63,6 +65,11 @@ class SpeakerTest(testtools.TestCase):
     def voice_of_host(self) -> speaker.Speaker:
         """Return the voice of a host."""
         return speaker.Speaker(self.state, 'cn1', 'k1', lambda: (message.LEASED, 0.25))
+
+    def written(self) -> dict[str, str]:
+        """Return the addresses on disk."""
+        known: dict[str, str] = json.loads((self.state / 'sentinel-engines.json').read_text())
+        return known
 
     @staticmethod
     def renewed(speaking: speaker.Speaker) -> renewals.Renewal:
@@ -130,6 +137,46 @@ class SpeakerTest(testtools.TestCase):
         speaking = self.voice_of_host()
         speaking.start()
         speaking.stop(_LONG)
+
+    def test_address_that_is_none_silences_nobody(self) -> None:
+        (self.state / 'sentinel-engines.json').write_text('{"e8": "127.0.0.1:70000"}')
+        engine = self.engine()
+        bad = ('127.0.0.1:70000', '127.0.0.1:0', 'localhost:9', '127.0.0.1', '', '[::1]:x',
+               '127.0.0.1\0:9')
+        with mock.patch.object(speaker.LOG, 'warning') as warning:
+            # The last one is an address, and the kernel refuses it.
+            speaking = self.host(*bad, '255.255.255.255:9', engine.address())
+            speaking.know({'e8': '127.0.0.1:-1', 'e0': bad[0]})
+        until(lambda: self.voices.state('cn1') == all_voices.HEARD)
+        self.assertEqual({'e7': '255.255.255.255:9', 'e8': engine.address()}, self.written())
+        self.assertEqual([*bad, '127.0.0.1:-1'], sorted(
+            {call.args[2] for call in warning.call_args_list},
+            key=[*bad, '127.0.0.1:-1'].index))
+        self.assertLessEqual(warning.call_count, len(bad) + 1)
+
+    def test_kernel_that_takes_nothing_for_one_engine_keeps_no_answer_back(self) -> None:
+        engine = self.engine()
+        speaking = self.host(engine.address())
+        with mock.patch.object(speaker, '_target', wraps=speaker._target) as target:
+            target.side_effect = lambda address: (
+                (socket.AF_INET, ('127.0.0.1', 2 ** 16)) if address.endswith(':9')
+                else mock.DEFAULT)
+            speaking.know({'bad': '127.0.0.1:9'})
+            until(lambda: speaking._engines['bad'].said > 3)
+            [(host, boot, number)] = engine.answerable()
+            engine.renew(host, boot, number, hides=True)
+            self.assertTrue(self.renewed(speaking).hides)
+
+    def test_engines_that_were_told_last_are_kept(self) -> None:
+        told = {f'e{number}': '127.0.0.1:9' for number in range(20)}
+        speaking = self.voice_of_host()
+        speaking.know({'e30': '127.0.0.1:9', 'e19': '127.0.0.1:9'})
+        boot = speaking._engines['e19'].boot
+        for _ in range(3):
+            speaking.know(told)
+            self.assertEqual([*told][4:], [*speaking._engines])
+            self.assertEqual({*[*told][4:]}, {*self.written()})
+        self.assertEqual(boot, speaking._engines['e19'].boot)
 
     def test_whatever_arrives_ends_nothing(self) -> None:
         engine = self.engine()

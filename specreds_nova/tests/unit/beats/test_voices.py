@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an engine believes of the voices of sentinels, and what it answers to them."""
 
+from unittest import mock
+
 import hypothesis
 from hypothesis import strategies as st
 import testtools
@@ -141,6 +143,22 @@ class StateTest(VoicesCase):
     def test_wrong_key_beside_the_right_one_changes_nothing(self) -> None:
         self.run_for(1.0, self.sentinel, Sentinel('cn1', _OTHER))
         self.assertEqual(all_voices.HEARD, self.state())
+
+    def test_names_without_number_are_not_looked_through_for_each_datagram(self) -> None:
+        strangers = [Sentinel(f'x{number}', _OTHER).beat() for number in range(6)]
+        with mock.patch.object(all_voices, '_NAMES', 3):
+            self.hear(*strangers[:3])
+            full = self.voices._refused
+            self.now += all_voices.LONGEST - 0.5
+            self.hear(strangers[3])
+            looked = self.voices._refused
+            self.assertEqual(full, looked)
+            self.now += 0.7
+            self.hear(strangers[4])
+            self.assertIs(looked, self.voices._refused)
+            self.now += 0.4
+            self.hear(strangers[5])
+        self.assertEqual({'x5': all_voices.UNAUTHENTICATED}, self.voices.states())
 
     def test_two_master_keys_are_valid_while_they_are_replaced(self) -> None:
         later = Sentinel('cn1', _OTHER, b'boot-two')

@@ -306,6 +306,17 @@ class RenewalsTest(testtools.TestCase):
         self.assertIsNotNone(hearer.hear(1.0))
         self.assertEqual({'e2': '[::1]:5', 'e 1': '[::1]:5'}, hearer.voices)
 
+    def test_addresses_that_were_told_last_are_kept_and_another_thread_may_read_them(self) -> None:
+        hearer = renewals.Hearer(self.directory)
+        self.addCleanup(hearer.close)
+        engines = [f'e{number}' for number in range(renewals.ENGINES + 2)]
+        reading = iter(hearer.voices.items())
+        for engine in ('e0', *engines, 'e2'):
+            self.teller.tell(renewals.Renewal(5.5, True, '[::1]:5', engine))
+            hearer.hear(1.0)
+        self.assertEqual([*engines[3:], 'e2'], [*hearer.voices])
+        self.assertEqual([], [*reading])
+
     def test_nobody_listens(self) -> None:
         self.teller.tell(renewals.Renewal(5.0, True))
         renewals.Hearer(self.directory).close()

@@ -19,6 +19,7 @@ import testtools
 from specreds_cinder import removed_options
 from specreds_nova.beats import message
 from specreds_nova.beats import renewals
+from specreds_nova.beats import speaker
 from specreds_nova.sentinel import domains
 from specreds_nova.sentinel import lease
 from specreds_nova.sentinel import main
@@ -27,6 +28,9 @@ from specreds_nova.sentinel import privileges
 from specreds_nova.sentinel import status
 from specreds_nova.sentinel import watch
 from specreds_nova.sentinel import witness
+
+# Seconds by which a host has heard Ceph after all that a test does.
+_LATER = 1000.0
 
 
 class _Replaced(Exception):
@@ -184,6 +188,27 @@ class MainTestCase(testtools.TestCase):
             reported.append(status.read(self.root / 'specreds/sentinel.json').lease)
         # What was read is remembered.
         self.assertEqual([message.UNLEASED] * 2 + [message.LEASED] * 2, reported)
+
+    def test_ceph_that_was_never_heard_is_late_since_its_server_was_seen(self) -> None:
+        guests = [lease.Guest('s2', (), heard=renewals.now() + _LATER)]
+        speaking = self.useFixture(fixtures.MockPatchObject(speaker, 'Speaker')).mock
+        speaking.return_value.renewed.return_value = None
+        # When it is now, and the age.
+        ages: list[tuple[float, float | None]] = []
+
+        def look() -> None:
+            age = speaking.call_args.args[3]()[1]
+            ages.append((renewals.now(), age))
+            if self.look.call_count == 3:
+                guests.append(lease.Guest('s1', ()))
+            if self.look.call_count == 50 or (age or 0.0) > 0.2:
+                self._stop()
+        self.look.side_effect = look
+        with mock.patch.object(watch.HostWatch, 'guests', lambda _: guests):
+            main.main(self.argv)
+        (seen, _), (now, age) = ages[2], ages[-1]
+        assert age is not None
+        self.assertTrue(0.2 < age <= now - seen)
 
     def test_failed_look_is_repeated(self) -> None:
         def look() -> None:

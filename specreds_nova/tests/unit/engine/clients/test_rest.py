@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 import datetime
+import hashlib
 from http import server as servers
 import ipaddress
 import json
@@ -12,6 +13,7 @@ import ssl
 import threading
 import types
 from typing import Any
+from unittest import mock
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -19,6 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 import ddt
 import fixtures
+import pycurl
 
 from specreds_nova.engine import exception
 from specreds_nova.engine.clients import rest
@@ -92,8 +95,8 @@ class Handler(servers.BaseHTTPRequestHandler):
             self._send(401, {'error': {'message': 'the token is not valid'}}, {})
         elif self.path == '/compute/silent':
             cloud.released.wait()
-        elif self.path == '/compute/moved':
-            self._send(301, None, {'Location': '/compute/it'})
+        elif self.path.startswith('/compute/moved'):
+            self._send(301, None, {'Location': cloud.moved})
         else:
             self._send(200, {'it': self.path}, {})
 
@@ -134,7 +137,7 @@ class CloudTest(base.ServiceTest):
                      'REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE'):
             self.useFixture(fixtures.EnvironmentVariable(name))
         self.cloud = types.SimpleNamespace(tokens=0, revoked=False, seen=[],
-                                           released=threading.Event())
+                                           released=threading.Event(), moved='/compute/it')
         self.cloud.url = self.keystone = f'http://127.0.0.1:{self.listen()}'
 
     def listen(self, tls: ssl.SSLContext | None = None) -> int:
@@ -244,6 +247,14 @@ class SessionTest(CloudTest):
         self.assertEqual(('POST', '{"key": "value"}', 'token1'),
                          (method, body, headers['X-Auth-Token']))
 
+    def test_redirection_to_no_web_server_is_not_followed(self) -> None:
+        nova = self.serve(timeout='2')
+        with socket.create_server(('127.0.0.1', 0)) as other:
+            other.settimeout(0.1)
+            self.cloud.moved = f'ftp://127.0.0.1:{other.getsockname()[1]}/it'
+            self.raised(exception.Unreachable, nova.get, '/moved')
+            self.assertRaises(TimeoutError, other.accept)
+
 
 class TLSTest(CloudTest):
 
@@ -281,6 +292,28 @@ class TLSTest(CloudTest):
     def test_unknown_authority_is_not_trusted(self) -> None:
         self.raised(exception.Unreachable, self.serve().get, '/it')
         self.assertEqual([], self.requests())
+
+    def test_authorities_of_libcurl_itself_are_not_trusted_beside_those_of_the_options(
+            self) -> None:
+        place = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        # OpenSSL finds a certificate in a directory by a hash of its name.
+        trusted = pathlib.Path(self.certificate).read_bytes()
+        name = x509.load_pem_x509_certificate(trusted).subject.public_bytes()
+        number = int.from_bytes(hashlib.sha1(name[2:]).digest()[:4], 'little')
+        (place / f'{number:08x}.0').write_bytes(trusted)
+        empty = self.useFixture(fixtures.TempDir()).path
+        other = self._files()[0]
+        for built_in, file, cafile in ((pycurl.CAPATH, str(place), other),
+                                       (pycurl.CAINFO, self.certificate, empty)):
+            class Curl(pycurl.Curl):
+                def reset(self, option: int = built_in, file: str = file) -> None:
+                    super().reset()
+                    self.setopt(option, file)
+            with mock.patch.object(pycurl, 'Curl', Curl):
+                self.raised(exception.Unreachable, self.serve(cafile=cafile).get, '/it')
+            self.assertEqual([], self.requests())
+            self.assertEqual({'it': '/compute/it'}, self.serve(cafile=file).get('/it'))
+            self.cloud.seen.clear()
 
     def test_insecure_client_trusts_any_certificate(self) -> None:
         self.assertEqual({'it': '/compute/it'}, self.serve(insecure='true').get('/it'))

@@ -133,6 +133,16 @@ class FinishingTest(base.CommittedTest):
         self.assertEqual(['h3', 'h2'], [
             call.args[1] for call in self.compute.evacuate.mock_calls[:2]])
 
+    def test_adoption_on_a_host_whose_sentinel_alone_is_heard_is_requested_elsewhere(
+            self) -> None:
+        self.recovery = self.store.change(self.recovery, destination='h3')
+        self.suspects.speaks.side_effect = lambda host: (
+            host == 'h3' and bool(self.compute.evacuate.called))
+        self.note_after(80.0)
+        self.assertIsNone(self.evacuate(lambda host: True))
+        self.assertEqual(['h3', 'h2'], [
+            call.args[1] for call in self.compute.evacuate.mock_calls[:2]])
+
     def test_server_without_a_backup_on_a_host_that_is_lost_meanwhile_is_left(self) -> None:
         self.lose_destination()
         self.note_after(50.0)

@@ -42,6 +42,21 @@ class RecordedTest(base.RecoveryTest):
         self.assertEqual(('start', 2, True), self.stored()[-1])
         self.assertEqual(self.store.history[self.recovery.id].steps, self.run_.recovery.steps)
 
+    def test_host_whose_nova_compute_alone_is_silent_is_given_up_in_the_end(self) -> None:
+        since, patience = self.clock.now(), self.context.settings.destination_timeout
+        self.suspects.suspected.return_value = False
+        lost = []
+        for wait, speaks, healthy in (
+                (patience - 1.0, True, ['h3']), (2.0, False, ['h3']), (0.0, True, []),
+                (0.0, True, ['h3'])):
+            self.clock.sleep(wait)
+            self.suspects.speaks.return_value = speaks
+            self.suspects.healthy.return_value = healthy
+            lost.append(self.run_.lost('h2', since))
+            # It may still answer.
+            self.assertFalse(self.run_.silent('h2'))
+        self.assertEqual([False, False, False, True], lost)
+
     def test_begin_of_a_step_is_written_at_once(self) -> None:
         with self.run_.step('super'):
             self.assertEqual([('super', 1, False)], self.stored())

@@ -196,6 +196,35 @@ class TwoVoicesTest(base.CloudTestCase):
         self.assertEqual((model.UNLEASED, False), (
             self.monitor.sentinels()['cn1'], self.monitor.hides('cn1', 0.0)))
 
+    def test_lease_that_was_given_up_stays_so_until_nova_compute_reports_later(self) -> None:
+        self.nodes['cn1'].more |= {'lease': message.LEASED, 'sentinel_age': 1.0}
+        self.run_for(0.5)
+        self.nodes['cn1'].alive = False
+        self.run_for(0.5)
+        self.facts = {'lease': message.UNLEASED}
+        self.run_for(0.5)
+        sentinel = self.kill()
+        self.run_for(5.0)
+        self.assertEqual(all_voices.SILENT, self.view().voice)
+        self.assertEqual(model.UNLEASED, self.monitor.sentinels()['cn1'])
+        # It may have got a lease since that.
+        self.nodes['cn1'].alive = True
+        self.run_for(0.5)
+        self.assertEqual(model.LIVE, self.monitor.sentinels()['cn1'])
+        self.sentinels['cn1'] = sentinel
+        sentinel.number += 60
+        self.run_for(0.5)
+        self.assertEqual(model.UNLEASED, self.monitor.sentinels()['cn1'])
+
+    def test_lease_of_a_host_whose_nova_compute_was_never_heard(self) -> None:
+        self.monitor.forget('cn1')
+        self.nodes['cn1'].alive = False
+        self.facts = {'lease': message.UNLEASED}
+        self.run_for(0.5)
+        self.kill()
+        self.run_for(5.0)
+        self.assertEqual(model.UNLEASED, self.monitor.sentinels()['cn1'])
+
     def test_operators_see_which_voices_are_heard(self) -> None:
         self.assertEqual({model.BOTH}, set(self.monitor.voices().values()))
         self.nodes['cn1'].alive = False
