@@ -96,9 +96,9 @@ class Speaker:
         :param engines: the ones that were told last come last; what is no address is left out
         :raises OSError: they cannot be written down
         """
-        before, told = self._engines, self._usable(engines)
-        known = {name: engine for name, engine in before.items() if name not in told}
-        for name, address in told.items():
+        before, usable = self._engines, self._usable(engines)
+        known = {name: engine for name, engine in before.items() if name not in usable}
+        for name, address in usable.items():
             engine = before.get(name)
             known[name] = (engine if engine is not None and engine.address == address
                            else _Engine(address, os.urandom(voice.ID)))
