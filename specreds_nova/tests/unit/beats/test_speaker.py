@@ -168,14 +168,14 @@ class SpeakerTest(testtools.TestCase):
             self.assertTrue(self.renewed(speaking).hides)
 
     def test_engines_that_were_told_last_are_kept(self) -> None:
-        told = {f'e{number}': '127.0.0.1:9' for number in range(20)}
+        addresses = {f'e{number}': '127.0.0.1:9' for number in range(20)}
         speaking = self.voice_of_host()
         speaking.know({'e30': '127.0.0.1:9', 'e19': '127.0.0.1:9'})
         boot = speaking._engines['e19'].boot
         for _ in range(3):
-            speaking.know(told)
-            self.assertEqual([*told][4:], [*speaking._engines])
-            self.assertEqual({*[*told][4:]}, {*self.written()})
+            speaking.know(addresses)
+            self.assertEqual([*addresses][4:], [*speaking._engines])
+            self.assertEqual({*[*addresses][4:]}, {*self.written()})
         self.assertEqual(boot, speaking._engines['e19'].boot)
 
     def test_whatever_arrives_ends_nothing(self) -> None:
