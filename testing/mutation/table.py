@@ -405,7 +405,7 @@ MUTATIONS = (
     Mutation('primary-waits-for-the-monitors', f'{_SUPERPOSITION}/steps/collapse.py',
              'if dead or fencing or silent == frozenset(record.volumes):', 'if True:',
              f'{_UNIT}.superposition.steps.test_collapse.AnsweredTest.'
-             'test_primary_goes_on_if_ceph_does_not_help_between_seal_and_fence_1_ClusterTimeout'),
+             'test_primary_goes_on_if_ceph_does_not_help_between_seal_and_fence'),
     Mutation('fence-that-may-come-taken-for-none', f'{_SUPERPOSITION}/steps/collapse.py',
              '                fencing = True\n', '',
              f'{_UNIT}.superposition.steps.test_collapse.AnsweredTest.'
