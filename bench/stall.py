@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Let a whole host stand still for a while, and then go on: who keeps its servers?
 
-Every process of the host is frozen, and none of its addresses answers. A stall ends by itself, as
-that of a host whose memory, bus or hypervisor is stuck for seconds. Each primary has to win whose
-stall is shorter than the time that engines leave it: until the first frame of its backup's guest,
-and at least :data:`race.NOT_BEFORE`; if its owner has set a condition of readiness, until its
-backup is ready.
+Every process of the host is frozen, and none of its addresses answers. The stall ends, as
+if memory, bus or hypervisor of the host had been stuck for seconds. If the stall is shorter than
+the time that engines leave a primary, the primary has to win. They leave it the time until the
+first frame of its backup's guest, and at least :data:`race.NOT_BEFORE`. If its owner has set a
+condition of readiness, they leave it the time until its backup is ready.
 
 The servers are a database and a small server with conditions, and a small one without.
 """

@@ -222,7 +222,7 @@ class Monitor:
             state == all_voices.HEARD or last > reported)
 
     def voices(self) -> dict[str, str]:
-        """Return which voices of each host are heard, without those of which that is unknown."""
+        """Return which voices of each host are heard, without hosts of which nothing is known."""
         if not self._voices.listens:
             return {}
         horizon = self._listening.horizon()

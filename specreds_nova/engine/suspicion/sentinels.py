@@ -55,7 +55,7 @@ class Sentinels:
         self._clock = clock
         self._voices = voices
         self._recorded: dict[str, str | None] = {}
-        # The voices that are recorded, and those of the latest look.
+        # The voices that are recorded, and the voices at the latest look.
         self._heard: dict[str, str | None] = {}
         self._before: Mapping[str, str] = {}
         self._looked = float('-inf')
