@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An OpenStack on one machine: real services that are out of reach of other machines."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 import contextlib
 import dataclasses
@@ -215,7 +215,10 @@ class Cloud:
                                            'Nova': nova.Api(session)}
         prober = probes.Probes(self.files, self.settings, self._passwords, running,
                                self._supervisor.log_of, self._workers, owners)
-        return [self._ceph_check(), *map(prober.check, self.programs),
+        # No cloud has a cinder-backup unless somebody asks for one.
+        asked = [name for name in self.programs
+                 if name != services.CINDER_BACKUP or name not in self._stopped()]
+        return [self._ceph_check(), *map(prober.check, asked),
                 *(self.hosts.status() if self.settings.hosts else ())]
 
     def wait_ready(self, timeout: float = _READY_TIMEOUT) -> None:
@@ -301,6 +304,19 @@ class Cloud:
         """Kill a service with all of its processes at once (SIGKILL); it stays dead."""
         self._supervisor.kill_daemon(name)
 
+    @contextlib.contextmanager
+    def backups(self) -> Iterator[pathlib.Path]:
+        """Run a cinder-backup, and yield the directory of what it writes."""
+        for user in {backend.user for backend in self._own}:
+            private.write(self.files.keyrings / f'ceph.client.{user}.keyring',
+                          self.ceph.files.keyring(f'client.{user}').read_text())
+        self.start_daemon(services.CINDER_BACKUP)
+        try:
+            self.wait_ready()
+            yield self.files.backups
+        finally:
+            self.stop_daemon(services.CINDER_BACKUP)
+
     def restart_daemon(self, name: str) -> None:
         """Restart a service."""
         self.stop_daemon(name)
@@ -338,7 +354,7 @@ class Cloud:
         for backend in self.backends:
             for instance, conf in cinder.process_confs(backend).items():
                 private.write(self.files.instance_conf(instance), private.ini(conf))
-        stale = [services.CINDER_API, services.CINDER_SCHEDULER,
+        stale = [services.CINDER_API, services.CINDER_SCHEDULER, services.CINDER_BACKUP,
                  *self._volume_services] if changed else []
         if self.settings.hosts:
             stale += compute.write(self.files, self.settings, self._passwords)

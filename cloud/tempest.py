@@ -121,10 +121,11 @@ def _run_sets(cloud: clouds.Cloud, root: pathlib.Path, sets: Mapping[str, str],
     """
     furniture = tempest_conf.furnish(cloud)
     runs = []
-    for title, regex in sets.items():
-        directory = _directory(root, title)
-        runs.append(_run(directory, tempest_conf.hosts(cloud, directory, furniture), title,
-                         ['--regex', regex], progress))
+    with cloud.backups():
+        for title, regex in sets.items():
+            directory = _directory(root, title)
+            runs.append(_run(directory, tempest_conf.hosts(cloud, directory, furniture), title,
+                             ['--regex', regex], progress))
     return runs
 
 
@@ -159,9 +160,10 @@ def _compare(args: argparse.Namespace, root: pathlib.Path, progress: commands.Pr
             cloud.up(lambda line: progress(f'cloud: {line}'))
             _pretend_network(cloud)
             directory = _directory(root, title)
-            runs.append(_run(directory, tempest_conf.block_storage(cloud, directory), title,
-                             ['--exclude-regex', EXCLUDED, '--regex', selection(args)],
-                             progress))
+            with cloud.backups():
+                runs.append(_run(directory, tempest_conf.block_storage(cloud, directory), title,
+                                 ['--exclude-regex', EXCLUDED, '--regex', selection(args)],
+                                 progress))
     except BaseException:
         cloud.down(progress)
         raise

@@ -51,6 +51,7 @@ def block_storage(cloud: clouds.Cloud, directory: pathlib.Path) -> private.Conf:
             'volume_type': cloud.backends[0].name,
             'backend_names': ','.join(backend.name for backend in cloud.backends),
             'storage_protocol': 'ceph',
+            'backup_driver': 'posix',
             'manage_snapshot_ref': 'source-name,snapshot-%s',
             'min_microversion': '3.0',
             'max_microversion': 'latest',
@@ -59,8 +60,7 @@ def block_storage(cloud: clouds.Cloud, directory: pathlib.Path) -> private.Conf:
         'volume-feature-enabled': {
             'multi_backend': 'true' if len(cloud.backends) > 1 else 'false',
             'manage_volume': 'true', 'manage_snapshot': 'true',
-            # There is no cinder-backup.
-            'backup': 'false',
+            'backup': 'true',
         },
         # Guests have no ssh, and projects no networks of their own.
         'validation': {'run_validation': 'false', 'connect_method': 'fixed',

@@ -51,6 +51,10 @@ def conf(files: layout.Layout, settings: layout.Settings, passwords: Mapping[str
             'graceful_shutdown_timeout': 5,
             'rpc_response_timeout': 60,
             'enable_force_upload': 'true',
+            'backup_driver': 'cinder.backup.drivers.posix.PosixBackupDriver',
+            'backup_posix_path': files.backups,
+            # The driver has so much of a volume in memory.
+            'backup_file_size': 32 << 20,
             'quota_volumes': 200,
             'quota_snapshots': 200,
             'quota_gigabytes': 100000,
@@ -144,6 +148,8 @@ def prepare(files: layout.Layout) -> None:
 def workers(backends: Sequence[layout.Backend]) -> list[reported.Worker]:
     """Return the services that get a request to create a volume through a queue."""
     return [reported.Worker(services.CINDER_SCHEDULER, 'cinder-scheduler', 'cinder-scheduler',
+                            HOST, 'Cinder'),
+            reported.Worker(services.CINDER_BACKUP, f'cinder-backup.{HOST}', 'cinder-backup',
                             HOST, 'Cinder'),
             *(reported.Worker(services.cinder_volume(instance),
                               f'cinder-volume.{host}@{backend.name}', 'cinder-volume',

@@ -284,6 +284,8 @@ class Layout:
         self.database_socket = self.run / 'mariadb.sock'
         self.broker_conf = self.etc / 'rabbitmq' / 'rabbitmq.conf'
         self.broker_definitions = self.etc / 'rabbitmq' / 'definitions.json'
+        self.keyrings = self.etc / 'ceph'
+        self.backups = self.state / 'cinder' / 'backups'
         self.clouds_yaml = self.root / 'clouds.yaml'
 
     def instance_conf(self, instance: str) -> pathlib.Path:

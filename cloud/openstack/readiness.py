@@ -113,14 +113,16 @@ class Readiness:
         """What is in the way of creating a volume or a server; empty if nothing is."""
         session = self._session()
         try:
+            stopped = self._stopped()
             idle = broker.idle(self._settings, self._passwords,
-                               [worker.queue for worker in self._workers])
+                               [worker.queue for worker in self._workers
+                                if worker.name not in stopped])
             if idle:
                 return f'nobody listens to {", ".join(idle)}'
             absent = set(self._pools) - set(cinder.Api(session).pools())
             if absent:
                 return f'the scheduler has not heard of {", ".join(sorted(absent))}'
-            if words := engine.missing(self._settings, self._stopped()):
+            if words := engine.missing(self._settings, stopped):
                 return words
             return compute.missing(session, self._hosts()) if self._settings.hosts else ''
         except (OSError, amqp.AMQPError, keystone_exceptions.ClientException) as exc:

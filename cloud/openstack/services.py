@@ -2,6 +2,7 @@
 """How the cloud's services are run."""
 
 from collections.abc import Sequence
+import dataclasses
 import pathlib
 
 from cloud import processes
@@ -16,6 +17,7 @@ PORT_MAPPER = 'epmd'
 KEYSTONE = 'keystone'
 CINDER_API = 'cinder-api'
 CINDER_SCHEDULER = 'cinder-scheduler'
+CINDER_BACKUP = 'cinder-backup'
 PLACEMENT = 'placement'
 NOVA_API = 'nova-api'
 NOVA_SCHEDULER = 'nova-scheduler'
@@ -86,6 +88,7 @@ def programs(files: layout.Layout, settings: layout.Settings,
         CINDER_API: wsgi('cinder.wsgi.api', settings, settings.cinder_port,
                          ['--config-file', str(files.cinder_conf)], {}),
         CINDER_SCHEDULER: service('cinder-scheduler', files.cinder_conf),
+        CINDER_BACKUP: _with_keyrings(files, service('cinder-backup', files.cinder_conf)),
         **volumes,
         **(_compute(files, settings) if settings.hosts else {}),
         **(_engines(files, settings) if settings.engine_numbers else {}),
@@ -135,6 +138,13 @@ def service(program: str, *confs: pathlib.Path) -> processes.Program:
     for conf in confs:
         argv += ['--config-file', str(conf)]
     return processes.Program(argv, stop_seconds=_STOP)
+
+
+def _with_keyrings(files: layout.Layout, program: processes.Program) -> processes.Program:
+    """Return a program that finds the keyrings of the cloud where os-brick looks for them."""
+    return dataclasses.replace(program, argv=[
+        'unshare', '--mount', 'sh', '-c', 'mount --bind "$0" /etc/ceph && exec "$@"',
+        str(files.keyrings), *program.argv])
 
 
 def wsgi(module: str, settings: layout.Settings, port: int, arguments: list[str],

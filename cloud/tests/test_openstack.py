@@ -8,6 +8,7 @@ import json
 import pathlib
 import stat
 import subprocess
+from unittest import mock
 
 import ddt
 import fixtures
@@ -28,6 +29,7 @@ from cloud.openstack import layout
 from cloud.openstack import neutron
 from cloud.openstack import ovn
 from cloud.openstack import probes
+from cloud.openstack import readiness
 from cloud.openstack import reported
 from cloud.openstack import services
 from specreds_nova import deployment
@@ -262,7 +264,7 @@ class ServicesTest(_Base):
     def test_every_worker_has_a_queue(self) -> None:
         programs = services.programs(self.files, self.settings, self.backends)
         workers = cinder.workers(self.backends)
-        self.assertEqual(list(programs)[-3:], [worker.name for worker in workers])
+        self.assertEqual(list(programs)[-4:], [worker.name for worker in workers])
         self.assertEqual(
             reported.Worker('cinder-volume-rbd2', 'cinder-volume.controller@rbd2',
                             'cinder-volume', 'controller@rbd2', 'Cinder'), workers[-1])
@@ -327,7 +329,7 @@ class ServicesTest(_Base):
                          list(programs)[-2:])
         self.assertEqual(['cinder-volume.controller@rbd-shared',
                           'cinder-volume.controller2@rbd-shared'],
-                         [worker.queue for worker in cinder.workers([shared])[1:]])
+                         [worker.queue for worker in cinder.workers([shared])[2:]])
         first, second = (conf['DEFAULT'] for conf in cinder.process_confs(shared).values())
         self.assertEqual({**first, 'host': 'controller2'}, second)
         self.assertEqual('controllers', first['cluster'])
@@ -343,6 +345,26 @@ class ServicesTest(_Base):
             'cinder-volume-rbd2']
         self.assertEqual([str(self.files.cinder_conf), str(self.files.instance_conf('rbd2'))],
                          [word for word in program.argv if word.endswith('.conf')])
+
+
+    def test_stopped_worker_is_not_missing(self) -> None:
+        settings = layout.Settings()
+        workers = cinder.workers(self.backends)
+        stopped = [services.CINDER_BACKUP]
+        ready = readiness.Readiness(settings, self.make_passwords(), workers, [],
+                                    keystone_session.Session, list, lambda: stopped)
+        with mock.patch.object(broker, 'idle', lambda _settings, _passwords, queues: queues), \
+                mock.patch.object(cinder.Api, 'pools', return_value=[]):
+            self.assertNotIn('cinder-backup', ready.missing())
+            stopped.clear()
+            self.assertIn('cinder-backup.controller', ready.missing())
+
+    def test_backup_finds_keyrings_where_os_brick_looks(self) -> None:
+        argv = services.programs(self.files, self.settings, self.backends)[
+            services.CINDER_BACKUP].argv
+        self.assertIn('mount --bind "$0" /etc/ceph && exec "$@"', argv)
+        self.assertLess(argv.index(str(self.files.keyrings)),
+                        argv.index(str(layout.BIN / 'cinder-backup')))
 
 
 class ProbesTest(_Base):

@@ -2,6 +2,7 @@
 """Results of Tempest, and Tempest's configuration for a cloud."""
 
 import argparse
+import contextlib
 import io
 import pathlib
 import re
@@ -119,7 +120,8 @@ sys.exit({status})
         program.chmod(0o755)
         for name, value in (('cloud.openstack.layout.BIN', data),
                             ('cloud.tempest_conf.furnish', lambda cloud: {}),
-                            ('cloud.tempest_conf.hosts', lambda *_: {})):
+                            ('cloud.tempest_conf.hosts', lambda *_: {}),
+                            ('cloud.cloud.Cloud.backups', contextlib.nullcontext)):
             self.useFixture(fixtures.MonkeyPatch(name, value))
         parser = argparse.ArgumentParser()
         tempest.add(parser.add_subparsers())
