@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kill engines, broker and database in the middle of recoveries, and check the end.
 
-A small server's guest and nova-compute are killed, so that it has to be recovered. As soon as a
-step has begun, the engine that runs it is killed with -9; once for each step. In the same way the
-database stands still, for 5, 30 and 60 s. Then, in the middle of the race, the broker and the
+A small server's guest is killed with nova-compute and the sentinel, as if its host were dead. As
+soon as a step has begun, the engine that runs it is killed with -9; once for each step. Likewise
+the database stands still, for 5, 30 and 60 s. Then, in the middle of the race, the broker and the
 database are killed and started again. The server goes from host to host: each is where the next
 recovery's primary dies.
 
 Then the host itself does what looks like life: it reboots in the middle of the race, or its
 nova-compute, which has hung, says goodbye then; or it is cut off from all but the tenants' network
-and lives. Other deaths have company: the host has no sentinel, or the server leaves it by a live
-migration, or Nova's scheduler is away, or what a controller runs dies in the same moment.
+and lives. Other deaths have company: the host had no sentinel before, or the server leaves it by a
+live migration, or Nova's scheduler is away, or what a controller runs dies in the same moment.
 
 At last nothing dies, and no server may be recovered or hidden: Ceph or the database stands still,
 or the broker is away.
@@ -39,6 +39,7 @@ from cloud.hosts import services as host_services
 from cloud.openstack import accounts
 from cloud.openstack import database
 from cloud.openstack import services
+from specreds_nova.engine import model
 from specreds_nova.engine.recovery import timeline
 
 # Seconds between two writes of the guest, and between two looks at a recovery.
@@ -116,22 +117,28 @@ class _Injector:
     # Accidents
 
     def die(self, host: cloud_hosts.Host) -> None:
-        """Kill nova-compute and the guest."""
+        """Kill what speaks for the host, and the guest."""
+        host.kill_program(host_services.SENTINEL)
         host.kill_program(host_services.COMPUTE)
         self._kill_guest(host)
 
     def hang(self, host: cloud_hosts.Host) -> None:
-        """Stop nova-compute where it stands, and kill the guest."""
+        """Stop nova-compute where it stands, and kill the sentinel and the guest."""
+        host.kill_program(host_services.SENTINEL)
         host.kill_program(host_services.COMPUTE, signal.SIGSTOP)
         self._kill_guest(host)
 
     def die_unseen(self, host: cloud_hosts.Host) -> None:
-        """Kill nova-compute and the guest on a host whose sentinel was killed before."""
+        """Kill nova-compute and the guest on a host whose sentinel is missed already."""
         host.kill_program(host_services.SENTINEL)
-        self.die(host)
+        self._drill.wait('the engines to miss the sentinel', lambda: database.rows(
+            self._cloud.files, accounts.ENGINE,
+            'SELECT name FROM hosts WHERE name = %s AND sentinel = %s', host.name, model.SILENT))
+        host.kill_program(host_services.COMPUTE)
+        self._kill_guest(host)
 
     def die_drained(self, host: cloud_hosts.Host) -> None:
-        """Kill nova-compute and the guest as soon as Nova moves the server away."""
+        """Let the host die as soon as Nova moves the server away."""
         self._drill.act(self.server.id, 'os-migrateLive',
                         {'host': None, 'block_migration': 'auto'})
         self._drill.wait('the server to be moved', lambda: (
@@ -139,12 +146,12 @@ class _Injector:
         self.die(host)
 
     def die_unscheduled(self, host: cloud_hosts.Host) -> None:
-        """Kill nova-compute and the guest while Nova has no scheduler."""
+        """Let the host die while Nova has no scheduler."""
         self._cloud.kill_daemon(services.NOVA_SCHEDULER)
         self.die(host)
 
     def die_beside_controller(self, host: cloud_hosts.Host) -> None:
-        """Kill nova-compute, the guest, and what one controller may run."""
+        """Let the host die, and kill what one controller may run."""
         for name in (services.BROKER, services.DATABASE, services.NOVA_SCHEDULER,
                      services.engine(self._cloud.settings.engine_numbers[0])):
             self._cloud.kill_daemon(name)
@@ -336,7 +343,7 @@ def _cases(steps: Iterable[str]) -> list[_Case]:
               _Injector.hang),
         _Case("the host is cut off from all but the tenants' network", _nothing,
               lambda injector, host: injector.cut_off(host)),
-        _Case('the host has no sentinel', _nothing, _Injector.die_unseen),
+        _Case('the host had no sentinel', _nothing, _Injector.die_unseen),
         # When Nova has ended the migration, the server may be evacuated without another race.
         _Case('the server leaves the host by a live migration', _nothing, _Injector.die_drained,
               (recoveries.RECOVERED, recoveries.EVACUATED)),

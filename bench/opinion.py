@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kill nova-compute under idle guests, with and without a sentinel that gives a second opinion.
+"""Silence the host of idle guests, with and without a sentinel that gives a second opinion.
 
-A guest that writes nothing cannot be told from a dead one by its volumes. In each drill the
-nova-compute of a host with several such guests is killed, and all of them are recovered:
+A guest that writes nothing cannot be told from a dead one by its volumes. In each drill a host
+with several such guests falls silent, and all of them are recovered:
 
 *silent*
-    the sentinel was killed as well: each guest is replaced by its backup, although it is alive.
+    its sentinel and its nova-compute are killed: each guest is replaced by its backup, although it
+    is alive.
 *answered*
-    the sentinel answers, and each guest has to stay as it is. Any other end of a recovery is a
-    false promotion.
+    it is cut off from the control network, and its sentinel answers by Ceph. Each guest has to
+    stay as it is. Any other end of a recovery is a false promotion.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 import contextlib
 import dataclasses
 
@@ -25,6 +26,7 @@ from cloud import cloud as openstack_cloud
 from cloud import drill as drills
 from cloud.demo import recoveries
 from cloud.demo import stage as stages
+from cloud.hosts import host as cloud_hosts
 from cloud.hosts import services
 
 NAME = options.OPINION
@@ -33,6 +35,20 @@ _REPLACED = 2
 _SERVERS = 4
 # Longest time until a recovery has ended, in seconds.
 _TIMEOUT = 300.0
+
+
+Silence = Callable[[cloud_hosts.Host], None]
+
+
+def kill(host: cloud_hosts.Host) -> None:
+    """Kill what speaks for a host."""
+    for name in (services.SENTINEL, services.COMPUTE):
+        host.kill_program(name)
+
+
+def cut(host: cloud_hosts.Host) -> None:
+    """Cut a host off from the engines, and leave Ceph to it."""
+    host.cut(control=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,22 +84,19 @@ class Drills:
         self._number = 0
         self._servers: list[drills.Server] = []
 
-    def once(self, killed: Collection[str]) -> list[End]:
-        """Kill services of the host, and return how the recoveries of its servers end.
-
-        :param killed: names of services
-        """
+    def once(self, silence: Silence) -> list[End]:
+        """Silence the host, and return how the recoveries of its servers end."""
         stage = self._stage
         with stage.screen.busy('idle servers boot'):
             self._fill()
             known = {server.id: set(stage.engine.ids(server.id)) for server in self._servers}
             guests = {server.id: stage.get(server, '/who') for server in self._servers}
-        with stage.screen.busy(f'{" and ".join(killed)} killed, {self._count} servers alive'):
-            for name in killed:
-                stage.home.kill_program(name)
+        with stage.screen.busy(f'{stage.home.name} falls silent, {self._count} servers alive'):
+            silence(stage.home)
             ended = [(server, self._ended(server, known[server.id]))
                      for server in self._servers]
         with stage.screen.busy('the host returns'):
+            stage.home.heal()
             stage.home.boot()
             stage.cloud.wait_ready()
             stage.trusted()
@@ -149,25 +162,22 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, count: int) -> di
     :param count: number of drills in which the sentinel answers
     """
     tell.section(NAME, _REPLACED + count)
-    silent = _drills(cloud, tell, _REPLACED, (services.SENTINEL,))
-    return figures(silent, _drills(cloud, tell, count), count)
+    silent = _drills(cloud, tell, _REPLACED, kill)
+    return figures(silent, _drills(cloud, tell, count, cut), count)
 
 
 def _drills(cloud: openstack_cloud.Cloud, tell: progress.Progress, count: int,
-            killed: Sequence[str] = ()) -> list[End]:
-    """Perform drills of one kind, and return how their recoveries end.
-
-    :param killed: names of services that are killed beside nova-compute
-    """
+            silence: Silence) -> list[End]:
+    """Perform drills of one kind, and return how their recoveries end."""
     ends = []
     with failover.staged(cloud) as stage, contextlib.closing(Drills(stage)) as drill:
         for _ in range(count):
-            tell.step('nova-compute is killed, ' + (
-                f'and so is {" and ".join(killed)}' if killed else 'and the sentinel answers'))
-            ended = drill.once((*killed, services.COMPUTE))
+            tell.step('sentinel and nova-compute are killed' if silence is kill else
+                      'the host is cut off, and the sentinel answers')
+            ended = drill.once(silence)
             tell.say(', '.join(f'{end.outcome} after {end.seconds:.1f} s' for end in ended))
             for end in ended:
-                if not killed and not end.spared:
+                if silence is cut and not end.spared:
                     tell.say(f'WRONG: {end}')
             ends += ended
     return ends

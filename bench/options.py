@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
             _add_soak(command)
         if name == OPINION:
             command.add_argument('--drills', type=int, default=DRILLS, metavar='N',
-                                 help='how often nova-compute is killed while the sentinel '
+                                 help='how often a host is cut off while its sentinel '
                                       'answers (default: %(default)s)')
         if name == FAILOVER:
             command.add_argument('--peer', choices=['masakari'],

@@ -157,7 +157,7 @@ BARS = (
     Bar('faults.ceph_stall_backups', '  while Ceph stood still', at_most=0),
     Bar('faults.ceph_stall_hidden_s', '  a living server without network (s)', at_most=1),
     Bar('opinion.false_promotions',
-        'nova-compute killed under idle guests, sentinel asked: guests replaced', at_most=0),
+        'idle guests of a host that is cut off, sentinel asked: guests replaced', at_most=0),
     Bar('opinion.silent.false_promotions', '  without a sentinel'),
     Bar('opinion.recoveries', '  recoveries with an answer'),
     Bar('opinion.answered_over_silent', '  until the end of the recovery: answer ÷ no answer',

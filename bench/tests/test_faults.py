@@ -45,9 +45,16 @@ class FaultsTest(testtools.TestCase):
             case.accident(self.injector, self.host)
         case.harm(self.injector)
         self.assertEqual(
-            [mock.call.kill_program(host_services.COMPUTE, number)
-             for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGCONT)],
+            [mock.call.kill_program(host_services.SENTINEL),
+             *(mock.call.kill_program(host_services.COMPUTE, number)
+               for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGCONT))],
             self.host.mock_calls)
+
+    def test_nobody_speaks_for_a_dead_host(self) -> None:
+        with mock.patch('os.kill'):
+            self._case('live migration').accident(self.injector, self.host)
+        self.assertEqual([mock.call.kill_program(host_services.SENTINEL),
+                          mock.call.kill_program(host_services.COMPUTE)], self.host.mock_calls)
 
     def test_tenants_network_is_left_to_a_host_that_is_cut_off(self) -> None:
         self._case('cut off').accident(self.injector, self.host)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drills with nova-compute killed under idle guests: what counts as a false promotion."""
+"""Drills with a silent host under idle guests: what counts as a false promotion."""
 
 from typing import Any
 from unittest import mock
@@ -54,8 +54,8 @@ class DrillsTest(testtools.TestCase):
         drill.wait.side_effect = lambda _what, probe, _seconds: probe()
         self.ids = ['old']
         self.stage.engine.ids.side_effect = lambda _server: list(self.ids)
-        self.stage.home.kill_program.side_effect = (
-            lambda _name: self.ids.insert(0, f'new-{len(self.ids)}'))
+        self.stage.home.cut.side_effect = (
+            lambda **_networks: self.ids.insert(0, f'new-{len(self.ids)}'))
         self.stage.engine.recovery.side_effect = self.recovery
         self.stage.get.return_value = 'guest-1'
 
@@ -66,13 +66,18 @@ class DrillsTest(testtools.TestCase):
                                    100.0, 103.0, ())
 
     def once(self) -> opinion.End:
-        [end] = opinion.Drills(self.stage, 1).once([services.COMPUTE])
+        [end] = opinion.Drills(self.stage, 1).once(opinion.cut)
         return end
 
     def test_only_the_new_recovery_counts(self) -> None:
         self.assertEqual(opinion.End(3.0, recoveries.PRIMARY, same=True), self.once())
-        self.stage.home.kill_program.assert_called_once_with(services.COMPUTE)
-        self.stage.home.boot.assert_called_once_with()
+        self.assertEqual([mock.call.cut(control=True), mock.call.heal(), mock.call.boot()],
+                         self.stage.home.method_calls)
+
+    def test_host_without_a_second_opinion_has_lost_both_voices(self) -> None:
+        opinion.kill(self.stage.home)
+        self.assertEqual([mock.call(services.SENTINEL), mock.call(services.COMPUTE)],
+                         self.stage.home.kill_program.mock_calls)
 
     def test_other_guest_is_not_the_same(self) -> None:
         self.stage.get.side_effect = ['guest-1', 'guest-2']
@@ -84,8 +89,8 @@ class DrillsTest(testtools.TestCase):
 
     def test_server_that_has_left_the_host_is_replaced(self) -> None:
         drills = opinion.Drills(self.stage, 1)
-        drills.once([services.COMPUTE])
+        drills.once(opinion.cut)
         self.stage.drill.active.side_effect = [mock.Mock(host=stages.OTHER), self.server]
-        drills.once([services.COMPUTE])
+        drills.once(opinion.cut)
         self.stage.drill.delete.assert_called_once_with('s1')
         self.assertEqual(2, self.stage.drill.boot_later.call_count)

@@ -14,12 +14,15 @@ from cloud import processes
 from cloud.hosts import layout as hosts_layout
 from cloud.hosts import services
 from cloud.openstack import broker
+from cloud.openstack import credentials
 from cloud.openstack import files as private
 from cloud.openstack import layout
 from cloud.openstack import neutron
 from cloud.openstack import nova
 from cloud.openstack import ovn as ovn_central
 from specreds_nova import deployment
+from specreds_nova.beats import speaker
+from specreds_nova.beats import voice
 
 OVSDB = 'unix:/run/openvswitch/db.sock'
 PHYSICAL_BRIDGE = 'br-ph'
@@ -105,6 +108,8 @@ class Writer:
         self._write_libvirt()
         self._write_ceph()
         private.write(files.known_hosts, self._known_hosts())
+        if not self._settings.plain:
+            self._write_voice_key()
         private.write(files.supervisor_conf, processes.configuration(
             hosts_layout.RUN, files.log, services.programs(files)))
         private.write(files.init_conf, json.dumps(self.init(), indent=1) + '\n')
@@ -151,6 +156,12 @@ class Writer:
             self._cell(),
             {} if settings.plain else deployment.compute(),
             {} if settings.plain or not self._options() else {'specreds': self._options()})
+
+    def _write_voice_key(self) -> None:
+        """Write the key with which the sentinel speaks to the engines by UDP."""
+        master = bytes.fromhex(self._passwords[credentials.VOICES])
+        path = self._files.state / 'nova' / 'specreds' / speaker.KEY
+        private.write(path, f'{voice.host_key(master, self._files.name).hex()}\n')
 
     def _cell(self) -> private.Conf:
         """Return the broker of the host's cell, unless the whole cloud has it."""

@@ -14,8 +14,10 @@ from cloud.openstack import database
 from cloud.openstack import files as private
 from cloud.openstack import layout
 
+# The master key of the heartbeats by UDP.
+VOICES = 'voice-key'
 _SERVICES = (*database.ACCOUNTS, 'rabbitmq', 'cinder', *accounts.COMPUTE, accounts.ENGINE,
-             accounts.MASAKARI, 'cinder-key')
+             accounts.MASAKARI, 'cinder-key', VOICES)
 # The highest that the installed OpenStackClient and the services both know.
 _VOLUME_API = '3.70'
 _COMPUTE_API = '2.104'

@@ -8,6 +8,7 @@ import requests
 from cloud import commands
 from cloud.openstack import accounts
 from cloud.openstack import broker
+from cloud.openstack import credentials
 from cloud.openstack import database
 from cloud.openstack import files as private
 from cloud.openstack import layout
@@ -28,7 +29,7 @@ def conf(files: layout.Layout, settings: layout.Settings,
             settings, passwords, accounts.ENGINE)['keystone_authtoken'],
         'service_auth': accounts.account(settings, passwords, accounts.ENGINE),
         # Hosts are made to fail one time after the other, which says nothing about their links.
-        'engine': {'flap_count': 0},
+        'engine': {'flap_count': 0, 'voice_keys': files.voice_keys},
     }, deployment.engine(str(state / 'lock')))
 
 
@@ -37,8 +38,9 @@ def one_conf(settings: layout.Settings, number: int) -> private.Conf:
 
     :param number: of the engine
     """
+    port = settings.metrics_port(number)
     return {'engine': {'name': services.engine(number), 'metrics_host': settings.host,
-                       'metrics_port': settings.metrics_port(number)}}
+                       'metrics_port': port, 'voice_address': f'{settings.host}:{port}'}}
 
 
 def write(files: layout.Layout, settings: layout.Settings,
@@ -47,6 +49,7 @@ def write(files: layout.Layout, settings: layout.Settings,
 
     :return: the services of which it has changed
     """
+    private.write(files.voice_keys, f'{passwords[credentials.VOICES]}\n')
     shared = private.write(files.engine_conf, private.ini(conf(files, settings, passwords)))
     changed = services.engines(settings) if shared else []
     for number in settings.engine_numbers:

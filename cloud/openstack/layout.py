@@ -278,6 +278,7 @@ class Layout:
         self.glance_conf = self.etc / 'glance' / 'glance-api.conf'
         self.neutron_conf = self.etc / 'neutron' / 'neutron.conf'
         self.engine_conf = self.etc / 'specreds' / 'specreds-engine.conf'
+        self.voice_keys = self.etc / 'specreds' / 'voice.keys'
         self.masakari_conf = self.etc / 'masakari' / 'masakari.conf'
         self.hosts = self.root / 'hosts'
         self.database_conf = self.etc / 'mariadb.cnf'

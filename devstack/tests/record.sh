@@ -57,6 +57,9 @@ ovs-vsctl\ *\ br-get-external-id\ sb*\ specreds-port)
 curl\ *)
     printf 200
     ;;
+specreds-engine-manage\ *\ key\ host\ *)
+    echo "key of ${*: -1}"
+    ;;
 specreds-status\ *)
     # A test says with what the first calls end, a line each.
     if [[ -s "$ROOT/statuses" ]]; then

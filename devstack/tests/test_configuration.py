@@ -34,7 +34,8 @@ from specreds_nova.status import files as status_files
 
 # Names of places and of accounts, and who logs how: each cloud has its own.
 _SITE = {('DEFAULT', 'transport_url'), ('DEFAULT', 'debug'), ('database', 'connection'),
-         ('engine', 'scheduler_transport_url'), ('oslo_concurrency', 'lock_path'),
+         ('engine', 'scheduler_transport_url'), ('engine', 'voice_keys'),
+         ('oslo_concurrency', 'lock_path'),
          *((section, name) for section in ('keystone_authtoken', 'service_auth')
            for name in ('auth_url', 'password', 'www_authenticate_uri', 'region_name'))}
 # Domains by their name or by their id, which comes to the same.

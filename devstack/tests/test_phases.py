@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each phase of DevStack does on which node, and what it refuses."""
 
+import os
 import pathlib
 import re
 
@@ -9,6 +10,8 @@ import fixtures
 import testtools
 
 from devstack.tests import stack
+from specreds_nova.beats import speaker
+from specreds_nova.beats import voice
 from specreds_nova.host.box import plan as box_plan
 from specreds_nova.sentinel import privileges
 
@@ -39,6 +42,9 @@ class AllInOneTest(_Base):
         node = self.make(LIBVIRT_GROUP='libvirt')
         node.run(*stack.STACK)
         units = {service: node.drop_in(service) for service in _SERVICES}
+        [master] = voice.read_keys(node.engine_conf.with_name('voice.keys'), 1)
+        key = node.root / 'opt' / 'data' / 'nova' / 'specreds' / speaker.KEY
+        host_key = key.read_text()
         node.run('unstack', 'clean')
 
         services, agent, mechanism, plugins = node.choices
@@ -56,6 +62,11 @@ class AllInOneTest(_Base):
                     if call[0] in ('mysql', 'specreds-engine-manage')]
         self.assertEqual(['CREATE DATABASE specreds CHARACTER SET utf8;', 'sync', 'DevStack'],
                          [call[-1] for call in database[1:]])
+
+        # Both ends of the heartbeats by UDP have their keys.
+        self.assertEqual(32, len(master))
+        self.assertEqual(f'key of {os.uname().nodename}\n', host_key)
+        self.assertFalse(key.exists())
 
         # The API answers before anybody looks whether all is well.
         extra = [call[0] for call in self.between(node, 'extra')]
@@ -185,6 +196,8 @@ class ComputeNodeTest(_Base):
         self.assertEqual({}, node.unit('specreds-engine'))
         self.assertNotEqual({}, node.unit('specreds-sentinel'))
         self.assertFalse(node.engine_conf.exists())
+        self.assertEqual(['key', 'host', os.uname().nodename],
+                         node.calls_of('specreds-engine-manage')[0][-3:])
         conf = stack.read(node.nova_conf.with_name('nova-cpu.conf'))
         self.assertEqual('specreds.SpeculativeLibvirtDriver', conf['DEFAULT']['compute_driver'][0])
         # The Ceph, the catalogue and the database are somebody else's.

@@ -13,8 +13,11 @@ from cloud.hosts import conf
 from cloud.hosts import layout as hosts_layout
 from cloud.hosts import services
 from cloud.openstack import credentials
+from cloud.openstack import engine
 from cloud.openstack import layout
 from cloud.tests.hosts import base
+from specreds_nova.beats import speaker
+from specreds_nova.beats import voice
 
 
 class ConfTest(base.HostsTestCase):
@@ -39,10 +42,19 @@ class ConfTest(base.HostsTestCase):
         self.assertNotIn('database', nova)
         self.assertNotIn('api_database', nova)
 
+    def test_sentinel_has_the_key_that_engines_expect_of_its_host(self) -> None:
+        self.write()
+        passwords = credentials.load(self.cloud)
+        engine.write(self.cloud, layout.Settings(hosts=3, engines=1), passwords)
+        [master] = voice.read_keys(self.cloud.voice_keys, 1)
+        self.assertEqual((voice.host_key(master, 'cn2'),), voice.read_keys(
+            self.files.state / 'nova' / 'specreds' / speaker.KEY, 1))
+
     def test_plain_cloud_uses_novas_own_driver(self) -> None:
         self.write(layout.Settings(hosts=3, plain=True))
         self.assertEqual('libvirt.LibvirtDriver',
                          self.read(self.files.nova_conf)['DEFAULT']['compute_driver'])
+        self.assertFalse((self.files.state / 'nova' / 'specreds' / speaker.KEY).exists())
 
     def test_agent_uses_user_space_bridges(self) -> None:
         self.write()

@@ -25,7 +25,9 @@ class TestSuspicions(base.EngineTestCase):
     def test_idle_primary_without_heartbeats_stays(self) -> None:
         # The primary does not write, but the sentinel of its host answers.
         self.host(cloud_base.PRIMARY).cut(control=True)
-        self.ended(self.server, recoveries.PRIMARY)
+        recovery = self.ended(self.server, recoveries.PRIMARY)
+        self.assertIn(f'the sentinel of {cloud_base.PRIMARY} reports that it runs',
+                      [step.why for step in recovery.steps])
         self.host(cloud_base.PRIMARY).heal()
         self.trusted()
         self.assertUnnoticed(self.server, self.name)
