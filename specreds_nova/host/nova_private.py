@@ -121,7 +121,7 @@ USED: Sequence[Method | Attribute] = (
     *(Method(_DRIVER, name, named=('instance',)) for name in (
         'pause', 'unpause', 'power_off', 'migrate_disk_and_power_off', 'suspend', 'snapshot',
         'volume_snapshot_create', 'volume_snapshot_delete', 'swap_volume', 'extend_volume',
-        'check_can_live_migrate_source', 'set_admin_password')),
+        'check_can_live_migrate_source', 'set_admin_password', 'detach_interface')),
     Method(_DRIVER, '_soft_reboot', ('instance',), called=True),
     Method(_DRIVER, '_cleanup', ('context', 'instance')),
     Method(_DRIVER, '_live_migration_operation', ('context', 'instance')),

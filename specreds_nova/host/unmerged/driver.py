@@ -181,6 +181,14 @@ class UnmergedLibvirtDriver(driver.LibvirtDriver):
             self.unmerged.before_detach(instance, connection_info)
             yield
 
+    @_around
+    @contextlib.contextmanager
+    def detach_interface(self, instance: Any) -> Iterator[None]:
+        """Detach a port."""
+        with (contextlib.nullcontext() if self.unmerged is None
+              else dropped_requests.refused_detachment(instance)):
+            yield
+
     @_before
     def check_can_live_migrate_source(self, instance: Any) -> None:
         """Check whether a server can be migrated live."""

@@ -12,7 +12,8 @@ suspend     puts the server into ERROR, as its domain is missing
 shelve      unbinds the ports of a server that boots from a volume, and removes its allocations
 rescue      starts a rescue guest, or puts the server into ERROR
 password    removes the task that the server has on its new host, if its guest still runs here
-detach      makes a volume available in Cinder that the guest on the new host goes on writing
+detach      makes a volume available in Cinder that the guest on the new host goes on writing;
+            takes a port from the guest on the new host, if its guest still runs here
 attach      destroys the block device that the new host has attached, as its work here fails
 reboot      starts a second guest, if a user has asked for another reboot on the new host
 =========== ======================================================================================
@@ -120,16 +121,17 @@ def _attach(attach: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 @contextlib.contextmanager
 def refused_detachment(instance: Any) -> Iterator[None]:
-    """Refuse to detach a volume, before and after the work. Raises as refuse_detachment does."""
+    """Refuse to detach a volume or a port, before and after. Raises as refuse_detachment does."""
     refuse_detachment(instance)
     yield
     refuse_detachment(instance)
 
 
 def refuse_detachment(instance: Any) -> None:
-    """Refuse to attach or detach a volume of a server that has left, or is being evacuated.
+    """Refuse to change the devices of a server that has left, or is being evacuated.
 
-    For any error, Nova cancels the detachment (``DriverVolumeBlockDevice.driver_detach``).
+    For any error, Nova cancels the detachment of a volume
+    (``DriverVolumeBlockDevice.driver_detach``), and keeps a port.
 
     :raises UnexpectedTaskStateError: the server is
     """

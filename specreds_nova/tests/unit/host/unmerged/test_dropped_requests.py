@@ -185,6 +185,32 @@ class ManagerTest(testtools.TestCase):
         self.assertEqual((nova_exception.UnexpectedTaskStateError, True, ['roll_detaching']),
                          self.detach(hang))
 
+    def detach_port(self, operation: Any = None) -> tuple[bool, bool]:
+        """Return whether Nova's own driver has detached a port, and whether Nova freed it."""
+        instance = mock.Mock(uuid=data.SERVER, host='h1', task_state=None)
+        instance.info_cache.network_info = [{'id': 'p1', 'address': 'fa:16:3e:00:00:01'}]
+        self.manager._deallocate_port_for_instance = mock.Mock()
+        self.replace(manager.pci_req_module, 'get_instance_pci_request_from_vif',
+                     lambda *_: None)
+        with mock.patch.object(nova_driver.LibvirtDriver, 'detach_interface',
+                               side_effect=operation) as theirs, \
+                contextlib.suppress(nova_exception.InterfaceDetachFailed):
+            self.manager._detach_interface(mock.Mock(), instance, 'p1')
+        return theirs.called, self.manager._deallocate_port_for_instance.called
+
+    @ddt.data(('h2', None), ('h1', 'rebuilding'))
+    @ddt.unpack
+    def test_port_of_a_server_that_has_left_is_not_detached(
+            self, host: str, task: str | None) -> None:
+        self.assertEqual((True, True), self.detach_port())
+        self.current.host, self.current.task_state = host, task
+        self.assertEqual((False, False), self.detach_port())
+
+    def test_port_whose_server_leaves_meanwhile_is_kept(self) -> None:
+        def hang(*_: Any, **__: Any) -> None:
+            self.current.host = 'h2'
+        self.assertEqual((True, False), self.detach_port(hang))
+
     def attach(self) -> mock.Mock:
         """Let nova-compute take a request to attach a volume; return the block device."""
         bdm = mock.Mock()
