@@ -5,8 +5,9 @@ The accidents are as in the demo, on a cloud with three hosts and two engines:
 
 *failover*
     the host of an ordinary Debian with PostgreSQL is killed. So is the host of a small guest with
-    PostgreSQL, whose owner has set a condition of readiness. The engine recovers both; in turn,
-    with no engine, both are evacuated at once (the Oracle). Besides, the host of a small server
+    PostgreSQL, whose owner has set a condition of readiness. The engine recovers both. In turn,
+    with no engine, both are evacuated at once (the Oracle), and both are recovered by the fastest
+    sound start, as if the death were known as a fact at once. Besides, the host of a small server
     is, which is up seconds after its start; it is recovered by the engine, and once evacuated
     after 60 s.
 *false_suspicion*
@@ -22,8 +23,10 @@ With a peer, Masakari recovers the same database on the same cloud instead, by i
 without its wait, and by handing the host to the engine; see :mod:`cloud.demo.peers`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 import contextlib
+import dataclasses
+import operator
 import pathlib
 import sys
 import tempfile
@@ -44,7 +47,10 @@ HOSTS, ENGINES = 3, 2
 MORE = ('false_suspicion', 'faults', 'detector', 'scale')
 # Headings of the times without service that are shown part by part, by the prefixes of their keys.
 COLUMNS = {'failover.ordinary.': 'SpecREDS, Debian',
-           'failover.ordinary_oracle.': 'Oracle, Debian', 'failover.': 'SpecREDS, database',
+           'failover.ordinary_oracle.': 'Oracle, Debian',
+           'failover.ordinary_fastest.': 'fastest start, Debian',
+           'failover.': 'SpecREDS, database', 'failover.oracle.': 'Oracle, database',
+           'failover.fastest.': 'fastest start, database',
            'failover.short.': 'SpecREDS, small server',
            **{f'failover.{key}.': name for key, (name, _) in peers.ACCIDENTS.items()},
            f'failover.{peers.HANDED_OVER}.': 'SpecREDS, by Masakari'}
@@ -63,7 +69,7 @@ def run(cloud: openstack_cloud.Cloud, tell: progress.Progress, quick: bool) -> d
     """
     rounds = _QUICK_ROUNDS if quick else _FULL_ROUNDS
     with staged(cloud) as stage:
-        tell.section('failover', 5 * rounds + 5)
+        tell.section('failover', 7 * rounds + 5)
         measured = _deaths(stage, tell, rounds) | _suspicions(stage, tell) | _faults(stage, tell)
         # The engines of the cloud must not hear the thousand simulated hosts.
         stage.engines(False)
@@ -119,26 +125,28 @@ def peer_figures(outcomes: Sequence[outcome.Outcome]) -> dict[str, float]:
 
 
 def _deaths(stage: stages.Stage, tell: progress.Progress, rounds: int) -> dict[str, float]:
-    ordinary, ordinary_oracle, spec, oracle, short = [], [], [], [], []
+    ordinary, small, short = Deaths(), Deaths(), list[outcome.Outcome]()
+    kinds = {'a Debian': (ordinary, stages.ORDINARY), 'a database': (small, stages.SMALL)}
     for number in range(rounds):
-        tell.step(f'a death of a Debian, and the engine, round {number + 1} of {rounds}')
-        ordinary.append(right(tell, scenarios.speculative(
-            stage, _BEFORE, database=stages.ORDINARY)))
+        for name, (deaths, database) in kinds.items():
+            tell.step(f'a death of {name}, and the engine, round {number + 1} of {rounds}')
+            deaths.spec.append(right(tell, scenarios.speculative(
+                stage, _BEFORE, database=database)))
         tell.step(f'a death of a small server, and the engine, round {number + 1} of {rounds}')
         short.append(right(tell, scenarios.short(stage, _SHORT_BEFORE)))
-        tell.step(f'a death, and the engine, round {number + 1} of {rounds}')
-        spec.append(right(tell, scenarios.speculative(stage, _BEFORE)))
         stage.engines(False)
-        tell.step(f'a death, and the Oracle, round {number + 1} of {rounds}')
-        oracle.append(right(tell, scenarios.timed(stage, _BEFORE, 0.0)))
-        tell.step(f'a death of a Debian, and the Oracle, round {number + 1} of {rounds}')
-        ordinary_oracle.append(right(tell, scenarios.timed(
-            stage, _BEFORE, 0.0, database=stages.ORDINARY)))
+        for name, (deaths, database) in kinds.items():
+            tell.step(f'a death of {name}, and the Oracle, round {number + 1} of {rounds}')
+            deaths.oracle.append(right(tell, scenarios.timed(
+                stage, _BEFORE, 0.0, database=database)))
+            tell.step(f'a death of {name}, and the fastest start, round {number + 1} of {rounds}')
+            deaths.fastest.append(right(tell, scenarios.fastest(
+                stage, _BEFORE, database=database)))
         if number + 1 == rounds:
             tell.step(f'a death of a small server, and a timeout of {_TIMEOUT:g} s')
             reds = right(tell, scenarios.short(stage, _SHORT_BEFORE, _TIMEOUT))
         stage.engines(True)
-    return ordinary_figures(ordinary, ordinary_oracle) | figures(spec, oracle, short, reds)
+    return ordinary_figures(ordinary) | figures(small, short, reds)
 
 
 def _suspicions(stage: stages.Stage, tell: progress.Progress) -> dict[str, float]:
@@ -162,61 +170,81 @@ def _faults(stage: stages.Stage, tell: progress.Progress) -> dict[str, float]:
             'faults.longest_s': tally.longest_s, **faults.peace(stage)}
 
 
-def ordinary_figures(spec: Sequence[outcome.Outcome], oracle: Sequence[outcome.Outcome]
-                     ) -> dict[str, float]:
-    """Return the figures of deaths of an ordinary Debian for the JSON.
+@dataclasses.dataclass(frozen=True)
+class Deaths:
+    """Deaths of the same kind of server, one of each list in each round.
 
-    :param spec: recovered by the engine, and in the same rounds by the `oracle`
+    :ivar spec: recovered by the engine
+    :ivar oracle: evacuated at once
+    :ivar fastest: recovered by the fastest sound start
     """
-    times = [death.unavailable_s for death in spec]
-    decided = [death.frame_to_open_s for death in spec]
-    measured: dict[str, float] = {
-        'failover.ordinary_lost': float(sum(death.lost for death in (*spec, *oracle))),
-        'failover.ordinary_early_share': sum(seconds is not None for seconds in decided)
-        / len(spec)}
-    for key, values in (
-            ('ordinary_s', times),
-            ('ordinary_oracle_s', [death.unavailable_s for death in oracle]),
-            ('ordinary_overhead_s', [death.overhead_s for death in spec]),
-            ('frame_to_open_s', [seconds for seconds in decided if seconds is not None])):
-        if values:
-            measured |= stats.summary(values).entries(f'failover.{key}')
-    measured |= stats.ratios(times, [death.unavailable_s for death in oracle]).entries(
-        'failover.ordinary_over_oracle')
+
+    spec: list[outcome.Outcome] = dataclasses.field(default_factory=list)
+    oracle: list[outcome.Outcome] = dataclasses.field(default_factory=list)
+    fastest: list[outcome.Outcome] = dataclasses.field(default_factory=list)
+
+    def figures(self, own: str, prefix: str) -> dict[str, float]:
+        """Return times without service, the longest waits of users, ratios and lost transactions.
+
+        :param own: beginning of the keys of the engine's times, and of the ratios
+        :param prefix: beginning of the other keys
+        """
+        others = {'oracle': self.oracle, 'fastest': self.fastest}
+        measured = {f'{prefix}lost': float(sum(
+            death.lost for death in (*self.spec, *self.oracle, *self.fastest)))}
+        for word, of in (('', operator.attrgetter('unavailable_s')),
+                         ('blocking_', operator.attrgetter('blocking_s'))):
+            times = [of(death) for death in self.spec]
+            measured |= stats.summary(times).entries(f'{own}_{word}s')
+            for name, deaths in others.items():
+                theirs = [of(death) for death in deaths]
+                measured |= stats.summary(theirs).entries(f'{prefix}{name}_{word}s')
+                measured |= stats.ratios(times, theirs).entries(f'{own}_{word}over_{name}')
+        for name, deaths in others.items():
+            measured |= medians(f'{prefix}{name}.', deaths)
+        return measured
+
+
+def ordinary_figures(deaths: Deaths) -> dict[str, float]:
+    """Return the figures of deaths of an ordinary Debian for the JSON."""
+    decided = [death.frame_to_open_s for death in deaths.spec]
+    early = [seconds for seconds in decided if seconds is not None]
+    measured = deaths.figures('failover.ordinary', 'failover.ordinary_')
+    measured['failover.ordinary_early_share'] = len(early) / len(decided)
+    measured |= stats.summary([death.overhead_s for death in deaths.spec]).entries(
+        'failover.ordinary_overhead_s')
+    if early:
+        measured |= stats.summary(early).entries('failover.frame_to_open_s')
     for moment in outcome.MOMENTS:
-        seconds = [death.moments[moment] for death in spec if moment in death.moments]
+        seconds = [death.moments[moment] for death in deaths.spec if moment in death.moments]
         if seconds:
             measured[f'failover.ordinary_{moment}_s'] = stats.summary(seconds).median
-    for prefix, deaths in (('failover.ordinary.', spec), ('failover.ordinary_oracle.', oracle)):
-        measured |= {f'{prefix}{name}_s': stats.summary(values).median
-                     for name, values in parts(deaths).items()}
-    return measured
+    return measured | medians('failover.ordinary.', deaths.spec)
 
 
-def figures(spec: Sequence[outcome.Outcome], oracle: Sequence[outcome.Outcome],
-            short: Sequence[outcome.Outcome], reds: outcome.Outcome) -> dict[str, float]:
+def figures(deaths: Deaths, short: Sequence[outcome.Outcome], reds: outcome.Outcome
+            ) -> dict[str, float]:
     """Return the figures of deaths for the JSON.
 
-    :param spec: recovered by the engine, and in the same rounds by the `oracle`
     :param short: a small server, recovered by the engine
     :param reds: a small server, evacuated after a timeout of 60 s
     """
-    times = [death.unavailable_s for death in spec]
-    short_times = [death.unavailable_s for death in short]
-    measured: dict[str, float] = {}
-    for key, values in (('spec_s', times), ('oracle_s', [death.unavailable_s for death in oracle]),
-                        ('short_s', short_times), ('reds60_s', [reds.unavailable_s]),
-                        ('overhead_s', [death.overhead_s for death in (*spec, *short)])):
+    times = [death.unavailable_s for death in short]
+    measured = deaths.figures('failover.spec', 'failover.')
+    for key, values in (('short_s', times), ('reds60_s', [reds.unavailable_s]),
+                        ('overhead_s', [death.overhead_s for death in (*deaths.spec, *short)]),
+                        ('reds60_over_spec', [reds.unavailable_s / value for value in times])):
         measured |= stats.summary(values).entries(f'failover.{key}')
-    measured |= stats.ratios(times, [death.unavailable_s for death in oracle]).entries(
-        'failover.spec_over_oracle')
-    measured |= stats.summary([reds.unavailable_s / value for value in short_times]).entries(
-        'failover.reds60_over_spec')
-    for prefix, recovered in (('failover.', spec), ('failover.short.', short)):
-        measured |= {f'{prefix}{name}_s': stats.summary(values).median
-                     for name, values in parts(recovered).items()}
-    measured['failover.lost'] = float(sum(death.lost for death in (*spec, *oracle)))
-    return measured
+    return measured | medians('failover.', deaths.spec) | medians('failover.short.', short)
+
+
+def medians(prefix: str, deaths: Sequence[outcome.Outcome]) -> dict[str, float]:
+    """Return the median seconds of each phase, by keys with a prefix; 0 for a death without it."""
+    return {f'{prefix}{name}_s': stats.summary(
+        [sum(phase.seconds for phase in death.phases if phase.name == name)
+         for death in deaths]).median
+        for name in outcome.PHASES
+        if any(phase.name == name for death in deaths for phase in death.phases)}
 
 
 def throughput(result: outcome.Outcome, before: float) -> float:
@@ -230,14 +258,6 @@ def throughput(result: outcome.Outcome, before: float) -> float:
     began = result.steps[0].began
     return (outcome.rate(result.done, began, result.settled)
             / outcome.rate(result.done, result.event - before, result.event))
-
-
-def parts(spec: Sequence[outcome.Outcome]) -> Mapping[str, list[float]]:
-    """Return the seconds of each phase, by its name; 0 for a death without it."""
-    return {name: [sum(phase.seconds for phase in death.phases if phase.name == name)
-                   for death in spec]
-            for name in outcome.PHASES
-            if any(phase.name == name for death in spec for phase in death.phases)}
 
 
 def right(tell: progress.Progress, result: outcome.Outcome) -> outcome.Outcome:

@@ -53,8 +53,7 @@ def figures(ready: Sequence[outcome.Outcome], frame: Sequence[outcome.Outcome]
     for kind, deaths in (('ready', ready), ('frame', frame)):
         measured |= stats.summary([death.unavailable_s for death in deaths]).entries(
             f'wal.{kind}_s')
-        measured |= {f'wal.{kind}.{name}_s': stats.summary(values).median
-                     for name, values in failover.parts(deaths).items()}
+        measured |= failover.medians(f'wal.{kind}.', deaths)
     return measured | stats.ratios([death.unavailable_s for death in frame],
                                    [death.unavailable_s for death in ready]).entries(
         'wal.frame_over_ready')

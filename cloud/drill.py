@@ -47,10 +47,14 @@ class Drill(administrator.Administrator):
         """Disconnect."""
         self._transport.cleanup()
 
-    def superpose(self, server: Server, reason: str = 'drill') -> str:
-        """Put a server's volumes into superposition, and return its id."""
+    def superpose(self, server: Server, reason: str = 'drill', *, dead: bool = False) -> str:
+        """Put a server's volumes into superposition, and return its id.
+
+        :param dead: its host is dead as a fact: it is shut out at once
+        """
         answer = self.volume.post('/os-superpositions', json={'superposition': {
-            'server_id': server.id, 'volume_ids': list(server.volumes), 'reason': reason}})
+            'server_id': server.id, 'volume_ids': list(server.volumes), 'reason': reason,
+            **({'dead_host': server.host} if dead else {})}})
         return str(answer.json()['superposition']['id'])
 
     def recovery(self, server: Server, host: str, superposition: str | None = None) -> Recovery:

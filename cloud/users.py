@@ -74,8 +74,7 @@ class Postgres(User):
                  address: str, payload: int = 100) -> None:
         super().__init__(cloud, scratch)
         self._log = scratch / 'acknowledged'
-        self._server = ['--account', str(guests.image('g2').with_name('image.json')),
-                        '--payload', str(payload), '--log', str(self._log), address]
+        self._server = ['--log', str(self._log), '--payload', str(payload), *_database(address)]
 
     def start(self, *options: str) -> None:
         """Begin.
@@ -110,6 +109,30 @@ class Postgres(User):
         return differences
 
 
+class Callers(User):
+    """Users of a PostgreSQL server who come one after the other and wait to be served.
+
+    :param address: of a server as of :class:`Postgres`
+    """
+
+    def start(self, address: str) -> None:
+        """Begin."""
+        self._start(['call', *_database(address)])
+
+    def waits(self, event: float, until: float) -> tuple[float, ...]:
+        """Return for how many seconds users waited; nothing while one of them still waits.
+
+        :param event: only users who were not served before, in seconds since the epoch
+        :param until: only users who came before
+        """
+        served = {event['more']['came']: float(event['at']) for event in self.events('served')}
+        came = [float(event['more']['came']) for event in self.events('came')]
+        users = [(at, served.get(at)) for at in came if at < until]
+        if any(at is None for _, at in users):
+            return ()
+        return tuple(at - began for began, at in users if at is not None and at > event)
+
+
 class Pinger(User):
     """A client that asks all the time which guest answers under an address."""
 
@@ -125,6 +148,10 @@ class Pinger(User):
 def failed(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the outages of a summary with failures; others were only slow."""
     return [outage for outage in summary['outages'] if outage['errors']]
+
+
+def _database(address: str) -> list[str]:
+    return ['--account', str(guests.image('g2').with_name('image.json')), address]
 
 
 def _argv(words: Sequence[str]) -> list[str]:

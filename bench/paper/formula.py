@@ -12,7 +12,7 @@ import dataclasses
 
 LONG_TIMEOUT, SHORT_TIMEOUT, HEALED = 60.0, 5.0, 5.0
 # What the engine took, of the parts of a recovery.
-_ENGINE = ('detect', 'dispatch', 'super', 'harden', 'unseen', 'collapse', 'promote')
+_ENGINE = ('detect', 'dispatch', 'super', 'hold', 'harden', 'unseen', 'collapse', 'promote')
 REDS, CLONE, SPEC, ORACLE = 'REDS', 'SpecREDS (rbd-clone)', 'SpecREDS', 'Oracle'
 MASAKARI_AT_ONCE, MASAKARI = 'Masakari, no wait', 'Masakari'
 # The recoveries of an accident: the database's, and the small server's.

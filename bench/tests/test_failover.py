@@ -13,9 +13,11 @@ from cloud.demo import outcome
 from cloud.demo import recoveries
 
 
-def _death(seconds: float, overhead: float = 0.0, lost: int = 0) -> outcome.Outcome:
+def _death(seconds: float, overhead: float = 0.0, lost: int = 0, waits: tuple[float, ...] = ()
+           ) -> outcome.Outcome:
     phases = (outcome.Phase('detect', 0.0, overhead), outcome.Phase('race', overhead, seconds))
-    return outcome.Outcome('x', 'x', 0.0, outcome.Gap(0.0, seconds), lost=lost, phases=phases)
+    return outcome.Outcome('x', 'x', 0.0, outcome.Gap(0.0, seconds), lost=lost, phases=phases,
+                           waits=waits or (seconds,))
 
 
 class FiguresTest(testtools.TestCase):
@@ -34,11 +36,13 @@ class FiguresTest(testtools.TestCase):
         tell.say.assert_called_once_with('WRONG: an engine is killed')
 
     def test_ratios_are_those_of_each_round(self) -> None:
-        spec = [_death(8.0, 2.0), _death(20.0, 4.0), _death(10.0, 3.0)]
-        oracle = [_death(10.0), _death(10.0), _death(10.0)]
+        deaths = failover.Deaths([_death(8.0, 2.0), _death(20.0, 4.0), _death(10.0, 3.0)],
+                                 [_death(10.0)] * 3, [_death(5.0)] * 3)
         short = [_death(5.0, 1.0), _death(8.0, 2.0), _death(4.0, 2.0)]
-        figures = failover.figures(spec, oracle, short, _death(80.0))
+        figures = failover.figures(deaths, short, _death(80.0))
         self.assertEqual(1.0, figures['failover.spec_over_oracle'])
+        self.assertEqual(2.0, figures['failover.spec_over_fastest'])
+        self.assertEqual(5.0, figures['failover.fastest.race_s'])
         self.assertEqual(3, figures['failover.spec_over_oracle.n'])
         self.assertEqual(16.0, figures['failover.reds60_over_spec'])
         self.assertEqual(2.0, figures['failover.overhead_s'])
@@ -50,8 +54,8 @@ class FiguresTest(testtools.TestCase):
         race, promote = (recoveries.Step('race', 2.0, 6.0, 'e1', frame=5.875),
                          recoveries.Step('promote', 6.0, 9.0, 'e1', opened=6.25))
         early = dataclasses.replace(_death(10.0, 2.0, lost=1), steps=(race, promote))
-        figures = failover.ordinary_figures([early, _death(14.0, 2.0)],
-                                            [_death(10.0), _death(10.0)])
+        figures = failover.ordinary_figures(failover.Deaths(
+            [early, _death(14.0, 2.0)], [_death(10.0)] * 2, [_death(8.0)] * 2))
         self.assertEqual((12.0, 1.2, 1.0), tuple(figures[f'failover.ordinary_{key}'] for key in (
             's', 'over_oracle', 'lost')))
         self.assertEqual((0.375, 5.875, 2.0), (
@@ -59,19 +63,32 @@ class FiguresTest(testtools.TestCase):
             figures['failover.ordinary_suspected_s']))
         self.assertEqual(0.5, figures['failover.ordinary_early_share'])
         self.assertEqual(2.0, figures['failover.ordinary.detect_s'])
-        self.assertEqual(['failover.ordinary_over_oracle', 'failover.ordinary_early_share',
-                          'failover.ordinary_lost'], report.missed(figures))
+        self.assertEqual(['failover.ordinary_over_oracle',
+                          'failover.ordinary_blocking_over_oracle',
+                          'failover.ordinary_early_share', 'failover.ordinary_lost'],
+                         report.missed(figures))
 
     def test_part_that_a_round_did_not_have_counts_as_nothing(self) -> None:
-        figures = failover.figures([_death(8.0), _death(8.0, 2.0), _death(8.0)], [_death(8.0)] * 3,
-                                   [_death(1.0)], _death(80.0))
+        deaths = failover.Deaths([_death(8.0), _death(8.0, 2.0), _death(8.0)],
+                                 [_death(8.0)] * 3, [_death(8.0)] * 3)
+        figures = failover.figures(deaths, [_death(1.0)], _death(80.0))
         self.assertEqual(0.0, figures['failover.detect_s'])
 
     def test_lost_transactions_of_every_client_count(self) -> None:
-        figures = failover.figures([_death(1.0, lost=1)], [_death(1.0, lost=2)], [_death(1.0)],
-                                   _death(2.0))
+        deaths = failover.Deaths([_death(1.0, lost=1)], [_death(1.0, lost=2)],
+                                 [_death(1.0, lost=4)])
+        figures = failover.figures(deaths, [_death(1.0)], _death(2.0))
         self.assertEqual(['failover.reds60_over_spec', 'failover.lost'], report.missed(figures))
-        self.assertEqual(3, figures['failover.lost'])
+        self.assertEqual(7, figures['failover.lost'])
+
+    def test_longest_wait_of_users_is_compared_with_both_oracles(self) -> None:
+        deaths = failover.Deaths([_death(8.0, waits=(8.0, 15.0))], [_death(10.0, waits=(10.0,))],
+                                 [_death(5.0, waits=(5.0, 4.0))])
+        figures = failover.figures(deaths, [_death(1.0)], _death(80.0))
+        self.assertEqual((15.0, 10.0, 1.5, 3.0), tuple(figures[f'failover.{key}'] for key in (
+            'spec_blocking_s', 'oracle_blocking_s', 'spec_blocking_over_oracle',
+            'spec_blocking_over_fastest')))
+        self.assertEqual(['failover.spec_blocking_over_oracle'], report.missed(figures))
 
     def test_peers_are_compared_with_the_engine(self) -> None:
         spec, by_default, at_once = (

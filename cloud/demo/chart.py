@@ -9,15 +9,15 @@ from cloud.demo import outcome
 _WIDTH = 72
 # The letter and the name of each phase.
 LETTERS = {'timeout': 't', 'peer': 'm', 'detect': 'd', 'dispatch': 'q', 'super': 's',
-           'start': 'b', 'race': 'r', 'harden': 'h', 'unseen': 'u', 'collapse': 'c',
+           'start': 'b', 'race': 'r', 'hold': 'w', 'harden': 'h', 'unseen': 'u', 'collapse': 'c',
            'promote': 'p', 'evacuate': 'e', 'answer': 'a', 'serve': 'g'}
 WORDS = {
     'timeout': 'waiting for the timeout', 'peer': 'until Masakari evacuates',
     'detect': 'until it is suspected',
     'dispatch': 'until the recovery begins', 'super': 'superposition',
     'start': 'start of the backup', 'race': 'boot and recovery of the guest',
-    'harden': 'until its writes are durable', 'unseen': 'until nobody sees the primary',
-    'collapse': 'decision', 'promote': 'promotion',
+    'hold': 'until its first frame may decide', 'harden': 'until its writes are durable',
+    'unseen': 'until nobody sees the primary', 'collapse': 'decision', 'promote': 'promotion',
     'evacuate': "Nova's evacuation", 'answer': 'until the guest answers',
     'serve': "until the guest's service answers"}
 _SERVED, _SILENT = '─', '·'

@@ -9,10 +9,11 @@ from typing import Any
 from cloud import commands
 from cloud.demo import recoveries
 
-# Phases of the time without service, in order. `answer` lasts until the guest answers the first
-# packet, `serve` until the guest's service does.
-PHASES = ('timeout', 'peer', 'detect', 'dispatch', 'super', 'start', 'race', 'harden', 'unseen',
-          'collapse', 'promote', 'evacuate', 'answer', 'serve')
+# Phases of the time without service, in order. `hold` is the end of a race whose first frame was
+# too early to decide. `answer` lasts until the guest answers the first packet, `serve` until the
+# guest's service does.
+PHASES = ('timeout', 'peer', 'detect', 'dispatch', 'super', 'start', 'race', 'hold', 'harden',
+          'unseen', 'collapse', 'promote', 'evacuate', 'answer', 'serve')
 # The phase that each of the engine's steps belongs to.
 _STEPS = {'destination': 'super', 'super': 'super', 'start': 'start', 'race': 'race',
           'harden': 'harden', 'unseen': 'unseen', 'collapse': 'collapse', 'promote': 'promote'}
@@ -60,6 +61,8 @@ class Outcome:
     :ivar event: time of the accident, in seconds since the epoch
     :ivar gap: the time in which the database acknowledged no transaction
     :ivar web_s: seconds in which the other server did not answer; None if not measured
+    :ivar waits: for users who connect without a limit, and came before the database served
+        again: the seconds until each was served
     :ivar done: the time of each acknowledged transaction
     :ivar lost: number of acknowledged transactions that are missing or altered
     :ivar errors: the errors that a patient client received
@@ -74,6 +77,7 @@ class Outcome:
     gap: Gap
     phases: tuple[Phase, ...] = ()
     web_s: float | None = None
+    waits: tuple[float, ...] = ()
     done: tuple[float, ...] = ()
     lost: int = 0
     errors: tuple[str, ...] = ()
@@ -85,6 +89,11 @@ class Outcome:
     def unavailable_s(self) -> float:
         """Return the seconds without service."""
         return self.gap.seconds
+
+    @property
+    def blocking_s(self) -> float | None:
+        """Return the longest wait of a user who connects without a limit; None if not measured."""
+        return max(self.waits, default=None)
 
     @property
     def overhead_s(self) -> float:
@@ -115,7 +124,8 @@ class Outcome:
         return {
             'key': self.key, 'name': self.name, 'event': self.event,
             'unavailable_s': self.unavailable_s, 'web_unavailable_s': self.web_s,
-            'overhead_s': self.overhead_s, 'frame_to_open_s': self.frame_to_open_s,
+            'blocking_s': self.blocking_s, 'overhead_s': self.overhead_s,
+            'frame_to_open_s': self.frame_to_open_s,
             'moments': self.moments,
             'phases': {phase.name: [phase.began, phase.ended] for phase in self.phases},
             'acknowledged': len(self.done), 'lost': self.lost, 'errors': list(self.errors),
@@ -201,6 +211,8 @@ def phases(event: float, gap: Gap, suspected: float, steps: Sequence[recoveries.
         last = step.ended if step.opened is None else step.opened
         began, ended = known.get(name, (step.began, last))
         known[name] = min(began, step.began), max(ended, last)
+        if step.first is not None:
+            known['race'], known['hold'] = (began, step.first), (step.first, last)
     ends = [('detect', suspected)]
     if known:
         ends.append(('dispatch', min(began for began, _ in known.values())))

@@ -17,9 +17,9 @@ _DPI = 130
 _GREY = '#555555'
 _COLOURS = {'timeout': '#c8c8c8', 'peer': '#7f7f7f', 'detect': '#d62728',
             'dispatch': '#f7b6d2', 'super': '#ff7f0e', 'start': '#bcbd22', 'race': '#1f77b4',
-            'harden': '#c5b0d5', 'unseen': '#2ca02c', 'collapse': '#9467bd',
-            'promote': '#e377c2', 'evacuate': '#8c564b', 'answer': '#17becf',
-            'serve': '#aec7e8'}
+            'hold': '#98df8a', 'harden': '#c5b0d5', 'unseen': '#2ca02c',
+            'collapse': '#9467bd', 'promote': '#e377c2', 'evacuate': '#8c564b',
+            'answer': '#17becf', 'serve': '#aec7e8'}
 # Seconds before the accidents that the picture shows, and seconds per point of the throughput.
 _BEFORE, _BIN = 5.0, 0.5
 

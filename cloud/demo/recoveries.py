@@ -26,8 +26,9 @@ class Step:
     :ivar ended: None while the step runs, or if it was interrupted
     :ivar opened: when users could reach the guest again, of the step that opens the box
     :ivar why: why the race ended as it did, of the race
-    :ivar frame: when the first frame of the backup's guest could decide, of the race that it has
+    :ivar first: when the first frame of the backup's guest was known, of the race that it has
         decided
+    :ivar frame: when this frame could decide: not before the host was silent for long enough
     """
 
     name: str
@@ -37,6 +38,7 @@ class Step:
     opened: float | None = None
     why: str | None = None
     frame: float | None = None
+    first: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,9 +109,11 @@ def _step(step: Mapping[str, Any]) -> Step:
     after = detail.get('after_opening_s')
     opened = None if ended is None or after is None else ended - after
     began = _seconds(step['began_at'])
-    frame = (began + detail['first_frame_s'] + detail['held_s']
+    first = (began + detail['first_frame_s']
              if detail.get('early') and 'first_frame_s' in detail else None)
-    return Step(step['name'], began, ended, step['engine'], opened, detail.get('why'), frame)
+    frame = None if first is None else first + detail['held_s']
+    return Step(step['name'], began, ended, step['engine'], opened, detail.get('why'), frame,
+                first)
 
 
 def _moment(text: str | None) -> float | None:

@@ -6,6 +6,9 @@
 *timed*
     the host dies, and its servers are evacuated after a timeout, as REDS and Masakari do. Without
     a timeout this is the Oracle, which knows of the death at once.
+*fastest*
+    the host dies, and is known to be dead at once. It is shut out, and the backups of its servers
+    are promoted as soon as they run. No sound recovery by this project can be faster.
 *short*
     either of these with one small server, which is pinged, and which boots within seconds: its
     time without service is mostly the cost of the recovery itself.
@@ -17,6 +20,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -39,6 +43,8 @@ _AFTER = 5.0
 _HANG = 2.0
 # A client that does not give up: slow answers are no errors.
 PATIENT = ('--timeout', '60')
+# Seconds in which the kernel of a user without a limit has tried to connect again.
+_SERVED = 140.0
 # Seconds between two transactions of a paced client.
 _PACE = '0.05'
 
@@ -52,13 +58,13 @@ def speculative(stage: stages.Stage, before: float, tell: Callable[[], None] = l
     :param database: the kind of the database's server
     """
     wrong: list[str] = []
-    with stage.servers(database=database) as pair:
+    with stage.servers(database=database) as pair, stage.callers(pair.database) as callers:
         stage.use(pair, before)
         event = stage.kill()
         tell()
         with stage.screen.busy('the engine recovers both servers'):
             stage.served(pair)
-        measured, gap = settle(stage, pair, event, wrong)
+        measured, gap = settle(stage, pair, event, wrong, callers)
         with stage.screen.busy('Nova learns of it, and the disks are merged'):
             ended = [stage.ended(server) for server in pair.servers]
         for server, recovery in zip(pair.servers, ended, strict=True):
@@ -85,7 +91,8 @@ def timed(stage: stages.Stage, before: float, timeout: float,
     :param database: the kind of the database's server
     """
     wrong: list[str] = []
-    with stage.servers(database=database) as pair, contextlib.closing(Fence(stage)) as fence:
+    with (stage.servers(database=database) as pair, stage.callers(pair.database) as callers,
+          contextlib.closing(Fence(stage)) as fence):
         stage.use(pair, before)
         fence.look(pair.servers)
         event = stage.kill()
@@ -96,7 +103,7 @@ def timed(stage: stages.Stage, before: float, timeout: float,
         with stage.screen.busy('the host is fenced and its servers are evacuated'):
             evacuated = _evacuate(stage, fence, pair.servers)
             stage.served(pair)
-        measured, gap = settle(stage, pair, event, wrong)
+        measured, gap = settle(stage, pair, event, wrong, callers)
         for server in pair.servers:
             wrong += elsewhere(stage, server)
     key, name = (f'reds{timeout:g}', f'REDS, {timeout:g} s') if timeout else ('oracle', 'Oracle')
@@ -104,6 +111,35 @@ def timed(stage: stages.Stage, before: float, timeout: float,
         *_named(key, name, database), event, gap, wrong=tuple(wrong),
         phases=outcome.following(event, gap, [
             ('timeout', detected), ('evacuate', evacuated), ('race', gap.ended)]), **measured)
+
+
+def fastest(stage: stages.Stage, before: float, database: stages.Database = stages.SMALL
+            ) -> outcome.Outcome:
+    """Kill the host, shut it out as a fact, and promote backups at once; no engine may run.
+
+    :param before: seconds that the database is used before the accident
+    :param database: the kind of the database's server
+    """
+    wrong: list[str] = []
+    with stage.servers(database=database) as pair, stage.callers(pair.database) as callers:
+        stage.use(pair, before)
+        event = stage.kill()
+        with (stage.screen.busy('the host is shut out and backups are promoted'),
+              futures.ThreadPoolExecutor() as pool):
+            replaced = list(pool.map(functools.partial(_replace, stage.drill), pair.servers))
+            stage.served(pair)
+        measured, gap = settle(stage, pair, event, wrong, callers)
+        with stage.screen.busy('Nova learns of it, and the disks are merged'):
+            for recovery, *_ in replaced:
+                stage.drill.adopt(recovery)
+                stage.drill.merged(recovery)
+        for server in pair.servers:
+            wrong += elsewhere(stage, server)
+        _, superposed, started = replaced[0]
+        return outcome.Outcome(
+            *_named('fastest', 'Fastest start', database), event, gap, wrong=tuple(wrong),
+            phases=outcome.following(event, gap, [
+                ('super', superposed), ('start', started), ('race', gap.ended)]), **measured)
 
 
 def short(stage: stages.Stage, before: float, timeout: float | None = None) -> outcome.Outcome:
@@ -250,9 +286,25 @@ def _evacuate(stage: stages.Stage, fence: Fence, servers: Sequence[drills.Server
     return ended
 
 
-def settle(stage: stages.Stage, pair: stages.Pair, event: float, wrong: list[str]
-           ) -> tuple[dict[str, Any], outcome.Gap]:
-    """Use the servers for a while, and return what their users have measured."""
+def _replace(drill: drills.Drill, server: drills.Server) -> tuple[drills.Recovery, float, float]:
+    """Start and promote the backup of a server whose host is dead.
+
+    :returns: the recovery, and the times at which the host was shut out and the backup ran
+    """
+    superposition = drill.superpose(server, dead=True)
+    superposed = time.time()
+    recovery = drill.start(server, stages.OTHER, superposition)
+    started = time.time()
+    drill.promote(recovery)
+    return recovery, superposed, started
+
+
+def settle(stage: stages.Stage, pair: stages.Pair, event: float, wrong: list[str],
+           callers: users.Callers | None = None) -> tuple[dict[str, Any], outcome.Gap]:
+    """Use the servers for a while, and return what their users have measured.
+
+    :param callers: further users of the database, for whom it is waited until they are served
+    """
     stage.use(pair, _AFTER)
     summary, pings = stage.leave(pair)
     done = tuple(sorted(pair.client.ledger().values()))
@@ -269,7 +321,10 @@ def settle(stage: stages.Stage, pair: stages.Pair, event: float, wrong: list[str
     errors = tuple(dict.fromkeys(error for outage in users.failed(summary)
                                  for error in outage['errors']))
     outage = _outage(pings, event)
-    return {'done': done, 'lost': lost, 'errors': errors,
+    waits = () if callers is None else stage.drill.wait(
+        'users who wait without a limit to be served',
+        lambda: callers.waits(event, gap.ended), _SERVED)
+    return {'waits': waits, 'done': done, 'lost': lost, 'errors': errors,
             'web_s': 0.0 if outage is None else outage.seconds}, gap
 
 

@@ -131,6 +131,14 @@ class Stage:
             yield pair
 
     @contextlib.contextmanager
+    def callers(self, server: drills.Server) -> Iterator[users.Callers]:
+        """Let users of a database come one after the other while the context lasts."""
+        callers = users.Callers(self.cloud, self._directory())
+        with contextlib.closing(callers):
+            callers.start(server.address)
+            yield callers
+
+    @contextlib.contextmanager
     def small(self, *, ready: bool = True) -> Iterator[tuple[drills.Server, users.Pinger]]:
         """Provide one new small server, which boots within seconds, and is pinged.
 

@@ -3,12 +3,14 @@
 
 import argparse
 import contextlib
+import functools
 import json
 import pathlib
 import signal
 import sys
 import threading
 
+from cloud.guests.client import callers
 from cloud.guests.client import clock
 from cloud.guests.client import database
 from cloud.guests.client import pinger
@@ -22,22 +24,25 @@ def _parser() -> argparse.ArgumentParser:
     server.add_argument('address')
     server.add_argument('--account', type=pathlib.Path, required=True, metavar='FILE',
                         help='the image.json of guest G2, which has the password')
-    server.add_argument('--log', type=pathlib.Path, required=True, metavar='FILE',
+    used = argparse.ArgumentParser(add_help=False, parents=[server])
+    used.add_argument('--log', type=pathlib.Path, required=True, metavar='FILE',
                         help='the acknowledged transactions; it is appended to')
-    server.add_argument('--client', default='tenant', help='name of the client (%(default)s)')
-    server.add_argument('--payload', type=int, default=100, metavar='CHARACTERS',
+    used.add_argument('--client', default='tenant', help='name of the client (%(default)s)')
+    used.add_argument('--payload', type=int, default=100, metavar='CHARACTERS',
                         help='what a transaction writes (%(default)s)')
-    server.add_argument('--timeout', type=float, default=None, metavar='SECONDS',
+    used.add_argument('--timeout', type=float, default=None, metavar='SECONDS',
                         help='for an answer (run: 0.5, verify: 60)')
     timed = argparse.ArgumentParser(add_help=False)
     timed.add_argument('--seconds', type=float, help='how long (default: until SIGTERM or ^C)')
-    run = actions.add_parser('run', parents=[server, timed],
+    run = actions.add_parser('run', parents=[used, timed],
                              help='write and read all the time')
     run.add_argument('--interval', type=float, default=0.005, metavar='SECONDS',
                      help='from one transaction to the next (%(default)s)')
-    actions.add_parser('verify', parents=[server],
+    actions.add_parser('verify', parents=[used],
                        help='find out whether anything acknowledged is missing; exit status 2 '
                             'if so')
+    actions.add_parser('call', parents=[server, timed],
+                       help='users who come one after the other and wait to be served')
     ping = actions.add_parser('ping', parents=[timed], help='who answers, to the millisecond')
     ping.add_argument('address')
     ping.add_argument('--kind', choices=('icmp', 'arp', 'who'), default='icmp')
@@ -93,6 +98,13 @@ def _verify(args: argparse.Namespace) -> int:
     return 2 if differences['missing'] or differences['wrong'] else 0
 
 
+def _call(args: argparse.Namespace) -> int:
+    account = database.Account.read(args.account)
+    callers.Callers(functools.partial(database.call, args.address, account), _tell).run(
+        _stopping(args.seconds))
+    return 0
+
+
 def _ping(args: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         probe = stack.enter_context({
@@ -109,7 +121,7 @@ def _ping(args: argparse.Namespace) -> int:
 def main() -> int:
     """:return: the exit status: 1 if the server does not answer, 2 if it has lost something"""
     args = _parser().parse_args()
-    return {'run': _run, 'verify': _verify, 'ping': _ping}[args.action](args)
+    return {'run': _run, 'verify': _verify, 'call': _call, 'ping': _ping}[args.action](args)
 
 
 if __name__ == '__main__':

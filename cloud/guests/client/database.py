@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PostgreSQL connection on which nothing waits longer than it is told to."""
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -30,6 +31,16 @@ class Account:
         return cls(**{field.name: facts[field.name] for field in dataclasses.fields(cls)})
 
 
+def call(address: str, account: Account) -> None:
+    """Connect as a program without a time-out does, and ask for a row.
+
+    :raises Error: the server refuses, or the connection is lost
+    """
+    with contextlib.closing(_connect(address, account)) as connection, \
+            connection.cursor() as cursor:
+        cursor.execute('SELECT 1')
+
+
 class Connection:
     """One connection in autocommit mode; after an error it is of no use.
 
@@ -43,9 +54,7 @@ class Connection:
         # libpq's own limits are whole seconds, at least two. The callback is a global of the
         # driver: a process has connections of one kind only.
         extensions.set_wait_callback(self._wait)
-        self._connection = psycopg2.connect(
-            host=address, port=account.port, user=account.user, password=account.password,
-            dbname=account.database, sslmode='disable', gssencmode='disable')
+        self._connection = _connect(address, account)
         self._connection.autocommit = True
 
     def close(self) -> None:
@@ -74,3 +83,9 @@ class Connection:
                           else select.POLLOUT)
             if left <= 0 or not poll.poll(left * 1e3):
                 raise psycopg2.OperationalError(f'no answer within {self._timeout:g} s')
+
+
+def _connect(address: str, account: Account) -> Any:
+    return psycopg2.connect(
+        host=address, port=account.port, user=account.user, password=account.password,
+        dbname=account.database, sslmode='disable', gssencmode='disable')

@@ -135,6 +135,14 @@ class PhasesTest(testtools.TestCase):
         self.assertEqual({'suspected': 1.0, 'frame': 5.0, 'decided': 5.25, 'answered': 5.75},
                          recovered.moments)
 
+    def test_frame_that_is_too_early_to_decide_ends_the_guests_part(self) -> None:
+        race = dataclasses.replace(_step('race', 2.0, 5.125), first=_EVENT + 2.5,
+                                   frame=_EVENT + 5.0)
+        steps = [race, _step('harden', 5.125, 5.25), _step('promote', 5.25, 5.5)]
+        self.assertEqual([('race', 2.0, 2.5), ('hold', 2.5, 5.125), ('harden', 5.125, 5.25)],
+                         self.phases(steps, 9.0)[2:5])
+        self.assertEqual(9.0 - 0.5, self.recovered(steps, 9.0).overhead_s)
+
     def test_race_that_readiness_decides_has_no_frame(self) -> None:
         self.assertIsNone(self.recovered([_step('race', 2.0, 5.0)], 9.0).frame_to_open_s)
 

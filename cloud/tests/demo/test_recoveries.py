@@ -47,7 +47,7 @@ class EngineTest(testtools.TestCase):
         self.assertTrue(recovery.over)
         self.assertEqual((recoveries.Step('super', 101.0, 101.5, 'e1'),
                           recoveries.Step('race', 102.0, None, 'e1', why='it is idle',
-                                          frame=105.5)),
+                                          frame=105.5, first=104.0)),
                          recovery.steps)
         self.assertTrue(recovery.begun('race'))
         self.assertFalse(recovery.begun('promote'))

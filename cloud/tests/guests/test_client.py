@@ -10,6 +10,7 @@ import zlib
 import fixtures
 import testtools
 
+from cloud.guests.client import callers
 from cloud.guests.client import clock
 from cloud.guests.client import database
 from cloud.guests.client import ledger
@@ -147,6 +148,42 @@ class WorkloadTestCase(testtools.TestCase):
         server = _Server()
         server.rows[1] = 'something else'
         self.assertRaises(workload.Corrupt, self._run, server, 1)
+
+
+class CallersTestCase(testtools.TestCase):
+
+    def test_user_who_is_refused_tries_again_until_served(self) -> None:
+        stop = threading.Event()
+        answers = iter([ConnectionRefusedError, database.Error, None])
+        events: list[tuple[str, object]] = []
+
+        def call() -> None:
+            if (error := next(answers)) is not None:
+                raise error
+
+        def tell(*event: object) -> None:
+            events.append((str(event[0]), event[1]))
+            if event[0] == 'served':
+                stop.set()
+        with mock.patch.object(callers, '_PAUSE_S', 0.0):
+            callers.Callers(call, tell, interval_s=3600.0).run(stop)
+        came = events[0][1]
+        self.assertEqual([('came', came), ('served', came)], events)
+
+    def test_user_waits_while_others_come(self) -> None:
+        stop, held = threading.Event(), threading.Event()
+        self.addCleanup(held.set)
+        events: list[str] = []
+
+        def tell(event: str, _more: object) -> None:
+            events.append(event)
+            if len(events) == 3:
+                stop.set()
+
+        def call() -> None:
+            held.wait()
+        callers.Callers(call, tell, interval_s=0.0).run(stop)
+        self.assertEqual(['came'] * 3, events)
 
 
 class PingerTestCase(testtools.TestCase):
