@@ -342,11 +342,17 @@ class Dispatcher:
         often = [f'it has crashed {times} times before in {period:g} s'] \
             if 0 < options.flap_count <= times else []
         facts = gates.Facts(host.name, service=service, mode=self._context.modes.of(host.name))
-        if server.status == 'SHUTOFF' and self._context.compute.stopped_by_itself(
-                server.id, since):
-            # Nova has marked the server as stopped because of the crash.
-            server = dataclasses.replace(server, status='ACTIVE')
-        return self._crash_gates.reasons(facts) + self._server_gates.reasons(server) + often
+        return (self._crash_gates.reasons(facts)
+                + self._server_gates.reasons(self._before_crash(server, since)) + often)
+
+    def _before_crash(self, server: model.Server, since: float | None) -> model.Server:
+        """Return a server that has crashed as it was before Nova marked it as stopped.
+
+        :param since: the time after which nobody but Nova may have changed the server's power
+        """
+        stopped = server.status == 'SHUTOFF' and self._context.compute.stopped_by_itself(
+            server.id, since)
+        return left.as_if_active(server) if stopped else server
 
     def _idle(self, host: model.Host, since: float) -> list[model.Server]:
         """Return the servers of a host that are not being recovered.
@@ -388,6 +394,9 @@ class Dispatcher:
         if known is None or known[0] != host.since:
             known = self._shown[host.name] = host.since, set()
         wanted: list[creation.Wanted] = []
+        # Crashes that wait for the host, which will not restart the servers.
+        crashed = {crash.server: crash.heard - _EARLIER for crash in context.store.crashes()
+                   if crash.host == host.name} if idle else {}
         for server in idle:
             reasons = gates.obstacles(servers.without_request(server))
             able = not gates.reasons(left.as_if_active(server)) and (
@@ -395,7 +404,9 @@ class Dispatcher:
             owed = self._owed(server, former(server.id)) if able else None
             if able and (reasons or owed):
                 if self._due(host, former(server.id)):
-                    fact = owed or left.fact(server, reasons, now)
+                    ran = self._before_crash(server, crashed[server.id]) \
+                        if server.id in crashed else server
+                    fact = owed or left.fact(ran, reasons, now)
                     wanted.append(self._with(host, server, fact, now))
                 continue
             if not reasons or server.id in known[1] or (

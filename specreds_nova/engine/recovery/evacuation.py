@@ -75,6 +75,8 @@ class _Evacuation:
         self._unclaimed = unclaimed.Unclaimed(run)
         # The destination of a request that Nova may still fulfill: no other host gets another one.
         self._named: str | None = None
+        # The destination that is silent, and may find the request when it is back.
+        self._awaited: str | None = None
         # Whether the evacuation has been noted as late.
         self._late = False
         # The destination where the guest may run, although Nova has not noted that.
@@ -102,11 +104,11 @@ class _Evacuation:
                 return None
             over = run.now - run.away >= until
             if ((over or self._left_alone()) and self._may_serve()) or (
-                    over and self._is_worked_on(server)):
+                    over and (self._is_worked_on(server) or self._must_wait(server))):
                 self._note_late(server, run.settings.adopt_timeout if over else _LEFT_ALONE)
                 over = False
             # An engine that left a request that Nova has lost would leave it so for ever.
-            if over and not (server.host == self._source
+            if over and not (server.host == self._source and self._awaited is None
                              and self._unclaimed.is_undecided(server)):
                 return self._fail(server)
             if moved:
@@ -136,6 +138,19 @@ class _Evacuation:
         moving = self._moving(server) if tasks.is_rebuild(server.task) else None
         return moving is not None and moving.claimed and not self._lost(moving.host)
 
+    def _must_wait(self, server: model.Server) -> bool:
+        """Return whether nobody may start a server before a silent destination is back.
+
+        If its source is back, the server stays there instead, and the request is ended by a reset.
+        """
+        return (self._awaited is not None and tasks.is_rebuild(server.task)
+                and not self._stays(server))
+
+    def _stays(self, server: model.Server) -> bool:
+        suspects = self._run.context.suspects
+        return (suspects.is_well(self._source)
+                and suspects.running(self._source, server.id) is False)
+
     def _left_alone(self) -> bool:
         """Return whether the host of the backup has been silent for so long that it may live.
 
@@ -146,15 +161,17 @@ class _Evacuation:
                 and self._run.now - self._silent[host] >= _LEFT_ALONE)
 
     def _fail(self, server: model.Server) -> verdicts.StepVerdict:
-        """Return a failure, and reset a server whose evacuation Nova has given up or lost."""
-        run, suspects = self._run, self._run.context.suspects
-        if self._unclaimed.lost:
+        """Return a failure, and reset a server whose evacuation Nova has given up or lost.
+
+        If its source is back, nobody recovers it again: it is started there.
+        """
+        run = self._run
+        if self._unclaimed.lost or self._awaited is not None:
+            if self._stays(server) and (left := self._leave(server)):
+                return left
             pending.note(run, server)
             try:
-                if (run.insist(self._act, run.context.compute.reset, server)
-                        and suspects.is_well(self._source)
-                        and suspects.running(self._source, server.id) is False):
-                    run.insist(self._rests, server, True)
+                run.insist(self._act, run.context.compute.reset, server)
             except exception.Refused as exc:
                 LOG.warning('recovery %s: %s', run.id, exc)
         return verdicts.failed(self._unfinished(server, run.settings.adopt_timeout),
@@ -182,6 +199,8 @@ class _Evacuation:
             return (f'its guest may run on {self._unnoted}, although Nova has it on '
                     f'{server.host}: look there. To have it evacuated, end it there: '
                     f'virsh destroy {server.id}')
+        if self._awaited is not None and not self._stays(server):
+            return f'{self._awaited} is silent: start nova-compute there'
         if server.task is None or self._unclaimed.lost or self._is_worked_on(server):
             return verdicts.AGAIN_LATER
         return f'if Nova does nothing to it: {verdicts.make_active(run.recovery.server)}'
@@ -294,7 +313,7 @@ class _Evacuation:
         if run.now - self._looked < _ASK_AGAIN:
             return False
         self._looked = run.now
-        self._named = None
+        self._named = self._awaited = None
         moving = self._moving(server)
         if moving is None:
             return (run.now >= self._uncertain and server.host == self._source
@@ -304,7 +323,10 @@ class _Evacuation:
                     and self._lost(self._source))
         host = moving.host
         if host and self._lost(host):
-            return self._given_up(host)
+            if self._given_up(host):
+                return True
+            self._awaited = None if moving.claimed else host
+            return False
         if host and (self._dropped(moving) or self._backup_serves(host)):
             return True
         if moving.claimed:
@@ -531,6 +553,9 @@ class _Evacuation:
             or not self._run.context.compute.stopped_by_itself(server.id)))
 
     def _other(self, server: model.Server) -> str | None:
-        """Return a host that may run the server and is heard; None to let Nova choose."""
-        hosts = destination.heard(self._run, self._run.context.compute.candidates(server))
-        return next(iter(hosts), None)
+        """Return a host that may run the server, one that is heard if possible.
+
+        If there is none, Nova chooses. Such a request never counts as lost (Unclaimed).
+        """
+        hosts = self._run.context.compute.candidates(server)
+        return next(iter([*destination.heard(self._run, hosts), *hosts]), None)

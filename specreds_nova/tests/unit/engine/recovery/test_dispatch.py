@@ -376,6 +376,20 @@ class DispatcherTest(_DispatcherTest):
             recovery.priority, {name: recovery.why[-1][name] for name in ('status', 'task')}))
         self.assertEqual(0, self.dispatcher.again(host))
 
+    @ddt.data((True, None), (False, 'stop'))
+    @ddt.unpack
+    def test_server_that_crashed_before_its_host_died_runs_after_its_evacuation(
+            self, by_itself: bool, rest: str | None) -> None:
+        host = self.suspect()
+        self.compute.servers.return_value = [base.make_server('a', status='SHUTOFF')]
+        self.compute.stopped_by_itself.return_value = by_itself
+        self.store.keep_crash(model.Crash('h1', 'a', _CRASH, 1000.0))
+        self.clock.sleep(self.context.options.evacuate_after)
+        self.assertEqual(1, self.dispatcher.again(host))
+        [recovery] = self.store.active()
+        self.assertEqual(rest, recovery.why[-1]['rest'])
+        self.compute.stopped_by_itself.assert_called_once_with('a', 940.0)
+
     @ddt.data(('MIGRATING', None, 'on another host'), ('RESIZE', 'resize_prep', 'on another host'),
               ('REVERT_RESIZE', 'resize_reverting', 'on another host'),
               ('ACTIVE', 'detaching', '--state active a'), ('BUILD', 'deleting', 'it is BUILD'))

@@ -114,6 +114,38 @@ class UnclaimedTest(base.CommittedTest):
         self.evacuate(5.0, backup=False)
         self.assertEqual('h2', self.asked[0][1])
 
+    def test_hosts_of_which_none_is_heard_are_named(self) -> None:
+        self.task = None
+        self.compute.evacuation.side_effect = None
+        self.compute.evacuation.return_value = None
+        self.suspects.healthy.return_value = ['h9']
+        self.evacuate(1.0, backup=False)
+        self.assertEqual('h3', self.asked[0][1])
+
+    def silence(self, *silent: str) -> str:
+        """Have hosts fall silent for longer than a request may take, and return the error."""
+        self.recovery = self.store.change(self.recovery, destination=None)
+        self.context = self.make_context(adopt_timeout=300.0)
+        self.suspects.suspected.side_effect = lambda host: host in silent
+        self.suspects.is_well.side_effect = lambda host: host not in silent
+        self.suspects.running.return_value = False
+        failure = None
+        with contextlib.suppress(exception.Interrupted):
+            failure = evacuation.evacuate(runs.Run(self.stopped_after(1000.0), self.recovery),
+                                          'h1', {})
+        return (failure.why if failure else self.store.history[self.recovery.id].error) or ''
+
+    def test_request_to_a_silent_host_gets_no_rival(self) -> None:
+        self.assertIn('h2 is silent: start nova-compute there', self.silence('h1', 'h2'))
+        self.compute.reset.assert_not_called()
+        self.assertEqual([], self.asked)
+
+    def test_server_stays_on_its_host_if_the_destination_is_silent(self) -> None:
+        self.assertEqual('h1 is back; no action is needed', self.silence('h2'))
+        self.compute.reset.assert_called_once_with('a')
+        self.compute.reboot.assert_called_once_with('a')
+        self.assertEqual([], self.asked)
+
     def test_rebuild_that_a_user_has_requested_is_left(self) -> None:
         self.compute.evacuation.side_effect = None
         self.request = None
