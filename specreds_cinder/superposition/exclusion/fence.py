@@ -71,18 +71,24 @@ class Fence:
                     del self._batches[expiry_s]
                 batch.begun = True
                 try:
-                    self._close_all(batch.clients, expiry_s)
+                    batch.failed = self._close_all(batch.clients, expiry_s)
                     batch.error = None
                 except Exception as exc:
                     batch.error = exc
         if batch.error is not None:
             raise batch.error
+        _raise_first(batch.failed, checked)
 
-    def _close_all(self, clients: Set[str], expiry_s: int) -> None:
+    def _close_all(self, clients: Set[str], expiry_s: int) -> dict[str, Exception]:
+        """Blocklist clients, and return the errors of those that may not be, by client."""
+        failed: dict[str, Exception] = {}
         if clients:
-            self._each('add', clients - _entries(self._cluster).keys(), expiry_s)
-        self._lengthen(clients, expiry_s)
+            failed = self._each('add', clients - _entries(self._cluster).keys(), expiry_s)
+        if clients and failed.keys() == clients:
+            return failed
+        failed.update(self._lengthen(clients - failed.keys(), expiry_s))
         self.wait_osdmap()
+        return failed
 
     def wait_osdmap(self) -> None:
         """Make every later operation carry at least the osdmap of this moment.
@@ -96,7 +102,7 @@ class Fence:
 
     def open(self, clients: Iterable[str]) -> None:
         """Remove blocklist entries. One that does not exist is no error."""
-        self._each('rm', clients)
+        _raise_first(self._each('rm', clients))
 
     def outside(self, clients: Set[str]) -> frozenset[str]:
         """Return which of some clients are not on the blocklist.
@@ -154,27 +160,32 @@ class Fence:
             self.close(due)
         return due
 
-    def _lengthen(self, clients: Collection[str], expiry_s: int) -> None:
+    def _lengthen(self, clients: Collection[str], expiry_s: int) -> dict[str, Exception]:
         """Replace entries that existed before and would expire soon.
 
         Ceph keeps the expiry of an entry that exists, whatever its answer to "add" says. librbd
         makes entries of an hour when it breaks the lock of a client that hangs.
+
+        :returns: errors by client
         """
         if not clients:
-            return
+            return {}
         left = self.remaining(clients)
         short = [client for client in clients if left.get(client, 0) < expiry_s / 2]
-        self._each('rm', short)
-        self._each('add', short, expiry_s)
+        # An entry that could not be removed may be gone all the same: all are made again.
+        return self._each('rm', short) | self._each('add', short, expiry_s)
 
-    def _each(self, operation: str, clients: Iterable[str], expiry_s: int | None = None) -> None:
+    def _each(self, operation: str, clients: Iterable[str], expiry_s: int | None = None
+              ) -> dict[str, Exception]:
+        """Change the entries of clients, and return the errors by client."""
         addresses = sorted({address.check(client) for client in clients})
         if not addresses:
-            return
+            return {}
         with futures.ThreadPoolExecutor(min(_PARALLEL, len(addresses))) as pool:
-            for future in [pool.submit(self._command, operation, client, expiry_s)
-                           for client in addresses]:
-                future.result()
+            changing = {client: pool.submit(self._command, operation, client, expiry_s)
+                        for client in addresses}
+        errors_of = {client: future.exception() for client, future in changing.items()}
+        return {client: exc for client, exc in errors_of.items() if isinstance(exc, Exception)}
 
     def _command(self, operation: str, client: str, expiry_s: int | None) -> None:
         command: dict[str, object] = {'prefix': 'osd blocklist', 'blocklistop': operation,
@@ -190,13 +201,22 @@ class _Batch:
     """Clients that are blocklisted together.
 
     :ivar begun: one of their callers has fenced all of them in its turn
-    :ivar error: why they may not be fenced; None if they are
+    :ivar error: why none of them may be fenced; None if it failed for single ones at most
+    :ivar failed: errors by client
     """
 
     clients: set[str] = dataclasses.field(default_factory=set)
     begun: bool = False
     error: Exception | None = dataclasses.field(
         default_factory=lambda: errors.ClusterError('the fence was interrupted'))
+    failed: Mapping[str, Exception] = dataclasses.field(default_factory=dict)
+
+
+def _raise_first(failed: Mapping[str, Exception], clients: Set[str] | None = None) -> None:
+    """Raise the first error of some clients, by default of all."""
+    for client, error in failed.items():
+        if clients is None or client in clients:
+            raise error
 
 
 class _Copy:

@@ -2,6 +2,7 @@
 """The fence, on a stand-in for Ceph's monitor."""
 
 from collections.abc import Mapping
+from concurrent import futures
 import datetime
 import functools
 import threading
@@ -124,6 +125,34 @@ class FenceTest(testtools.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(2, len(failed))
+
+    def refuse(self, *refused: tuple[str, str]) -> None:
+        """Have the monitors not answer some commands, and carry them out all the same."""
+        def answer(command: Mapping[str, Any]) -> Any:
+            answered = self.monitor(command)
+            if (command.get('blocklistop'), command.get('addr')) in refused:
+                raise errors.ClusterTimeout('no answer')
+            return answered
+        self.cluster.mon = answer
+
+    def test_error_of_one_client_is_raised_to_its_caller_alone(self) -> None:
+        self.refuse(('add', FIRST))
+        with futures.ThreadPoolExecutor() as pool:
+            with self.fence._turn:
+                calls = [pool.submit(self.fence.close, [client]) for client in (FIRST, SECOND)]
+                while len(self.fence._batches.get(1000, fence._Batch()).clients) < 2:
+                    time.sleep(0.001)
+            raised = [call.exception() for call in calls]
+        self.assertEqual([errors.ClusterTimeout, type(None)], list(map(type, raised)))
+        self.cluster.aio.wait_for_latest_osdmap.assert_called_once_with()
+        self.assertGreater(self.left(SECOND), 900)
+
+    def test_entry_whose_removal_is_not_answered_is_made_again(self) -> None:
+        self.monitor.entries.update({FIRST: self.monitor.after(100),
+                                     SECOND: self.monitor.after(100)})
+        self.refuse(('rm', FIRST))
+        self.assertRaises(errors.ClusterTimeout, self.fence.close, [FIRST, SECOND])
+        self.assertGreater(min(map(self.left, (FIRST, SECOND))), 900)
 
     def test_no_clients_send_no_command(self) -> None:
         self.fence.close([])
