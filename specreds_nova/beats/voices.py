@@ -29,6 +29,9 @@ HEARD, SILENT, LEFT, HALF_DEAF, UNAUTHENTICATED, DEAF = STATES = (
     'heard', 'silent', 'left', 'half-deaf', 'unauthenticated', 'deaf')
 # Seconds of silence after which a sentinel is not heard: five beats.
 PATIENCE = 0.5
+# The same for a sentinel that was heard after its nova-compute had fallen silent: nothing else
+# tells then that its host lives.
+ALONE = 2.0
 # Seconds between two times at which the socket is empty from which on the engine may be deaf.
 PAUSE = 0.1
 # Seconds for which the silence of a voice may begin anew: as long as any host may be silent.
@@ -228,8 +231,11 @@ class Voices:
         """Whether sentinels may be heard: there is a key."""
         return bool(self._masters)
 
-    def state(self, host: str) -> str | None:
-        """Return the state of the voice of a host; None if this engine has never heard it."""
+    def state(self, host: str, patience: float | None = None) -> str | None:
+        """Return the state of the voice of a host; None if this engine has never heard it.
+
+        :param patience: seconds of silence after which it is not heard
+        """
         if not self._voices and not self._refused:
             return None
         now, name = self._now(), host.encode()
@@ -240,7 +246,8 @@ class Voices:
             if now - self._read > LONGEST:
                 return DEAF
             silence = self._read - known.at
-            if silence < LONGEST and self._read - max(known.at, self._since) < PATIENCE:
+            if silence < LONGEST and self._read - max(known.at, self._since) < (
+                    PATIENCE if patience is None else patience):
                 return HEARD
         if known is not None and now - known.half_deaf < _REMEMBERED:
             return HALF_DEAF

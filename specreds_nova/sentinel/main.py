@@ -119,7 +119,8 @@ class _Daemon:
         threading.Thread(target=self._keep_lease, daemon=True, name='lease').start()
         threading.Thread(target=self._see, daemon=True, name='see').start()
         self._speaker.start()
-        threading.Thread(target=self._bear_witness, daemon=True, name='witness').start()
+        witnessing = threading.Thread(target=self._bear_witness, daemon=True, name='witness')
+        witnessing.start()
         systemd.ready()
         # Counted by our own steps: a host that stood still, clock and all, has nothing that hangs.
         seen, hung = (-1, -1), [0, 0]
@@ -135,6 +136,8 @@ class _Daemon:
             systemd.alive(self._watch.status.trouble or 'ok')
         systemd.stopping()
         self._speaker.stop(_GOODBYE_S)
+        # Ceph may not answer.
+        witnessing.join(_GOODBYE_S)
         self._pings.stop()
         LOG.info('%s stops', _NAME)
         return 0
@@ -204,7 +207,10 @@ class _Daemon:
             self._stop.wait(_INTERVAL_S)
 
     def _bear_witness(self) -> None:
-        """Watch the objects through which other hosts ask which servers run."""
+        """Watch the objects through which other hosts ask which servers run.
+
+        A watch that outlives its sentinel would look like a sentinel that has died.
+        """
         while not self._stop.wait(_STEP_S):
             try:
                 for user, pool in sorted(self._watch.places()):
@@ -214,6 +220,7 @@ class _Daemon:
             except Exception:
                 # As above.
                 LOG.exception('the objects of this host could not be watched')
+        self._witness.close()
 
     def _tell(self) -> None:
         """Write down how it goes after a look, now and then."""

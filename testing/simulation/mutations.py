@@ -223,6 +223,8 @@ MUTATIONS = _by_name((
              ('voices', 'crash_compute')),
     Mutation('old-nonce', 'a beat of a sentinel counts whichever nonce it names',
              voices.Voices, '_fresh', _any_nonce, 3, ('replay', 'power', 'engine_killed')),
+    Mutation('farewell-ignored', 'a sentinel that was stopped in good order has no time to return',
+             weighing, 'RETURN_S', 0.0, 8, ('farewell', 'farewell', 'crash_compute')),
     Mutation('suspects-renewed', 'each answer to a sentinel renews the lease of its host',
              voices.Voices, '_answer', _renew_always, 2,
              ('voices', 'crash_compute:h1', 'storage:h1')),

@@ -12,6 +12,7 @@ from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery.steps import race
 from specreds_nova.engine.recovery.steps import restart
 from specreds_nova.engine.suspicion import evidence
+from specreds_nova.engine.suspicion import weighing
 from testing.simulation import hub as hubs
 from testing.simulation import parts
 from testing.simulation import store as stores
@@ -165,7 +166,8 @@ class Truth:
     def check_creation(self, owner: str, recovery: model.Recovery) -> None:
         """Record a recovery that is created although the mode of its host is not to act.
 
-        Or one that is created for the silence of a host whose sentinel is heard.
+        Or one that is created for the silence of a host whose sentinel is heard, or was stopped
+        in good order within the last minute.
 
         :param owner: the process of the engine
         """
@@ -174,6 +176,11 @@ class Truth:
         if silent and self._spoken_for(owner, host):
             self._world.fail(f'a recovery of {recovery.server} is created though the sentinel of '
                              f'{host.name} is heard')
+        left = self._network.left(owner, host.name)
+        if silent and host.alive and host.storage and left is not None and (
+                left < weighing.RETURN_S - _GRACE):
+            self._world.fail(f'a recovery of {recovery.server} is created {left:.0f} s after the '
+                             f'goodbye of the sentinel of {host.name}')
         if mode := self._restrains(recovery.host):
             self._world.fail(f'a recovery of {recovery.server} is created although the mode of '
                              f'{recovery.host} is {mode}')

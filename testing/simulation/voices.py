@@ -17,10 +17,13 @@ MASTER, FORMER = bytes(range(voice.KEY)), bytes(range(1, voice.KEY + 1))
 # Seconds between two beats, and between two times at which an engine finds its socket empty. All
 # times of voices are five times as long as in production, as beats of nova-compute are.
 _BEAT = 0.5
+# Seconds of beats after which an engine has to believe a sentinel.
+_BELIEVED = 10.0
 # Beats to an engine that somebody has seen, and may send once more.
 _SEEN = 20
 # By name of a constant of the engine: its value.
-SLOWER = {'PATIENCE': 2.5, 'PAUSE': 1.5, '_RENEW': 0.5, '_ANSWER': 1.0, '_OTHER': 3.0}
+SLOWER = {'PATIENCE': 2.5, 'ALONE': 10.0, 'PAUSE': 1.5, '_RENEW': 0.5, '_ANSWER': 1.0,
+          '_OTHER': 3.0}
 # Seconds for which nonces count.
 NONCE_S = 4.0
 # Ways of a datagram that fail.
@@ -85,6 +88,8 @@ class Network:
         # By process of an engine and host: since when each beat of the sentinel has arrived, and
         # when the latest one has.
         self._heard: dict[tuple[str, str], tuple[float, float]] = {}
+        # By process and host: when it has heard the goodbye of the sentinel.
+        self._left: dict[tuple[str, str], float] = {}
 
     # Clients
 
@@ -110,8 +115,17 @@ class Network:
 
     def say_goodbye(self, host: str) -> None:
         """Let the sentinel of a host say goodbye, before it is stopped."""
-        if self.on:
-            self._say(self._world.hosts[host], voice.Kind.GOODBYE)
+        if not self.on:
+            return
+        for ear in self._ears.values():
+            if self.speaks(ear.owner, host, _BELIEVED):
+                self._left[ear.owner, host] = self._hub.now()
+        self._say(self._world.hosts[host], voice.Kind.GOODBYE)
+
+    def left(self, owner: str, host: str) -> float | None:
+        """Return how long ago a process has heard the goodbye of a sentinel that is stopped."""
+        at = self._left.get((owner, host))
+        return None if at is None or self._world.hosts[host].sentinel else self._hub.now() - at
 
     # Messages
 

@@ -59,7 +59,7 @@ class Monitor:
         self._rejections = rejected or rejections.Rejections()
         self._settings = settings or monitoring.Settings()
         self._voices = voices or all_voices.Voices(clock.now)
-        self._weighing = weighing.Weighing(self._settings, self._voices)
+        self._weighing = weighing.Weighing(self._settings, self._voices, clock.now)
         self._listening = listening.Listening(self._settings.link, clock.now())
         self._due = due.Due()
         self._began = clock.now()

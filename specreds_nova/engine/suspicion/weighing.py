@@ -6,10 +6,17 @@ machine while the sentinel is heard, if the sentinel belongs to the same boot of
 reports that Ceph answers: then servers run on, and nobody is recovered. A voice that this engine
 has never heard, or of which nothing is known, decides nothing.
 
+A sentinel that is stopped in good order may return within a minute. Meanwhile nothing tells a host
+whose nova-compute is silent from a dead one, and the servers of a living host may be idle. So its
+servers are left alone for that minute. A sentinel that is alone, and misses some beats, has a
+little more time than a sentinel beside a nova-compute.
+
 The goodbye of a nova-compute excuses the silence of the nova-compute. It excuses the silence of
 the sentinel for a minute only, as both are upgraded together: everybody with the password of the
 broker can say goodbye in the name of a host.
 """
+
+from collections.abc import Callable
 
 from specreds_nova.beats import voice
 from specreds_nova.beats import voices as all_voices
@@ -18,21 +25,33 @@ from specreds_nova.engine.suspicion import evidence
 from specreds_nova.engine.suspicion import settings as monitoring
 from specreds_nova.engine.suspicion import watched
 
-# Seconds that a sentinel has to return which has not said goodbye, after the goodbye of the
-# nova-compute.
+# Seconds that a sentinel has to return after its own goodbye, or after that of the nova-compute.
 RETURN_S = 60.0
 
 
 class Weighing:
-    """Collects the evidence against hosts. A monitor calls it with its lock."""
+    """Collects the evidence against hosts. A monitor calls it with its lock.
 
-    def __init__(self, settings: monitoring.Settings, voices: all_voices.Voices) -> None:
+    :param now: returns the time by the engine's clock
+    """
+
+    def __init__(self, settings: monitoring.Settings, voices: all_voices.Voices,
+                 now: Callable[[], float]) -> None:
         self._settings = settings
         self._voices = voices
+        self._now = now
 
     def speaks(self, host: watched.Watched) -> bool:
         """Return whether a sentinel says that its host is well, whatever nova-compute does."""
-        if self._voices.state(host.name) != all_voices.HEARD:
+        last = self._voices.last(host.name)
+        if last is None:
+            return False
+        patience = host.accrual.deadline - host.accrual.last
+        alone = host.heard is None or last - host.heard > patience
+        state = self._voices.state(
+            host.name, all_voices.ALONE if alone else all_voices.PATIENCE)
+        if state != all_voices.HEARD and not (
+                state == all_voices.LEFT and self._now() - last < RETURN_S):
             return False
         age = self._voices.storage_age(host.name)
         if age is not None and age > self._settings.storage_patience:
@@ -98,7 +117,7 @@ class Weighing:
         """Return for how many seconds neither voice of a host was heard."""
         silence = horizon - host.accrual.last
         last = self._voices.last(host.name)
-        if last is None or self._voices.state(host.name) != all_voices.SILENT:
+        if last is None or self._voices.state(host.name) == all_voices.HEARD:
             return silence
         return min(silence, now - last)
 

@@ -91,10 +91,13 @@ class MainTestCase(testtools.TestCase):
 
     def test_objects_of_this_host_are_watched(self) -> None:
         with mock.patch.object(watch.HostWatch, 'places', lambda _: {('cinder', 'volumes')}), \
-                mock.patch.object(witness.Witness, 'watch') as watching:
+                mock.patch.object(witness.Witness, 'watch') as watching, \
+                mock.patch.object(witness.Witness, 'close') as closing:
             watching.side_effect = lambda *_: self._stop()
             main.main(self.argv)
         self.assertEqual(('cinder', 'volumes'), watching.call_args.args[::2])
+        # Nobody asks a sentinel that is stopped in good order.
+        closing.assert_called_once_with()
 
     def test_servers_are_known_while_a_look_waits_for_a_pool(self) -> None:
         release = threading.Event()

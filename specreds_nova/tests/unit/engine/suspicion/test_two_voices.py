@@ -94,10 +94,30 @@ class TwoVoicesTest(base.CloudTestCase):
         self.assertEqual(((), ('cn1',), {}), (vote.silent, vote.expected, dict(vote.heard)))
         # It does not count for a switch that has failed.
         self.assertEqual(frozenset({'cn1'}), self.monitor.facts('cn1').silent)
+        sentinel = self.sentinels.pop('cn1')
+        self.run_for(all_voices.ALONE - 0.2)
+        self.assertEqual(set(), self.suspected())
+        sentinel.number += 18
+        self.sentinels['cn1'] = sentinel
+        self.run_for(1.0)
+        self.assertEqual(all_voices.HEARD, self.view().voice)
         self.sentinels.pop('cn1')
-        self.run_for(0.7)
+        self.run_for(all_voices.ALONE + 0.2)
         self.assertEqual({'cn1'}, self.suspected())
-        self.assertLess(self.monitor.facts('cn1').silence, 1.0)
+        self.assertLess(self.monitor.facts('cn1').silence, all_voices.ALONE + 0.5)
+
+    def test_sentinel_that_is_stopped_beside_a_silent_nova_compute_may_return(self) -> None:
+        self.nodes['cn1'].alive = False
+        self.run_for(10.0)
+        assert self.voices is not None
+        sentinel = self.sentinels.pop('cn1')
+        self.voices.hear([(sentinel.beat(kind=voice.Kind.GOODBYE), 'a')])
+        self.run_for(weighing.RETURN_S - 2.0)
+        self.assertEqual((set(), all_voices.LEFT), (self.suspected(), self.view().voice))
+        self.assertEqual(('cn1',), self.monitor.vote('e1', ('cn1',)).expected)
+        self.run_for(4.0)
+        self.assertEqual({'cn1'}, self.suspected())
+        self.assertAlmostEqual(weighing.RETURN_S + 2.0, self.monitor.facts('cn1').silence, delta=1)
 
     def test_sentinel_that_dies_beside_its_nova_compute_is_no_suspicion(self) -> None:
         self.sentinels.pop('cn1')
