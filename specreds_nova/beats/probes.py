@@ -4,6 +4,7 @@
 from collections.abc import Callable, Mapping
 import contextlib
 import dataclasses
+import json
 import pathlib
 import time
 from typing import Any
@@ -31,6 +32,7 @@ LOG = logging.getLogger(__name__)
 
 # Seconds between two questions. Engines doubt a host whose last answer is some times as old.
 _INTERVAL_S = 1.0
+_RUNNING = 'running.json'
 _CRASHES = frozenset({
     (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED),
     # QEMU has ended without a request.
@@ -89,6 +91,9 @@ class Probe(pulse.Pulse):
 class Libvirt(Probe):
     """Probes libvirt over a connection of its own, which also reports crashes.
 
+    The domains that run are on disk, for the nova-compute that is started next: a guest may crash
+    while none runs.
+
     :param uri: of libvirt
     :ivar on_crash: called with the UUID of each server whose domain crashes
     :ivar domains: UUIDs of the domains that ran at the last answer; None before the first one
@@ -97,6 +102,8 @@ class Libvirt(Probe):
     def __init__(self, conf: Any, uri: str) -> None:
         super().__init__('libvirt', _INTERVAL_S)
         self._uri = uri
+        self._path = pathlib.Path(conf.state_path, 'specreds', _RUNNING)
+        self._unwritten = False
         self._connection: Any = None
         self.on_crash: Callable[[str], None] = lambda server: None
         self.domains: frozenset[str] | None = None
@@ -113,19 +120,44 @@ class Libvirt(Probe):
                 self._connection.close()
             self._connection = None
             raise
-        before, self.domains = self.domains, frozenset(
-            domain.UUIDString() for domain in active)
-        if anew and before is not None:
-            # No event tells what has happened while libvirt was away.
+        before = self._read() if self.domains is None else self.domains
+        self.domains = frozenset(domain.UUIDString() for domain in active)
+        if anew:
+            # No event tells what has happened while libvirt or nova-compute was away.
             for server in sorted(before - self.domains):
                 if self._has_crashed(server):
                     self.on_crash(server)
+        if self.domains != before:
+            self._write()
 
     def _has_crashed(self, server: str) -> bool:
         with contextlib.suppress(libvirt.libvirtError):
             return tuple(self._connection.lookupByUUIDString(server).state()) in _CRASHED
         # It is no domain of this host any more.
         return False
+
+    def _read(self) -> frozenset[str]:
+        """Return the domains that ran when a nova-compute of this boot was answered last."""
+        try:
+            written = json.loads(self._path.read_text())
+            return frozenset(written['running'] if written['boot'] == status.boot() else ())
+        except FileNotFoundError:
+            return frozenset()
+        except (OSError, ValueError, KeyError, TypeError) as exc:
+            LOG.warning('crashes from before the start of this nova-compute are unknown: %s', exc)
+            return frozenset()
+
+    def _write(self) -> None:
+        """Write the domains down if possible."""
+        new = self._path.with_suffix('.new')
+        try:
+            new.write_text(json.dumps({'boot': status.boot(),
+                                       'running': sorted(self.domains or ())}) + '\n')
+            new.replace(self._path)
+        except OSError as exc:
+            if not self._unwritten:
+                LOG.warning('the next nova-compute will not know which servers ran: %s', exc)
+            self._unwritten = True
 
     def _connect(self) -> Any:
         connection = libvirt_connection.connect(self._uri)

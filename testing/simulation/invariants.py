@@ -4,10 +4,12 @@
 from collections.abc import Collection, Iterable, Iterator
 import re
 
+from specreds_nova.beats import message
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery.steps import restart
 from specreds_nova.engine.suspicion import settings as monitoring
+from testing.simulation import broker as brokers
 from testing.simulation import parts
 from testing.simulation import process as processes
 from testing.simulation import world as worlds
@@ -136,7 +138,8 @@ def _excused(cloud: processes.Cloud, server: parts.Server, owners: Collection[st
       ``Mode`` holds the engines back.
     * Engines compare the reports of a host. If no process has heard a crash or read of it, the
       server may stay down. Hosts report a crash for 10 s, and their list of domains does not
-      tell a crash from a shutdown by the guest. A crash that has to wait is recorded.
+      tell a crash from a shutdown by the guest. A crash that has to wait is recorded. If the
+      nova-compute of the host was away, its return counts.
     * A power failure is noticed by any engine that hears the host after it, whenever that is, if
       an engine has heard the host before.
     * A server that was not active for Nova, such as a paused one, stays down on its host.
@@ -153,10 +156,19 @@ def _excused(cloud: processes.Cloud, server: parts.Server, owners: Collection[st
     if cloud.store.crashed.get((server.name, end.host), 0.0) >= end.at - _APART:
         return False
     if end.kernel is None:
+        if end.back is not None and any(_hears(cloud, owner, end) for owner in owners):
+            return False
         return all(cloud.broker.crashes.get((owner, server.name), 0.0) < end.at
                    for owner in owners)
     heard = set().union(*(cloud.broker.kernels.get((owner, end.host), set()) for owner in owners))
     return not (end.kernel in heard and max(heard) > end.kernel)
+
+
+def _hears(cloud: processes.Cloud, owner: str, end: worlds.End) -> bool:
+    """Return whether a process has heard a host since its nova-compute is back, without a gap."""
+    key, back = (owner, end.host), end.back or 0.0
+    return (back < cloud.broker.unbroken.get(key, 0.0) < back + brokers.GAP
+            and cloud.broker.heard[key] > back + message.REPEATED)
 
 
 def _flaps(cloud: processes.Cloud, server: parts.Server, end: worlds.End) -> bool:

@@ -31,6 +31,7 @@ from specreds_nova.engine.suspicion import sentinels
 from specreds_nova.engine.suspicion import votes
 from specreds_nova.engine.suspicion import watched
 from specreds_nova.engine.suspicion import weighing
+from testing.simulation import world as worlds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,6 +226,9 @@ MUTATIONS = _by_name((
              voices.Voices, '_fresh', _any_nonce, 3, ('replay', 'power', 'engine_killed')),
     Mutation('farewell-ignored', 'a sentinel that was stopped in good order has no time to return',
              weighing, 'RETURN_S', 0.0, 8, ('farewell', 'farewell', 'crash_compute')),
+    Mutation('crash-unseen', 'a nova-compute does not report the guests that crashed before its '
+             'start', worlds.World, '_remember', _nothing(), 3,
+             ('voices', 'crash_compute', 'crash')),
     Mutation('suspects-renewed', 'each answer to a sentinel renews the lease of its host',
              voices.Voices, '_answer', _renew_always, 2,
              ('voices', 'crash_compute:h1', 'storage:h1')),

@@ -4,6 +4,7 @@
 from collections.abc import Collection
 import dataclasses
 import functools
+import math
 
 from specreds_cinder.superposition.truth import states
 from specreds_nova.beats import message
@@ -36,6 +37,7 @@ class End:
     :ivar in_order: the host was shut down in good order
     :ivar over: the host is back
     :ivar left: it was not active for Nova, so that its user or an operator has to act
+    :ivar back: when the nova-compute has returned that was away then; None if it was not
     """
 
     host: str
@@ -45,6 +47,7 @@ class End:
     in_order: bool = False
     over: bool = False
     left: bool = False
+    back: float | None = None
 
 
 class World(opinions.Cloud):
@@ -69,6 +72,8 @@ class World(opinions.Cloud):
         self.aborted: dict[str, float] = {}
         # By host: what it shares with others, in words; with that, beats have the uptime.
         self.places: dict[str, tuple[str, ...]] = {}
+        # By host whose nova-compute is away: since when.
+        self._stopped: dict[str, float] = {}
         # By host: when its link to Ceph was mended.
         self.mended: dict[str, float] = {}
         # Hosts report what their sentinels do; of one that does not run, since when and what that
@@ -107,6 +112,7 @@ class World(opinions.Cloud):
                     self.ends[server.name] = End(name, self.hub.now(), server.lives, host.kernel,
                                                  server.name in spared, left=_is_left(server))
         host.alive = host.compute = False
+        self._stopped.pop(name, None)
         self.end_guests(host)
         self.update(host)
 
@@ -132,8 +138,23 @@ class World(opinions.Cloud):
     def stop_compute(self, name: str) -> None:
         """Stop nova-compute of a host; its guests go on."""
         host = self.hosts[name]
+        if host.compute:
+            self._stopped[name] = self.hub.now()
         host.compute = False
         self.update(host)
+
+    def _tell_crashes(self, name: str) -> None:
+        """Have a nova-compute that has started report the guests that crashed without it."""
+        since = self._stopped.pop(name, math.inf)
+        for server in sorted({server for host, server, at in self.crashes
+                              if host == name and at >= since} - self.running(name)):
+            if (end := self.ends.get(server)) is not None and end.host == name:
+                end.back = self.hub.now()
+            self._remember(name, server)
+
+    def _remember(self, name: str, server: str) -> None:
+        """Have a nova-compute report a crash that none has seen."""
+        self.crashes.append((name, server, self.hub.now()))
 
     def start_compute(self, name: str) -> None:
         """Start nova-compute of a host, which removes what runs elsewhere by now."""
@@ -145,6 +166,7 @@ class World(opinions.Cloud):
             if not host.alive or host.service != number:
                 return
             host.compute, host.started = True, self.hub.now()
+            self._tell_crashes(name)
             for backup in host.backups.values():
                 if not backup.runs and backup.phase in _CLAIMING:
                     backup.phase, backup.claim = 'failed', False

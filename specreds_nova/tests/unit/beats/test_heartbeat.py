@@ -267,6 +267,9 @@ class ProbeTest(testtools.TestCase):
                                              lambda: self.now))
         self.conf = self.useFixture(config_fixture.Config(nova.conf.CONF))
         options.register(self.conf.conf)
+        root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        (root / 'specreds').mkdir()
+        self.conf.config(state_path=str(root))
         self.libvirt = mock.Mock()
         self.libvirt().listAllDomains.return_value = []
         self.libvirt.reset_mock()
@@ -318,7 +321,11 @@ class ProbeTest(testtools.TestCase):
             callback(None, mock.Mock(UUIDString=lambda: 'server-1'), event, detail, None)
             self.assertEqual(['server-1'] * expected, crashed, f'{event} {detail}')
 
-    def test_crash_while_libvirt_is_away_is_reported(self) -> None:
+    def crashes(self, *looks: int | None) -> list[str]:
+        """Return which crashes are reported while libvirt lists only the first few domains.
+
+        :param looks: how many; None for a libvirt that does not answer
+        """
         crashed: list[str] = []
         self.probe.on_crash = crashed.append
         states = {
@@ -337,10 +344,33 @@ class ProbeTest(testtools.TestCase):
             return mock.Mock(state=lambda: [*states[name]])
         connection.lookupByUUIDString.side_effect = look_up
         connection.listAllDomains.side_effect = [
-            everyone, libvirt.libvirtError('libvirtd has ended'), everyone[:1], everyone[:1]]
-        for _ in range(4):
+            libvirt.libvirtError('libvirtd has ended') if look is None else everyone[:look]
+            for look in looks]
+        for _ in looks:
             self.probe.beat()
-        self.assertEqual(['failed', 'killed'], crashed)
+        return crashed
+
+    def test_crash_while_libvirt_is_away_is_reported(self) -> None:
+        self.assertEqual(['failed', 'killed'], self.crashes(6, None, 1, 1))
+
+    def test_crash_while_nova_compute_is_away_is_reported_by_the_next_one(self) -> None:
+        self.assertEqual([], self.crashes(6, 6))
+        self.probe = probes.Libvirt(nova.conf.CONF, 'test:///default')
+        self.assertEqual(['failed', 'killed'], self.crashes(1, 1))
+        self.probe = probes.Libvirt(nova.conf.CONF, 'test:///default')
+        self.assertEqual([], self.crashes(1, 1))
+
+    def test_domains_of_another_boot_have_not_crashed(self) -> None:
+        self.crashes(6)
+        self.probe = probes.Libvirt(nova.conf.CONF, 'test:///default')
+        self.useFixture(fixtures.MonkeyPatch('specreds_nova.sentinel.status.boot',
+                                             lambda: 'another'))
+        self.assertEqual([], self.crashes(1))
+
+    def test_list_that_cannot_be_written_or_read_changes_nothing_else(self) -> None:
+        (pathlib.Path(nova.conf.CONF.state_path) / 'specreds').rmdir()
+        self.assertEqual(['failed', 'killed'], self.crashes(6, None, 1))
+        self.assertEqual(0.0, self.probe.age())
 
     def test_running_domains_are_listed(self) -> None:
         beating = heartbeat.of(nova.conf.CONF, 'node1', 'test:///default', lambda server: False)
