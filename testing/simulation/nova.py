@@ -93,6 +93,24 @@ class Nova(cinder.Cinder):
                 server.macs += (f'fa:16:3e:00:01:{next(self._count):02x}',)
         self._spawn(act)
 
+    def detach_port(self, name: str) -> None:
+        """Detach a port from a server: the request stays in the queue of its host."""
+        server = self.servers[name]
+        host = self.hosts[server.host]
+
+        def act() -> None:
+            # Otherwise the plug-in of the host refuses it.
+            if self._left_there(server, host):
+                server.macs = server.macs[:-1]
+        if server.task is None and server.status in ('ACTIVE', 'PAUSED', 'SHUTOFF'):
+            self._spawn(act)
+
+    def _left_there(self, server: parts.Server, host: parts.Host) -> bool:
+        """Wait until a host takes a request from its queue, and return if its server is there."""
+        while not host.reached:
+            self.hub.sleep(1.0)
+        return server.host == host.name and server.task is None
+
     def unplug(self, name: str) -> None:
         """Delete a port of a server in Neutron, for which no host is needed."""
         server = self.servers[name]
@@ -108,6 +126,36 @@ class Nova(cinder.Cinder):
             other = self._room(server.host)
             server.status, server.task = 'RESIZE', 'resize_prep'
             server.moving = None if other is None else (other, False)
+
+    def confirm(self, name: str) -> None:
+        """Confirm a resize: ``API.confirm_resize`` asks the server's former host, which is up.
+
+        That host cannot end a server that Nova is at work on by then, and puts it into ERROR
+        (``ComputeManager.confirm_resize``). The evacuation fails, too, as it has lost its task.
+        """
+        server = self.servers[name]
+
+        def act() -> None:
+            self.hub.latency(0.5, 5.0)
+            server.moving = None
+            if server.task is None:
+                server.status = 'ACTIVE'
+            elif server.task != 'deleting':
+                server.status, server.task, server.target = 'ERROR', None, None
+                server.evacuations += 1
+        if (server.status, server.task) == ('VERIFY_RESIZE', None) and server.moving and (
+                self.hosts[server.moving[0]].reached):
+            self._spawn(act)
+
+    def revert(self, name: str) -> None:
+        """Revert the resize of a server: the request stays in the queue of its host."""
+        server = self.servers[name]
+        if (server.status, server.task) == ('VERIFY_RESIZE', None):
+            server.status, server.task = 'REVERT_RESIZE', 'resize_reverting'
+
+    def unprotect(self, name: str) -> None:
+        """Change the metadata of a server, for which no host is needed."""
+        self.servers[name].metadata['specreds:protect'] = 'false'
 
     def give_up_move(self, name: str) -> None:
         """End a live migration in the conductor, which has waited for the source's answer."""
@@ -207,8 +255,16 @@ class Nova(cinder.Cinder):
         """Begin to detach a volume for a user; the request stays in the queue of the host."""
         server = self.servers.get(name)
         # Nova's API takes no such request while it works on the server.
-        if server is not None and server.task is None:
-            next(iter(server.states.values())).detach()
+        if server is None or server.task is not None:
+            return
+        volume, host = next(iter(server.states.values())), self.hosts[server.host]
+
+        def act() -> None:
+            # The guest of a server that is there does not answer.
+            if not self._left_there(server, host):
+                volume.keep()
+        if volume.detach():
+            self._spawn(act)
 
     def back_up(self, name: str) -> None:
         """Begin to back up a volume for a user."""

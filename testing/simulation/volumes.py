@@ -62,10 +62,15 @@ class Volume:
         ``API.begin_detaching`` takes a volume that is in-use, attached and not being migrated.
         """
         if (self.status, self.attach_status) != ('in-use', 'attached') or (
-                self.migration_status not in (None, 'error', 'success')):
+                self.migration_status not in (None, 'deleting', 'error', 'success')):
             return False
         self.status = 'detaching'
         return True
+
+    def keep(self) -> None:
+        """Cancel the detachment, as a host does that refuses it: ``API.roll_detaching``."""
+        if self.status == 'detaching':
+            self.status = 'in-use'
 
     def end_jobs(self) -> None:
         """Let the jobs of Cinder end that work on the attached volume."""

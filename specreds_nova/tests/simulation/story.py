@@ -18,6 +18,7 @@ from testing.simulation import clients
 from testing.simulation import cloud as clouds
 from testing.simulation import hub as hubs
 from testing.simulation import invariants
+from testing.simulation import parts
 from testing.simulation import settings
 from testing.simulation import store as stores
 
@@ -89,6 +90,7 @@ class Story:
         for number in range(script.get('engines', 2)):
             self._start(f'e{number + 1}', faults if number == 0 and faults else clients.Faults(
                 unanswered=script.get('unanswered', 0.0)))
+        self._after_promotion()
         self._hub.strict.add('story')
         self._hub.spawn('story', self._play)
 
@@ -114,6 +116,16 @@ class Story:
             self._play_event(name, target)
             self._events_played += 1
 
+    def _after_promotion(self) -> None:
+        """Have the events `promoted` happen to a server between its decision and adoption."""
+        connect = self._cloud.connect
+
+        def promoted(backup: parts.Backup) -> None:
+            connect(backup)
+            for name in self._script.get('promoted', ()):
+                self._play_event(name, backup.server)
+        self._cloud.connect = promoted  # type: ignore[method-assign]
+
     def _play_event(self, name: str, target: str) -> None:
         events: dict[str, Callable[[str], Any]] = {
             'kill': self._cloud.kill_host, 'boot': self._cloud.boot_host,
@@ -132,6 +144,8 @@ class Story:
             'attach': self._cloud.attach, 'detach': self._cloud.detach,
             'back_up': self._cloud.back_up, 'end_jobs': self._cloud.end_jobs,
             'plug': self._cloud.plug, 'unplug': self._cloud.unplug,
+            'detach_port': self._cloud.detach_port, 'confirm': self._cloud.confirm,
+            'revert': self._cloud.revert, 'unprotect': self._cloud.unprotect,
             'resize': self._cloud.resize, 'give_up_move': self._cloud.give_up_move}
         if name.endswith(_UNDER):
             server = self._cloud.servers[target]
