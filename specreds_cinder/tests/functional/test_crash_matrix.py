@@ -76,6 +76,15 @@ class CrashTestCase(protocol_base.ProtocolTestCase):
             protocol.merge(record)
         return outcome
 
+    def conclude_all(self) -> set[str]:
+        """End all superpositions, assert that nothing of them is left, and return the outcomes."""
+        outcomes = {self.conclude(record) for record in self.protocol.list(self.home)}
+        self.protocol.tidy(self.home, older_s=0)
+        self.assert_namespace_clean()
+        for image_id in self.ours:
+            self.assert_unlatched(self.home, image_id)
+        return outcomes
+
     def assert_namespace_clean(self) -> None:
         """Assert that only the test's images and their ledgers, markers and the index are left."""
         self.assertEqual({}, self.protocol.store.index(self.home))
@@ -136,19 +145,17 @@ class CrashMatrixTestCase(CrashTestCase):
             primary = self.living_primary()
             changes = controller.run(str(self.ceph.conf), self.refs, controller.superpose_dead,
                                      number, phase)
-            for record in self.protocol.list(self.home):
-                self.conclude(record)
-            self.protocol.tidy(self.home, older_s=0)
-            self.assert_namespace_clean()
-            for image_id in self.ours:
-                self.assert_unlatched(self.home, image_id)
+            self.conclude_all()
             self.assertTrue(primary.clients.isdisjoint(self.fenced()))
             for ref in self.refs:
                 self.assertEqual(b'\x42' * _BLOCK, self.contents(ref, _SIZE)[:_BLOCK])
-            # It may have met the fence. The next one breaks its lock at once.
+            # It may have met the fence. The next one breaks its lock at once. If it stayed in the
+            # ledgers, the next creation would fence it, too, and never get beyond that.
             self.protocol.fence.close(primary.clients)
             primary.kill()
             self.primary = None
+            for image_id in self.ours:
+                self.protocol.ledger.remove(self.home, image_id)
             if changes is not None:
                 self.assertEqual(changes, number)
                 break
@@ -193,12 +200,7 @@ class CrashMatrixTestCase(CrashTestCase):
 
     def end(self, primary: actors.Primary, *, dirty: bool) -> str:
         """Resume the superposition to its end, check the contents, and return the ending."""
-        for record in self.protocol.list(self.home):
-            self.conclude(record)
-        self.protocol.tidy(self.home, older_s=0)
-        self.assert_namespace_clean()
-        for image_id in self.ours:
-            self.assert_unlatched(self.home, image_id)
+        self.conclude_all()
         alive = primary.write(_AFTER, 0x45) == 0 and primary.write(_AFTER, 0x45, disk=1) == 0
         content = [self.contents(ref, _SIZE) for ref in self.refs]
         child = {data[_CHILD:_CHILD + _BLOCK] for data in content}

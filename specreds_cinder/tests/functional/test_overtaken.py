@@ -40,13 +40,13 @@ class OvertakenTestCase(protocol_base.ProtocolTestCase):
         self.rival = sp.Protocol(connection, self.settings)
         self.dropped: list[sp.Record] = []
 
-    def overtaken(self, name: str, phase: str) -> None:
+    def overtaken(self, name: str, phase: str, *, dead: bool = False) -> None:
         """Create a superposition that another controller drops meanwhile, and see it fail."""
         def drop() -> None:
             self.assertEqual('aborted', self.rival.resume(self.creating()))
         with sp.trace.observe(self.at(name, phase, drop)):
             self.assertRaises((sp.RecordChanged, sp.NotSuperposed), self.protocol.super,
-                              [self.volume])
+                              [self.volume], dead=dead)
 
     def creating(self) -> sp.Record:
         """Return the superposition that is under creation."""
@@ -201,11 +201,6 @@ class DeadTest(OvertakenTestCase):
     def test_controller_that_wakes_leaves_neither_latch_nor_fence(
             self, name: str, phase: str) -> None:
         self.patch(handover, 'lives', lambda *_arguments: False)
-
-        def drop() -> None:
-            self.assertEqual('aborted', self.rival.resume(self.creating()))
-        with sp.trace.observe(self.at(name, phase, drop)):
-            self.assertRaises((sp.RecordChanged, sp.NotSuperposed), self.protocol.super,
-                              [self.volume], dead=True)
+        self.overtaken(name, phase, dead=True)
         self.assert_nothing_left(self.dropped[0])
         self.assertEqual(set(), self.primary.clients & self.fenced())

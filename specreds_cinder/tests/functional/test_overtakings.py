@@ -198,7 +198,7 @@ class _Play:
         with sp.trace.observe(self._note):
             with sp.trace.observe(hang):
                 self._request(test.protocol, scenario.hangs)
-            self._end()
+            self._late |= states.LATE_DIRTY in test.conclude_all()
         self._check()
         return hang.happened
 
@@ -237,15 +237,6 @@ class _Play:
         """Let a controller carry out a request, which may fail, and note what it reports."""
         with contextlib.suppress(sp.SuperError):
             self._first.add(request(protocol, self._test.refs))
-
-    def _end(self) -> None:
-        test = self._test
-        for record in test.protocol.list(test.home):
-            self._late |= test.conclude(record) == states.LATE_DIRTY
-        test.protocol.tidy(test.home, older_s=0)
-        test.assert_namespace_clean()
-        for image_id in test.ours:
-            test.assert_unlatched(test.home, image_id)
 
     def _check(self) -> None:
         test = self._test
