@@ -84,6 +84,11 @@ class Engine:
         hosts = self._api.get('/v1/hosts').json()['hosts']
         return {str(host['name']): str(host['state']) for host in hosts}
 
+    def promise(self, server_id: str) -> str:
+        """Return the recovery that a server would get if its host failed."""
+        answer = self._api.get(f'/v1/servers/{server_id}/protection').json()
+        return str(answer['protection']['recovery'])
+
     def ids(self, server_id: str | None = None) -> list[str]:
         """Return the ids of the recoveries of one server or of all, the latest first."""
         query = {} if server_id is None else {'server_id': server_id}

@@ -15,28 +15,18 @@ import hypothesis
 from hypothesis import strategies
 
 from specreds_nova.engine import exception
-from specreds_nova.engine.placing import judgement
 from specreds_nova.engine.placing import protection
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.suspicion import conf as detection_conf
 from specreds_nova.tests.simulation import base
+from specreds_nova.tests.simulation import drawn_states
 from specreds_nova.tests.simulation import story
 from testing.simulation import parts
 from testing.simulation import volumes
 
 _DRAWS = int(os.environ.get('SPECREDS_DRAWS', '1000'))
-# cinder.objects.fields.VolumeStatus, and what Cinder sets beside it.
-_STATUSES = ('available', 'error', 'error_deleting', 'attaching', 'in-use', 'detaching',
-             'maintenance', 'restoring-backup', 'error_restoring', 'reserved',
-             'awaiting-transfer', 'backing-up', 'error_backing-up', 'error_extending',
-             'downloading', 'uploading', 'retyping', 'extending', 'reverting')
-_SNAPSHOTS = ('available', 'backing-up', 'creating', 'deleting', 'error', 'error_deleting',
-              'restoring', 'unmanaging')
-_AT_REST = volumes.Volume()
 # The commands that help.
 _WAYS_OUT = 'openstack volume set --state in-use|openstack server set --state'
-_OUTCOMES = {judgement.SPECULATIVE: 'recovered', judgement.EVACUATED: 'evacuated',
-             judgement.FAILED: 'failed', judgement.NONE: 'failed'}
 # What users and Cinder do to a volume or a server whose host has died.
 #
 # Neither a recovery nor an evacuation reads anything else. Nova keeps flavor, image properties and
@@ -45,14 +35,6 @@ _OUTCOMES = {judgement.SPECULATIVE: 'recovered', judgement.EVACUATED: 'evacuated
 _CHANGES = ('detach', 'back_up', 'end_jobs', 'request_deletion', 'stop', 'attach', 'plug',
             'unplug', 'detach_port', 'resize', 'confirm', 'revert', 'unprotect')
 
-_volumes = strategies.just(_AT_REST) | strategies.builds(
-    volumes.Volume, status=strategies.sampled_from(_STATUSES),
-    attach_status=strategies.sampled_from(('attached', 'attached', 'attaching', 'detached')),
-    migration_status=strategies.sampled_from((None, None, None, 'success', 'error', 'starting',
-                                              'migrating', 'completing')),
-    snapshots=strategies.lists(strategies.sampled_from(_SNAPSHOTS), max_size=2).map(tuple),
-    leftovers=strategies.sampled_from((0, 0, 1, 2)))
-_servers = strategies.lists(_volumes, min_size=1, max_size=3)
 # What Nova shows of the server, and the task that it has for it. Of a move, the other host says
 # that it does not run the server.
 _states = strategies.sampled_from((
@@ -141,7 +123,7 @@ class HalfDoneTest(base.StoryTest):
     """Drawn states of volumes."""
 
     @hypothesis.settings(max_examples=_DRAWS, derandomize=True)
-    @hypothesis.given(drawn=_servers, state=_states, lost=_given_up, unbound=_unbound,
+    @hypothesis.given(drawn=drawn_states.SERVERS, state=_states, lost=_given_up, unbound=_unbound,
                       seed=strategies.integers(0, 999))
     def test_promise_is_kept(self, drawn: list[volumes.Volume], state: tuple[str, str | None],
                              lost: int, unbound: int, seed: int) -> None:
@@ -150,10 +132,10 @@ class HalfDoneTest(base.StoryTest):
         self.assertEqual([], ending.wrong)
         server, promised = played.server, played.promised['recovery']
         assert server is not None
-        self.assertEqual(_OUTCOMES[promised], ending.outcomes['a'][-1],
+        self.assertEqual(drawn_states.OUTCOMES[promised], ending.outcomes['a'][-1],
                          str(played.promised))
         self.assertEqual('', server.fault)
-        if _OUTCOMES[promised] == 'failed':
+        if drawn_states.OUTCOMES[promised] == 'failed':
             # Nothing is touched, and the operator is told why, or the command that helps.
             self.assertFalse(played.fenced())
             self.assertEqual(drawn, list(server.states.values()))
@@ -170,11 +152,11 @@ class HalfDoneTest(base.StoryTest):
                 pass
             raise exception.RetryAttempt('again')
 
-        played = story.Story(_script([_AT_REST], []), 1, attempt=attempt)
+        played = story.Story(_script([drawn_states.AT_REST], []), 1, attempt=attempt)
         self.assertRegex(' '.join(played.run().wrong), 'makes no progress: [34][0-9]{2} steps')
 
     def test_resize_between_decision_and_adoption_is_shown(self) -> None:
-        played = story.Story(_script([_AT_REST], [], promoted=['resize']), 0)
+        played = story.Story(_script([drawn_states.AT_REST], [], promoted=['resize']), 0)
         played.run()
         [recovery] = played._store.history.values()
         self.assertIn('it is RESIZE, resize_prep; its backup may serve on h2',
@@ -183,15 +165,16 @@ class HalfDoneTest(base.StoryTest):
 
     # The engine took over what it was about to begin, again and again.
     @hypothesis.example(
-        drawn=[volumes.Volume('error_deleting', 'attaching', 'completing', leftovers=2), _AT_REST,
+        drawn=[volumes.Volume('error_deleting', 'attaching', 'completing', leftovers=2),
+               drawn_states.AT_REST,
                volumes.Volume('error_restoring', 'attaching', 'completing',
                               ('creating', 'backing-up'))],
         changes=[(5.703866262686269, 'attach'), (20.468049483933502, 'stop'),
                  (32.722696378323405, 'detach')],
         state=('ACTIVE', None), promoted=[], boots=None, lost=0, unbound=0, seed=196)
     @hypothesis.settings(max_examples=_DRAWS, derandomize=True)
-    @hypothesis.given(drawn=_servers, changes=_changes, state=_before, promoted=_promoted,
-                      boots=_boots, lost=_given_up, unbound=_unbound,
+    @hypothesis.given(drawn=drawn_states.SERVERS, changes=_changes, state=_before,
+                      promoted=_promoted, boots=_boots, lost=_given_up, unbound=_unbound,
                       seed=strategies.integers(0, 999))
     def test_users_go_on(self, drawn: list[volumes.Volume], changes: list[tuple[float, str]],
                          state: tuple[str, str | None], promoted: list[str],
