@@ -307,9 +307,6 @@ class Cloud:
     @contextlib.contextmanager
     def backups(self) -> Iterator[pathlib.Path]:
         """Run a cinder-backup, and yield the directory of what it writes."""
-        for user in {backend.user for backend in self._own}:
-            private.write(self.files.keyrings / f'ceph.client.{user}.keyring',
-                          self.ceph.files.keyring(f'client.{user}').read_text())
         self.start_daemon(services.CINDER_BACKUP)
         try:
             self.wait_ready()

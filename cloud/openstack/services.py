@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 import dataclasses
+import os
 import pathlib
 
 from cloud import processes
@@ -76,8 +77,8 @@ def api_ports(settings: layout.Settings) -> dict[str, int]:
 def programs(files: layout.Layout, settings: layout.Settings,
              backends: Sequence[layout.Backend]) -> dict[str, processes.Program]:
     """Every service, in the order in which they start."""
-    volumes = {cinder_volume(instance): service('cinder-volume', files.cinder_conf,
-                                                files.instance_conf(instance))
+    volumes = {cinder_volume(instance): _with_keyrings(files, service(
+        'cinder-volume', files.cinder_conf, files.instance_conf(instance)), [backend])
                for backend in backends for instance in backend.instances}
     return {
         DATABASE: database.program(files),
@@ -88,7 +89,8 @@ def programs(files: layout.Layout, settings: layout.Settings,
         CINDER_API: wsgi('cinder.wsgi.api', settings, settings.cinder_port,
                          ['--config-file', str(files.cinder_conf)], {}),
         CINDER_SCHEDULER: service('cinder-scheduler', files.cinder_conf),
-        CINDER_BACKUP: _with_keyrings(files, service('cinder-backup', files.cinder_conf)),
+        CINDER_BACKUP: _with_keyrings(files, service('cinder-backup', files.cinder_conf),
+                                      backends),
         **volumes,
         **(_compute(files, settings) if settings.hosts else {}),
         **(_engines(files, settings) if settings.engine_numbers else {}),
@@ -140,10 +142,19 @@ def service(program: str, *confs: pathlib.Path) -> processes.Program:
     return processes.Program(argv, stop_seconds=_STOP)
 
 
-def _with_keyrings(files: layout.Layout, program: processes.Program) -> processes.Program:
-    """Return a program that finds the keyrings of the cloud where os-brick looks for them."""
+def _with_keyrings(files: layout.Layout, program: processes.Program,
+                   backends: Sequence[layout.Backend]) -> processes.Program:
+    """Return a program that finds the keyrings of the cloud where os-brick looks for them.
+
+    Without root, or without that directory, nothing is uploaded or backed up.
+
+    :param backends: those that it uses; what is elsewhere may have its configuration there
+    """
+    own = any(pathlib.Path(backend.conf).is_relative_to(files.ceph) for backend in backends)
+    if not own or os.getuid() != 0:
+        return program
     return dataclasses.replace(program, argv=[
-        'unshare', '--mount', 'sh', '-c', 'mount --bind "$0" /etc/ceph && exec "$@"',
+        'unshare', '--mount', 'sh', '-c', 'mount --bind "$0" /etc/ceph; exec "$@"',
         str(files.keyrings), *program.argv])
 
 

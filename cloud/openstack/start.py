@@ -58,6 +58,9 @@ class Start:
         self.ceph.up(lambda line: progress(f'ceph: {line}'))
         disks = [] if self.settings.disks == layout.FILES else [nova.POOL]
         storage.provision(self.ceph, self._own, disks)
+        for user in {backend.user for backend in self._own}:
+            private.write(self.files.keyrings / f'ceph.client.{user}.keyring',
+                          self.ceph.files.keyring(f'client.{user}').read_text())
         if self.settings.hosts:
             storage.provision_images(self.ceph, self._own, glance.ceph_conf(self.files), disks)
         progress('ceph is up')

@@ -359,12 +359,15 @@ class ServicesTest(_Base):
             stopped.clear()
             self.assertIn('cinder-backup.controller', ready.missing())
 
-    def test_backup_finds_keyrings_where_os_brick_looks(self) -> None:
-        argv = services.programs(self.files, self.settings, self.backends)[
-            services.CINDER_BACKUP].argv
-        self.assertIn('mount --bind "$0" /etc/ceph && exec "$@"', argv)
-        self.assertLess(argv.index(str(self.files.keyrings)),
-                        argv.index(str(layout.BIN / 'cinder-backup')))
+    def test_readers_of_volumes_find_keyrings_where_os_brick_looks(self) -> None:
+        far = layout.Backend('far', 'pool', 'user', '/etc/ceph/far.conf')
+        with mock.patch('os.getuid', return_value=0):
+            programs = services.programs(self.files, self.settings, [*self.backends, far])
+        for name, wanted in ((services.CINDER_BACKUP, True), ('cinder-volume-rbd2', True),
+                             ('cinder-volume-far', False)):
+            argv = programs[name].argv
+            self.assertEqual(wanted, 'mount --bind "$0" /etc/ceph; exec "$@"' in argv)
+            self.assertEqual(wanted, str(self.files.keyrings) in argv)
 
 
 class ProbesTest(_Base):

@@ -39,7 +39,7 @@ class TestRead(base.EngineTestCase):
     def test_server_whose_volume_is_uploaded_is_recovered(self) -> None:
         server = self.boot()
         image = self.upload(server)
-        self.wait('the upload to begin', lambda: self.image(image) == 'saving')
+        self.wait('the upload to begin', lambda: self.is_saving(image))
         # The reader waits for Glance, which takes nothing.
         go_on = self.hold(services.GLANCE)
         here = self.recovered(server, 'uploading')
@@ -108,6 +108,12 @@ class TestRead(base.EngineTestCase):
         ).json()['os-volume_upload_image']['image_id'])
         self.addCleanup(self.drill.image.delete, f'/v2/images/{made}', raise_exc=False)
         return made
+
+    def is_saving(self, image_id: str) -> bool:
+        """Return whether the upload of an image has begun, and assert that it has not ended."""
+        status = self.image(image_id)
+        self.assertIn(status, ('queued', 'saving'), 'see the log of cinder-volume')
+        return status == 'saving'
 
     def image(self, image_id: str) -> str:
         """Return the status of an image, or `gone`."""
