@@ -6,13 +6,6 @@ from oslo_config import cfg
 GROUP = cfg.OptGroup('specreds', title='Backups of servers')
 
 OPTIONS: list[cfg.Opt] = [
-    cfg.BoolOpt('protect_by_default', default=True,
-                help='Set this when most servers of the cloud need no backup, to false: then only '
-                     'those are protected whose metadata say so (HA_Enabled=true or '
-                     'specreds:protect=true). Otherwise all are, except those whose metadata say '
-                     'otherwise. A server that is protected is stopped, instead of given errors, '
-                     'when its volumes fail it: so it can be fenced without harm. Takes effect '
-                     'when a server is started. The same as in specreds-engine.conf.'),
     cfg.FloatOpt('heartbeat_interval', default=0.2, min=0.0, max=60.0,
                  help='Set this when the broker or the engines cannot take five messages a second '
                       'from each host. Seconds between two heartbeats that nova-compute sends to '
@@ -26,11 +19,11 @@ OPTIONS: list[cfg.Opt] = [
 
 # Options of earlier versions, which a service names at its start and ignores.
 REMOVED = ('backup_ceph_conf', 'box_ipv6', 'heartbeat_probe_interval', 'keep_finished',
-           'merge_bytes_per_second', 'merge_host_bytes_per_second', 'ready_timeout',
-           'reconcile_interval', 'sentinel_blocklist_interval', 'sentinel_confirm',
-           'sentinel_fenced_for_good', 'sentinel_interval', 'sentinel_learn_interval',
-           'sentinel_network_lease', 'sentinel_timeout', 'sentinel_watchdog',
-           'server_disk_backups', 'settle_timeout', 'storage_timeout')
+           'merge_bytes_per_second', 'merge_host_bytes_per_second', 'protect_by_default',
+           'ready_timeout', 'reconcile_interval', 'sentinel_blocklist_interval',
+           'sentinel_confirm', 'sentinel_fenced_for_good', 'sentinel_interval',
+           'sentinel_learn_interval', 'sentinel_network_lease', 'sentinel_timeout',
+           'sentinel_watchdog', 'server_disk_backups', 'settle_timeout', 'storage_timeout')
 
 
 def register(conf: cfg.ConfigOpts) -> None:

@@ -17,7 +17,7 @@ suspected by then (``engine/suspicion/sentinels.py`` has the way back). Beats ar
 modes are read: what an answer says by a former mode concerns a beat from before the change.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from oslo_log import log as logging
@@ -117,6 +117,8 @@ class Answers(pulse.Pulse):
         # The hosts that were told to hide no server at the latest look, and when that was.
         self._shown: frozenset[str] = frozenset()
         self._looked = float('-inf')
+        # By host: which of its servers it protects.
+        self.protects: Mapping[str, str] = {}
         self._modes = modes
         self._failing = False
 
@@ -202,13 +204,19 @@ class Answers(pulse.Pulse):
             return
         where = self._where()
         self._bus.send_all([(answer.host, {'boot': answer.boot, 'number': answer.number,
-                                           'hides': answer.hides, **where})
+                                           'hides': answer.hides, **where,
+                                           **self._protects(answer.host)})
                             for answer in by_broker])
         for answer in by_broker:
             self._note(answer)
 
     def _note(self, answer: _Due) -> None:
         self._last[answer.sender] = (answer.boot, answer.number), self._clock.now()
+
+    def _protects(self, host: str) -> dict[str, str]:
+        """Return which of its servers a host protects; empty while that is unknown."""
+        word = self.protects.get(host)
+        return {} if word is None else {'protects': word}
 
     def _where(self) -> dict[str, str]:
         """Return where this engine hears sentinels; empty if it does not."""

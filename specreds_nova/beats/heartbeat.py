@@ -7,6 +7,7 @@ with them; a beat reports the age of their last answers.
 
 import collections
 from collections.abc import Callable, Mapping
+import contextlib
 import pathlib
 import time
 from typing import Any
@@ -15,6 +16,7 @@ import uuid
 from oslo_concurrency import processutils
 from oslo_log import log as logging
 
+from specreds_nova import protected
 from specreds_nova.beats import message
 from specreds_nova.beats import probes
 from specreds_nova.beats import pulse
@@ -31,6 +33,8 @@ _KERNEL = pathlib.Path('/proc/sys/kernel/random/boot_id')
 _SYSTEM_STATE = ('systemctl', 'is-system-running')
 # Beats whose answers may be on their way.
 _ANSWERED = 300
+# What engines may say of the servers of this host.
+_PROTECTS = (protected.ALL, protected.NONE, protected.OPT_OUT, protected.OPT_IN)
 # How long the last beat may take, in seconds.
 _GOODBYE = 1.0
 
@@ -140,6 +144,10 @@ class _Answered:
     def __init__(self, boot: str, conf: Any) -> None:
         self._boot = boot
         self._teller = renewals.Teller(pathlib.Path(conf.state_path, 'specreds'))
+        self._kept = pathlib.Path(conf.state_path, protected.FILE)
+        self._protects = ''
+        with contextlib.suppress(OSError):
+            self._protects = self._kept.read_text()
         # The lease counts from when a beat was sent: whenever its answer arrives, and whatever
         # the engine's clock says, no engine has heard the host before.
         self._sent: collections.deque[tuple[int, float]] = collections.deque(maxlen=_ANSWERED)
@@ -154,12 +162,29 @@ class _Answered:
             _, answer = message.unwrap(body)
             boot, number, hides = answer['boot'], answer['number'], answer['hides']
             engine, voice = str(answer.get('engine', '')), str(answer.get('voice', ''))
+            protects = answer.get('protects')
         except (ValueError, TypeError, KeyError) as exc:
             LOG.debug('an answer to the heartbeat is malformed: %r', exc)
             return
         at = next((at for sent, at in reversed(self._sent) if sent == number), None)
         if boot == self._boot and at is not None:
             self._teller.tell(renewals.Renewal(at, bool(hides), voice, engine))
+            self._keep(protects)
+
+    def _keep(self, protects: Any) -> None:
+        """Keep which servers this host protects, for when engines are away.
+
+        That changes when operators change it: the disk is hardly ever waited for.
+        """
+        if protects == self._protects or protects not in _PROTECTS:
+            return
+        try:
+            self._kept.write_text(protects)
+        except OSError as exc:
+            LOG.warning('which servers are protected is not kept: %s', exc)
+            return
+        self._protects = protects
+        LOG.info('engines protect servers of this host: %s', protects)
 
     def close(self) -> None:
         """Answers are not passed on after it."""

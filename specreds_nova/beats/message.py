@@ -187,7 +187,7 @@ def wrap(method: str, arguments: Mapping[str, Any]) -> bytes:
     return json.dumps({'oslo.version': '2.0', 'oslo.message': json.dumps(call)}).encode()
 
 
-def wrap_answer(boot: str, number: int, hides: bool, engine: str = '', voice: str = '') -> bytes:
+def wrap_answer(boot: str, number: int, hides: bool, **more: str) -> bytes:
     """Return the answer to a beat as :func:`wrap` does.
 
     Thousands of hosts are answered several times within one lease.
@@ -195,19 +195,18 @@ def wrap_answer(boot: str, number: int, hides: bool, engine: str = '', voice: st
     :param boot: the boot that has sent the beat
     :param number: number of the beat
     :param hides: whether the host is to hide its servers when it hears nobody
-    :param engine: name of the engine
-    :param voice: where the engine hears the sentinel of the host; empty if it does not
+    :param more: ``protects``: which of its servers the host protects; ``voice``: where the engine
+        hears the sentinel of the host, and the name of the ``engine``
     """
-    before, after = _around_number(boot, hides, engine, voice)
+    before, after = _around_number(boot, hides, **more)
     return before + str(number).encode() + after
 
 
 @functools.lru_cache(maxsize=_ANSWERED)
-def _around_number(boot: str, hides: bool, engine: str, voice: str) -> tuple[bytes, bytes]:
+def _around_number(boot: str, hides: bool, **more: str) -> tuple[bytes, bytes]:
     """Return what is before and after the number in the answers to a host."""
-    where = {'engine': engine, 'voice': voice} if voice else {}
     before, _, after = wrap(
-        'answer', {'boot': boot, 'hides': hides, **where, 'number': 0}).rpartition(
+        'answer', {'boot': boot, 'hides': hides, **more, 'number': 0}).rpartition(
         b'\\"number\\": 0')
     return before + b'\\"number\\": ', after
 

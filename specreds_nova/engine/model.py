@@ -5,6 +5,8 @@ from collections.abc import Mapping
 import dataclasses
 from typing import Any, NamedTuple
 
+from specreds_nova import protected
+
 # States of a host.
 TRUSTED = 'trusted'
 # Its servers have backups, or are about to have them.
@@ -246,6 +248,7 @@ class Server:
     :ivar image: id of the image from which it boots; None if it boots from a volume
     :ivar disks: Nova's names of disks that Nova keeps in RBD, such as ``disk``; backups have them
     :ivar macs: MAC addresses of the ports that have an IP address
+    :ivar aggregates: the aggregates of its host, with name and metadata
     """
 
     id: str
@@ -264,6 +267,13 @@ class Server:
     disks: tuple[str, ...] = ()
     macs: tuple[str, ...] = ()
     off: bool = False
+    aggregates: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def rules(self) -> protected.Rules:
+        """The rules by which it is recovered."""
+        return protected.Rules(self.flavor.get('extra_specs') or {}, self.aggregates,
+                               self.metadata)
 
     @property
     def deleting(self) -> bool:

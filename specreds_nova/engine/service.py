@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from specreds_nova import protected
 from specreds_nova.beats import answering
 from specreds_nova.beats import echo
 from specreds_nova.beats import listener
@@ -337,6 +338,9 @@ class Engine:
             # A host whose cell does not answer stays where it was.
             self._monitor.place({name: self._clients.compute.places(name)
                                  for name, service in services.items() if facts.known(service)})
+            self._answers.protects = {
+                name: protected.word(self._clients.compute.aggregates(name),
+                                     self._options.protect_by_default) for name in services}
             self._janitor.lift(services)
         except exception.EngineError:
             return

@@ -4,16 +4,15 @@
 from collections.abc import Iterator
 import contextlib
 import contextvars
+import pathlib
 from typing import Any
 
 from nova import exception as nova_exception
 import nova.conf
 
-from specreds_nova import conf
-from specreds_nova import protected as rule
+from specreds_nova import protected as rules
 
 CONF = nova.conf.CONF
-conf.register(CONF)
 
 _applies: contextvars.ContextVar[bool] = contextvars.ContextVar('specreds_protected',
                                                                 default=False)
@@ -24,7 +23,27 @@ def protected(instance: Any) -> bool:
 
     :param instance: a nova.objects.Instance
     """
-    return rule.by_metadata(metadata(instance), CONF.specreds.protect_by_default)
+    word = _word()
+    by_engines = ([{'name': '', 'metadata': {rules.PROTECT: word == rules.ALL}}]
+                  if word in (rules.ALL, rules.NONE) else [])
+    return rules.Rules(_extra_specs(instance), by_engines, metadata(instance)).protects(
+        word != rules.OPT_IN)
+
+
+def _word() -> str:
+    """Return what engines have told this host about its servers."""
+    try:
+        return pathlib.Path(CONF.state_path, rules.FILE).read_text()
+    except OSError:
+        return rules.OPT_OUT
+
+
+def _extra_specs(instance: Any) -> dict[str, Any]:
+    """Return the extra specs of a server's flavor; none if they cannot be read."""
+    try:
+        return dict(instance.flavor.extra_specs or {})
+    except (nova_exception.NovaException, NotImplementedError):
+        return {}
 
 
 def metadata(instance: Any) -> dict[str, str]:

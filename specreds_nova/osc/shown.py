@@ -19,7 +19,7 @@ _HOST = ('name', 'state', 'since', 'why', 'word', 'word_reason', 'dead_at', 'fla
          'goodbye_at', 'held', 'sentinel', 'voices', 'recoveries')
 _MODE = ('scope', 'name', 'mode', 'reason', 'user_id', 'since', 'until')
 _PROTECTION = ('server_id', 'project_id', 'protected', 'recovery', 'reasons', 'volumes',
-               'host', 'destinations')
+               'host', 'destinations', 'rules')
 
 _SECONDS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}
 
@@ -122,6 +122,7 @@ _FORMATS: dict[str, type[columns.FormattableColumn[Any]]] = {
     'held': format_columns.ListColumn,
     'reasons': format_columns.ListColumn,
     'recoveries': Recoveries,
+    'rules': format_columns.ListColumn,
     'steps': Timeline,
     'volumes': Volumes,
     'without_room': format_columns.ListColumn,

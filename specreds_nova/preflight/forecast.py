@@ -11,6 +11,7 @@ from specreds_nova.engine import model
 from specreds_nova.engine.placing import judgement
 from specreds_nova.engine.placing import kinds
 from specreds_nova.engine.placing import order
+from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import settings
 from specreds_nova.engine.store import store as stores
 from specreds_nova.engine.suspicion import servers as limits
@@ -93,7 +94,8 @@ def forecast(cloud: reading.Cloud, judged: Collection[judging.Judged], available
         if placed[each.id] is None:
             begin = seconds = None
         elif each.recovery == judgement.EVACUATED:
-            begin, seconds = known.evacuate_after, known.evacuation
+            begin = left.evacuated_after(servers[each.id], known.evacuate_after)
+            seconds = known.evacuation
         else:
             begin, took = begins[each.id], known.expected.get(each.id)
             seconds = None if took is None else begin + took

@@ -93,13 +93,15 @@ class Reader:
         for port in self._pages('ports', self._connection.network, '/ports', fields=[
                 'id', 'device_id', 'binding:vif_type', 'binding:vnic_type']):
             ports.setdefault(port['device_id'], []).append(port)
+        # The rules of a server also stand in these.
         aggregates: dict[str, list[Thing]] = {}
         for aggregate in self._get(nova, '/os-aggregates')['aggregates']:
             for host in aggregate['hosts']:
                 aggregates.setdefault(host, []).append(aggregate)
         hypervisors = [*self._pages('hypervisors', nova, '/os-hypervisors/detail', **_NOVA)]
         return Cloud(
-            servers, volumes,
+            [dataclasses.replace(server, aggregates=tuple(aggregates.get(server.host, ())))
+             for server in servers], volumes,
             {pool['name'].partition('#')[0]: str(
                 pool.get('capabilities', {}).get('storage_protocol', '')) for pool in pools},
             # Of Ceph, the last part is the name of the pool.

@@ -82,12 +82,6 @@ def settings(config: files.Files, engine: files.Files | None, python: str
     if _number(config.get(_GROUP, 'heartbeat_interval', '0.2')) == 0:
         yield findings.warning(f'{config}: [specreds] heartbeat_interval is 0: servers of this '
                                'host are not recovered when it fails')
-    if engine is not None:
-        here, there = (each.flag(section, 'protect_by_default', default=True)
-                       for each, section in ((config, _GROUP), (engine, 'engine')))
-        if here != there:
-            yield findings.failure(f'protect_by_default is {here} in {config} and {there} in '
-                                   f'{engine}: it has to be the same')
     conffile = config.get('libvirt', 'images_rbd_ceph_conf') or _CEPH
     modes = config.words('libvirt', 'disk_cachemodes')
     if reason := cache_policy.warning(modes, conffile):

@@ -16,6 +16,7 @@ class Answer(TypedDict):
     :ivar host: host of the server
     :ivar recovery: the recovery that the server would get: ``speculative``, ``evacuated`` (fenced
         and evacuated by Nova), ``failed`` (Nova cannot evacuate it) or ``none``
+    :ivar rules: the rules of the server that count, in words
     :ivar reasons: all reasons why the server is not protected; empty if it is
     :ivar volumes: by id, the reasons why a volume cannot be superposed; empty if it can
     :ivar destinations: hosts that have room for the backup, the best first
@@ -26,6 +27,7 @@ class Answer(TypedDict):
     host: str
     protected: bool
     recovery: str
+    rules: Sequence[str]
     reasons: Sequence[str]
     volumes: Mapping[str, Sequence[str]]
     destinations: Sequence[str]

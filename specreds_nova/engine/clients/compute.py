@@ -122,6 +122,7 @@ class Compute:
     def _described(self, shown: Mapping[str, Any],
                    groups: Mapping[str, Mapping[str, Any]]) -> model.Server:
         server, disks = described(shown, groups), _disks(shown)
+        server = dataclasses.replace(server, aggregates=self.aggregates(server.host))
         # A guess would leave a disk without a fence.
         if not disks or not self._disks_in_rbd.get():
             return server
@@ -199,6 +200,10 @@ class Compute:
         zones = (f'availability zone {zone}',) if zone else ()
         return zones + tuple(f'aggregate {aggregate["name"]}'
                              for aggregate in self._facts.aggregates(host))
+
+    def aggregates(self, host: str) -> tuple[Mapping[str, Any], ...]:
+        """Return the aggregates of a host."""
+        return tuple(self._facts.aggregates(host))
 
     def all_places(self) -> set[str]:
         """Return all availability zones and aggregates with a host, in words."""

@@ -10,27 +10,26 @@ import collections
 from collections.abc import Iterable
 import math
 
+from specreds_nova import protected
 from specreds_nova.engine import model
 
-PRIORITY = 'specreds:priority'
 # Shortest wait in seconds after which a recovery counts as aged.
 PATIENCE = 60.0
 # Expected seconds of a recovery whose time is unknown, for its age.
 _UNKNOWN = 300.0
-_LARGEST = 1000
 # Priority of servers that did not run.
-LAST = -_LARGEST
+LAST = -protected.HIGHEST
 
 
 def priority(server: model.Server, tenant_max: int) -> int:
-    """Return the priority in a server's flavor, or else in its metadata; 0 by default.
+    """Return the priority by a server's rules; 0 by default.
 
-    :param tenant_max: limit of the priority in metadata, which tenants write
+    :param tenant_max: limit of the priority in the server's metadata, which tenants write
     """
-    by_flavor = _number((server.flavor.get('extra_specs') or {}).get(PRIORITY))
-    if by_flavor is not None:
-        return by_flavor
-    return min(_number(server.metadata.get(PRIORITY)) or 0, tenant_max)
+    rule = server.rules.get(protected.PRIORITY)
+    if rule is None:
+        return 0
+    return int(min(rule.value, tenant_max) if rule.by_tenant else rule.value)
 
 
 def ordered(recoveries: Iterable[model.Recovery], tenant_max: int, now: float
@@ -59,10 +58,3 @@ def ordered(recoveries: Iterable[model.Recovery], tenant_max: int, now: float
         turns[level, recovery.project] += 1
         keys.append(((-level, turns[level, recovery.project], *key[1:]), recovery))
     return [recovery for _, recovery in sorted(keys, key=lambda pair: pair[0])]
-
-
-def _number(text: str | None) -> int | None:
-    try:
-        return None if text is None else max(-_LARGEST, min(_LARGEST, int(text)))
-    except ValueError:
-        return None

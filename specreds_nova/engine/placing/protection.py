@@ -146,6 +146,7 @@ class Protection:
         reasons += under_way
         return {'name': server.name, 'project': server.project, 'host': server.host,
                 'protected': not reasons, 'recovery': recovery,
+                'rules': server.rules.in_words(self._gates.by_default),
                 'reasons': reasons, 'volumes': volumes, 'destinations': destinations}
 
     def _answers(self, server_id: str, hosts: Sequence[str]) -> Sequence[_Answer]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
+from specreds_nova import protected
 from specreds_nova import tasks
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
@@ -371,8 +372,10 @@ class Dispatcher:
         :param former: None if no earlier recovery can belong to the same suspicion
         """
         context = self._context
-        due = [server for server in idle if self._protected(server) and (former is None or (
-            self._due(host, former(server.id)) and not self._owed(server, former(server.id))))]
+        due = [server for server in idle if self._protected(server)
+               and self._is_time(host, server) and (former is None or (
+                   self._due(host, former(server.id))
+                   and not self._owed(server, former(server.id))))]
         expected, now = kinds.expected(context.store, due), context.clock.wall()
         return [(self._creation.new(host, server, expected.get(server.id), now), server)
                 for server in due]
@@ -387,8 +390,8 @@ class Dispatcher:
         """
         context, options = self._context, self._context.options
         suspected, now = stamps.age(context.clock, host.since), context.clock.wall()
-        if suspected < options.evacuate_after:
-            return []
+        idle = [server for server in idle
+                if suspected >= left.evacuated_after(server, options.evacuate_after)]
         gates = self._server_gates
         known = self._shown.get(host.name)
         if known is None or known[0] != host.since:
@@ -469,6 +472,11 @@ class Dispatcher:
             LOG.info('server %s on %s is not recovered: %s', server.id, server.host,
                      '; '.join(reasons))
         return not reasons
+
+    def _is_time(self, host: model.Host, server: model.Server) -> bool:
+        """Return whether a host has been suspected for as long as a rule of a server says."""
+        rule = server.rules.get(protected.NOT_BEFORE)
+        return rule is None or stamps.age(self._context.clock, host.since) >= rule.value
 
     def _due(self, host: model.Host, former: Sequence[model.Recovery]) -> bool:
         """Return whether another recovery is due: the wait doubles with each recovery."""

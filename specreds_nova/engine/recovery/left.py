@@ -15,6 +15,7 @@ from collections.abc import Mapping
 import dataclasses
 from typing import Any
 
+from specreds_nova import protected
 from specreds_nova import tasks
 from specreds_nova.engine import model
 
@@ -54,6 +55,19 @@ def can_be_evacuated(server: model.Server) -> bool:
 def is_moving(server: model.Server) -> bool:
     """Return whether Nova moves or resizes a server, which another host may run."""
     return server.status in _MOVES
+
+
+def evacuated_after(server: model.Server, by_default: float) -> float:
+    """Return the seconds of a suspicion after which a server without a backup is evacuated.
+
+    Its tenant may lengthen the time.
+
+    :param by_default: the option of engines
+    """
+    rule = server.rules.get(protected.EVACUATE_AFTER)
+    if rule is None:
+        return by_default
+    return max(rule.value, by_default) if rule.by_tenant else rule.value
 
 
 def as_if_active(server: model.Server) -> model.Server:

@@ -36,9 +36,9 @@ OPTIONS: list[cfg.Opt] = [
                     'hosts. Port 0 is any free port.'),
     cfg.BoolOpt('protect_by_default', default=True,
                 help='Set this when most servers of the cloud need no backup, to false: then only '
-                     'those have one whose metadata say so (HA_Enabled=true or '
-                     'specreds:protect=true). Otherwise all have one, except those whose metadata '
-                     'say otherwise. The same as in nova.conf.'),
+                     'those have one that a rule protects (specreds:protect=true or '
+                     'HA_Enabled=true). Otherwise all have one, except those that a rule leaves '
+                     'out. Engines tell the hosts.'),
 ]
 
 

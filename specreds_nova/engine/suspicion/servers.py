@@ -36,20 +36,18 @@ class Gate(Protocol):
 class Protection:
     """The server is not protected.
 
-    :param default: whether servers without metadata about it are protected
+    :param default: whether servers without a rule about it are protected
     """
 
     def __init__(self, default: bool) -> None:
         self._default = default
 
     def reason(self, server: model.Server) -> str | None:
-        """Return the metadata that says so."""
-        if protected.by_metadata(server.metadata, self._default):
-            return None
-        setting = next((key for key in protected.METADATA_KEYS if key in server.metadata), None)
-        if setting is None:
-            return 'it is not protected: its metadata do not say that it is to be'
-        return f'it is not protected: {setting}={server.metadata[setting]}'
+        """Return the rule that says so."""
+        rule = server.rules.get(protected.PROTECT)
+        if rule is None:
+            return None if self._default else 'it is not protected: no rule says that it is to be'
+        return None if rule.value else f'it is not protected: {rule.entry}'
 
 
 class State:
@@ -86,10 +84,12 @@ class Gates:
     """All gates of servers.
 
     :param gates: in the order in which their reasons are given
+    :ivar by_default: servers without a rule about it are protected
     """
 
-    def __init__(self, gates: Iterable[Gate]) -> None:
+    def __init__(self, gates: Iterable[Gate], by_default: bool = True) -> None:
         self._gates = tuple(gates)
+        self.by_default = by_default
 
     def reasons(self, server: model.Server) -> list[str]:
         """Return the reasons of the shut gates; none if a backup may be started."""
@@ -106,9 +106,9 @@ class Gates:
 def gates(*, by_default: bool) -> Gates:
     """Return all gates of servers.
 
-    :param by_default: servers without metadata about it are protected
+    :param by_default: servers without a rule about it are protected
     """
-    return Gates((Protection(by_default), State(), Busy(), Volumes()))
+    return Gates((Protection(by_default), State(), Busy(), Volumes()), by_default)
 
 
 def without_request(server: model.Server) -> model.Server:

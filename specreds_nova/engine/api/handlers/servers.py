@@ -40,7 +40,8 @@ def protection(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
         'volumes': {volume: list(reasons) for volume, reasons in answer['volumes'].items()},
     }
     if details:
-        shown |= {'host': answer['host'], 'destinations': list(answer['destinations'])}
+        shown |= {'host': answer['host'], 'destinations': list(answer['destinations']),
+                  'rules': list(answer['rules'])}
     return HTTPStatus.OK, {'protection': shown}
 
 

@@ -4,6 +4,7 @@
 from specreds_nova.engine import exception
 from specreds_nova.engine import fibers
 from specreds_nova.engine import model
+from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import refusals
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import stamps
@@ -54,6 +55,9 @@ def fence(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:
 
 def _wait(run: runs.Run) -> verdicts.StepVerdict | None:
     """Wait until the host has been suspected for long enough."""
+    server, least = run.server(), run.options.evacuate_after
+    if server is not None:
+        least = left.evacuated_after(server, least)
     while True:
         run.fresh()
         if verdict := run.spared():
@@ -62,9 +66,9 @@ def _wait(run: runs.Run) -> verdicts.StepVerdict | None:
         host = run.insist(run.context.store.host, run.recovery.host)
         waited = min(run.suspected_for(host),
                      stamps.age(run.context.clock, run.recovery.suspected))
-        if waited >= run.options.evacuate_after:
+        if waited >= least:
             return None
-        run.pause(min(_PAUSE, run.options.evacuate_after - waited))
+        run.pause(min(_PAUSE, least - waited))
 
 
 def _room(run: runs.Run) -> verdicts.StepVerdict | None:

@@ -7,6 +7,7 @@ from unittest import mock
 import testtools
 
 from specreds_nova.beats import answering
+from specreds_nova.beats import message
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.suspicion import leases as all_leases
@@ -22,7 +23,7 @@ class AnswersTest(testtools.TestCase):
         self.beats = [('cn1', 'b1', 7), ('cn2', 'b2', 9)]
         self.sent: list[tuple[str, dict[str, Any]]] = []
         bus, self.store, clock, heard = mock.Mock(), mock.Mock(), mock.Mock(), mock.Mock()
-        bus.send_all.side_effect = self.sent.extend
+        bus.send_all.side_effect = self._send
         self.bus = bus
         self.store.notable_hosts.side_effect = lambda: [
             host for host in self.hosts if host.notable]
@@ -38,6 +39,13 @@ class AnswersTest(testtools.TestCase):
         self.store.show.side_effect = lambda names: self.shows.update(
             {name: self.shows.get(name, 0) + 1 for name in names})
         self.answers = answering.Answers(bus, heard, self.store, clock, self.leases, 4.0, modes)
+
+    def _send(self, answers: list[tuple[str, dict[str, Any]]]) -> None:
+        """Receive answers as hosts do."""
+        for host, answer in answers:
+            method, received = message.unwrap(message.wrap_answer(**answer))
+            self.assertEqual('answer', method)
+            self.sent.append((host, dict(received)))
 
     def _mode(self, host: str) -> str:
         mode = self.modes.get(host, model.ACT)
@@ -64,6 +72,11 @@ class AnswersTest(testtools.TestCase):
                           ('cn2', {'boot': 'b2', 'number': 9, 'hides': True})], self.sent)
         self.beats[1] = ('cn2', 'b2', 12)
         self.assertEqual(['cn2'], self.answered())
+
+    def test_hosts_are_told_which_servers_they_protect(self) -> None:
+        self.answers.protects = {'cn2': 'opt-in'}
+        self.answers.beat()
+        self.assertEqual([None, 'opt-in'], [answer.get('protects') for _, answer in self.sent])
 
     def test_host_that_any_engine_suspects_is_not_answered(self) -> None:
         for state in (model.SUSPECTED, model.FENCED):

@@ -17,6 +17,7 @@ import rados
 import testtools
 
 from specreds_nova import conf as options
+from specreds_nova import protected
 from specreds_nova.beats import fast_decode
 from specreds_nova.beats import heartbeat
 from specreds_nova.beats import message
@@ -133,6 +134,19 @@ class HeartbeatTest(testtools.TestCase):
         hear(b'{')
         self.assertEqual([renewals.Renewal(101.0, True),
                           renewals.Renewal(102.0, False, '[::1]:5410', 'e 1')], renewed)
+
+    def test_host_keeps_which_servers_engines_protect(self) -> None:
+        kept = pathlib.Path(nova.conf.CONF.state_path, protected.FILE)
+        self.addCleanup(kept.unlink, missing_ok=True)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        for word, expected in (('opt-in', 'opt-in'), ('nonsense', 'opt-in'), (7, 'opt-in'),
+                               (None, 'opt-in'), ('all', 'all')):
+            beating = self.beating()
+            beating.beat()
+            boot = message.decode(Bus.made.beats[-1]).boot
+            Bus.made.subscription.hear(message.wrap('answer', {
+                'boot': boot, 'number': 0, 'hides': True, 'protects': word}))
+            self.assertEqual(expected, kept.read_text())
 
     def test_uptime_and_broker_node_are_reported_at_once_when_the_node_changes(self) -> None:
         beating = self.beating()

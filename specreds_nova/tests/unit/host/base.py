@@ -2,6 +2,7 @@
 """Base class of the tests of a compute host, with mocks of whatever is not this project's."""
 
 from collections.abc import Callable
+import pathlib
 import types
 from typing import Any, cast
 from unittest import mock
@@ -12,6 +13,7 @@ import nova.conf
 from oslo_config import fixture as config_fixture
 import testtools
 
+from specreds_nova import protected
 from specreds_nova.host.backup import backups
 from specreds_nova.host.backup import domain as backup_domain
 from specreds_nova.host.backup import host as backup_host
@@ -88,7 +90,8 @@ class TestCase(testtools.TestCase):
         self.merge = self.backups.merge = mock.Mock()
         self.instance = types.SimpleNamespace(
             uuid=SERVER, name='instance-00000001', host=PRIMARY, task_state=None,
-            deleted=False, numa_topology=None, device_metadata=None, save=mock.Mock())
+            deleted=False, numa_topology=None, device_metadata=None, save=mock.Mock(),
+            flavor=types.SimpleNamespace(extra_specs={}))
         self.bdms = [types.SimpleNamespace(volume_id=VOLUME, attachment_id='a1')]
         self.cinder.connections.return_value = {VOLUME: {}}
         self.cinder.reasons.return_value = []
@@ -98,6 +101,12 @@ class TestCase(testtools.TestCase):
                      lambda context, uuid: self.instance)
         self.harden = self.replace('specreds_nova.host.disks.durable.harden', mock.Mock())
         self.replace('specreds_nova.host.backup.host.admin_context', mock.Mock())
+
+    def tell(self, word: str) -> None:
+        """Have engines tell the host which servers it protects."""
+        kept = pathlib.Path(self.state, protected.FILE)
+        kept.parent.mkdir(exist_ok=True)
+        kept.write_text(word)
 
     def replace(self, name: str, new: Any) -> Any:
         """Replace an attribute until the test ends."""

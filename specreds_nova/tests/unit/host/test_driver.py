@@ -12,6 +12,7 @@ from nova.virt import event as virtevent
 from nova.virt.libvirt import config as vconfig
 from nova.virt.libvirt import driver as nova_driver
 
+from specreds_nova import protected
 from specreds_nova.host import driver
 from specreds_nova.host import protection
 from specreds_nova.host.backup import domain as backup_domain
@@ -109,7 +110,8 @@ class DriverTest(base.TestCase):
 
     def test_protected_and_superposed_volumes_use_the_own_driver(self) -> None:
         theirs = self.theirs('_get_volume_driver')
-        server = types.SimpleNamespace(metadata={}, obj_attr_is_set=lambda name: True)
+        server = types.SimpleNamespace(metadata={}, flavor=types.SimpleNamespace(extra_specs={}),
+                                       obj_attr_is_set=lambda name: True)
         for kind, ours in (('rbd', False), ('iscsi', False), ('rbd_super', True)):
             disk_driver = self.ours._get_volume_driver({'driver_volume_type': kind})
             self.assertEqual(ours, disk_driver is not theirs.return_value, kind)
@@ -122,7 +124,9 @@ class DriverTest(base.TestCase):
     def config(self, mark: marks.Mark | None, **metadata: str) -> vconfig.LibvirtConfigGuest:
         config = vconfig.LibvirtConfigGuest()
         config.virt_type, config.name, config.uuid = 'qemu', 'instance-1', base.SERVER
-        server = types.SimpleNamespace(metadata=metadata, obj_attr_is_set=lambda name: True,
+        server = types.SimpleNamespace(metadata=metadata,
+                                       flavor=types.SimpleNamespace(extra_specs={}),
+                                       obj_attr_is_set=lambda name: True,
                                        system_metadata={}, uuid=base.SERVER)
         self.replace('specreds_nova.host.backup.readiness.ready.parse', lambda instance: mock.Mock(
             devices=lambda: [mock.sentinel.device]))
@@ -245,7 +249,8 @@ class GuardedTest(base.TestCase):
         self.unmerged = self.ours.unmerged = mock.create_autospec(
             operations.Unmerged, instance=True)
         self.unmerged.through_overlay.return_value = False
-        self.server = mock.Mock(metadata={}, obj_attr_is_set=lambda name: True)
+        self.server = mock.Mock(metadata={}, obj_attr_is_set=lambda name: True,
+                                **{'flavor.extra_specs': {}})
 
     def call(self, name: str) -> None:
         """Call an operation with all its positional arguments, as Nova's compute manager may."""
@@ -256,7 +261,7 @@ class GuardedTest(base.TestCase):
 
     def test_every_argument_is_passed_to_nova(self) -> None:
         # The soft reboot of a protected server is replaced.
-        self.conf.config(group='specreds', protect_by_default=False)
+        self.tell(protected.OPT_IN)
         names = [name for name, member in vars(unmerged_driver.UnmergedLibvirtDriver).items()
                  if inspect.isfunction(member) and hasattr(nova_driver.LibvirtDriver, name)]
         self.assertIn('finish_migration', names)
@@ -300,8 +305,8 @@ class GuardedTest(base.TestCase):
     @ddt.data((True, False), (False, True))
     @ddt.unpack
     def test_soft_reboot_of_a_server_with_backups_is_replaced(
-            self, protected: bool, overlaid: bool) -> None:
-        self.conf.config(group='specreds', protect_by_default=protected)
+            self, protects: bool, overlaid: bool) -> None:
+        self.tell(protected.OPT_OUT if protects else protected.OPT_IN)
         self.unmerged.through_overlay.return_value = overlaid
         with mock.patch.object(nova_driver.LibvirtDriver, '_soft_reboot',
                                autospec=True) as theirs:

@@ -22,8 +22,6 @@ _ON_CEPH = {'specreds_nova/beats/probes.py', 'specreds_nova/cache_policy.py',
             'specreds_nova/storage_ping.py'}
 # Errors that Nova's RPC carries are Nova's.
 _ON_NOVA = {'specreds_nova/engine/clients/scheduler.py', 'specreds_nova/exception.py'}
-# Options that two programs have.
-_TWICE = {'protect_by_default'}
 # Files on each way of tools/count-ways.
 _LONGEST = (33, 13)
 # Bases of errors, and the threads of a host.
@@ -75,7 +73,7 @@ class HouseTest(testtools.TestCase):
 
     def test_no_two_programs_have_an_option_of_one_name(self) -> None:
         names = collections.Counter(each.split()[-1] for each in test_options.options())
-        self.assertEqual(_TWICE, {name for name, times in names.items() if times > 1})
+        self.assertEqual(set(), {name for name, times in names.items() if times > 1})
 
     def test_ways_are_short(self) -> None:
         printed = subprocess.run([sys.executable, base.ROOT / 'tools/count-ways'],

@@ -410,12 +410,6 @@ class UpgradeCheckTest(testtools.TestCase):
                                              lambda: 'dnsmasq is not installed'))
         self.assert_found('Nova: configuration', FAILURE, 'dnsmasq is not installed')
 
-    def test_different_protect_by_default_of_engine_and_host_fails(self) -> None:
-        self.write_nova()
-        arguments = self.write_engine(
-            _GOOD_ENGINE.replace('[engine]', '[engine]\nprotect_by_default = false'))
-        self.assert_found('Nova: configuration', FAILURE, 'has to be the same', *arguments)
-
     @ddt.data(('', '', SUCCESS), ('rabbit_quorum_queue = true', '', FAILURE),
               ('', 'amqp_durable_queues = true', FAILURE),
               ('rabbit_quorum_queue = true', 'amqp_durable_queues = true', SUCCESS),

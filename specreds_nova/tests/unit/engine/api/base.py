@@ -50,7 +50,8 @@ class FakeProtection:
             raise exception.NotFound('Nova says no')
         recovery, reasons = self.recovery
         return {'name': 'vm1', 'project': 'p1', 'host': 'node1', 'protected': not reasons,
-                'recovery': recovery, 'reasons': reasons,
+                'recovery': recovery, 'rules': ['specreds:protect=true of aggregate gold'],
+                'reasons': reasons,
                 'volumes': {VOLUME: ['the volume is mirrored']},
                 'destinations': ['node2', 'node3']}
 

@@ -91,7 +91,9 @@ class ProtectionTest(base.APITest):
              'recovery': 'evacuated',
              'reasons': ['the server is locked'],
              'volumes': {base.VOLUME: ['the volume is mirrored']},
-             'destinations': ['node2', 'node3']}, self.request('GET', _PROTECTION)['protection'])
+             'destinations': ['node2', 'node3'],
+             'rules': ['specreds:protect=true of aggregate gold']},
+            self.request('GET', _PROTECTION)['protection'])
 
     def test_project_sees_no_host_and_destinations(self) -> None:
         shown = self.request('GET', _PROTECTION, caller=base.READER)['protection']

@@ -2,6 +2,7 @@
 """The order in which waiting recoveries get slots."""
 
 import collections
+import dataclasses
 from typing import Any
 
 import ddt
@@ -9,6 +10,7 @@ import hypothesis
 from hypothesis import strategies
 import testtools
 
+from specreds_nova import protected
 from specreds_nova.engine import model
 from specreds_nova.engine.placing import order
 from specreds_nova.tests.unit.engine.recovery import base
@@ -37,9 +39,9 @@ _WAITING = strategies.lists(strategies.builds(
 
 
 def _server(priority: int | str, spec: int | str | None) -> model.Server:
-    specs = {} if spec is None else {'extra_specs': {order.PRIORITY: str(spec)}}
+    specs = {} if spec is None else {'extra_specs': {protected.PRIORITY: str(spec)}}
     return base.make_server('a', flavor={'vcpus': 1, **specs},
-                            metadata={order.PRIORITY: str(priority)})
+                            metadata={protected.PRIORITY: str(priority)})
 
 
 @ddt.ddt
@@ -53,6 +55,14 @@ class PriorityTest(testtools.TestCase):
     def test_priority_is_limited(self, priority: int | str, spec: int | str | None,
                                  expected: int) -> None:
         self.assertEqual(expected, order.priority(_server(priority, spec), _MAX))
+
+    def test_operators_give_priorities_to_hosts_as_well(self) -> None:
+        gold, silver = ({'name': name, 'metadata': {protected.PRIORITY: value}}
+                        for name, value in (('gold', '900'), ('silver', '500')))
+        for aggregates, spec, expected in (((gold,), None, 900), ((gold, silver), None, 500),
+                                           ((gold,), 3, 3)):
+            server = dataclasses.replace(_server(7, spec), aggregates=aggregates)
+            self.assertEqual(expected, order.priority(server, _MAX))
 
 
 class OrderTest(testtools.TestCase):

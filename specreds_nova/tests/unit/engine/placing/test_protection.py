@@ -50,9 +50,24 @@ class ProtectionTest(base.RecoveryTest):
     def test_protected_server_has_destinations(self) -> None:
         self.assertEqual(
             {'name': 'a', 'project': 'p', 'host': 'h1', 'protected': True,
-             'recovery': 'speculative',
+             'recovery': 'speculative', 'rules': ['protect_by_default = True'],
              'reasons': [], 'volumes': {'v1': []}, 'destinations': ['h2', 'h3']},
             self.protection.check('a'))
+
+    def test_rule_that_decides_is_named_with_its_place(self) -> None:
+        self.compute.server.side_effect = lambda _: base.make_server(
+            'a', metadata={'specreds:protect': 'true', 'specreds:not_before': 'soon',
+                           'specreds:evacuate_after': '5'},
+            flavor={'extra_specs': {'specreds:priority': '500'}},
+            aggregates=({'name': 'lab', 'metadata': {'specreds:protect': 'false',
+                                                     'specreds:evacuate_after': '600'}},))
+        answer = self.protection.check('a')
+        self.assertEqual((False, 'none'), (answer['protected'], answer['recovery']))
+        self.assertEqual(
+            ['specreds:protect=false of aggregate lab', 'specreds:priority=500 of its flavor',
+             'specreds:evacuate_after=600 of aggregate lab'], answer['rules'][:3])
+        self.assertEqual(['specreds:evacuate_after=5', 'specreds:not_before=soon'],
+                         [each.split(' of ')[0] for each in answer['rules'][3:]])
 
     def test_disk_in_rbd_that_cinder_does_not_superpose_is_named(self) -> None:
         self.backups.check.return_value = {

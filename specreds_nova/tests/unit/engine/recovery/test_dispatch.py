@@ -7,6 +7,7 @@ from unittest import mock
 
 import ddt
 
+from specreds_nova import protected
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.placing import order
@@ -389,6 +390,32 @@ class DispatcherTest(_DispatcherTest):
         [recovery] = self.store.active()
         self.assertEqual(rest, recovery.why[-1]['rest'])
         self.compute.stopped_by_itself.assert_called_once_with('a', 940.0)
+
+    def test_rule_has_a_server_wait(self) -> None:
+        self.compute.servers.return_value = [
+            base.make_server('a', metadata={protected.NOT_BEFORE: '30'}), base.make_server('b')]
+        self.dispatcher.suspect('h1', _WHY)
+        self.assertEqual(['b'], self._created())
+        host = self.store.host('h1')
+        self.assertEqual(0, self.dispatcher.again(host))
+        self.clock.sleep(30.0)
+        self.assertEqual(1, self.dispatcher.again(host))
+        self.assertEqual(['b', 'a'], self._created())
+
+    def test_rules_say_when_a_server_at_rest_is_evacuated(self) -> None:
+        host = self.suspect()
+        usual = self.context.options.evacuate_after
+        soon, late = ({protected.EVACUATE_AFTER: str(seconds)} for seconds in (15, usual + 60.0))
+        self.compute.servers.return_value = [
+            base.make_server('a', status='SHUTOFF', flavor={'extra_specs': soon}),
+            base.make_server('b', status='SHUTOFF', metadata=soon),
+            base.make_server('c', status='SHUTOFF', metadata=late)]
+        for seconds, server in ((15.0, 'a'), (usual - 15.0, 'b'), (60.0, 'c')):
+            self.clock.sleep(seconds - 0.1)
+            self.assertEqual(0, self.dispatcher.again(host))
+            self.clock.sleep(0.1)
+            self.assertEqual(1, self.dispatcher.again(host))
+            self.assertEqual(server, self._created()[-1])
 
     @ddt.data(('MIGRATING', None, 'on another host'), ('RESIZE', 'resize_prep', 'on another host'),
               ('REVERT_RESIZE', 'resize_reverting', 'on another host'),

@@ -2,8 +2,12 @@
 """Each gate, and its options."""
 
 import dataclasses
+import itertools
+import pathlib
+import types
 from typing import Any
 
+import fixtures
 from oslo_config import cfg
 import testtools
 
@@ -122,21 +126,46 @@ class ServerGatesTest(testtools.TestCase):
         both = {'specreds:protect': 'yes', 'HA_Enabled': 'no'}
         self.assertEqual([], self.reasons(metadata=both))
 
+    def test_operators_go_before_tenants(self) -> None:
+        for value, other in (('true', 'false'), ('false', 'true')):
+            admins, tenant = {'specreds:protect': value}, {'specreds:protect': other}
+            both: list[dict[str, Any]] = [
+                {'flavor': {'extra_specs': admins}, 'metadata': tenant},
+                {'aggregates': ({'name': 'g', 'metadata': admins},), 'metadata': tenant},
+                {'flavor': {'extra_specs': admins},
+                 'aggregates': ({'name': 'g', 'metadata': tenant},)}]
+            for values in both:
+                self.assertEqual(value == 'true', not self.reasons(**values), str(values))
+
+    def test_of_several_aggregates_the_least_consequence_counts(self) -> None:
+        self.assertEqual(1, len(self.reasons(aggregates=tuple(
+            {'name': value, 'metadata': {'specreds:protect': value}}
+            for value in ('true', 'false')))))
+
     def test_hosts_use_the_same_rule(self) -> None:
         class Instance:
-            metadata: dict[str, str]
-
-            def __init__(self, metadata: dict[str, str]) -> None:
-                self.metadata = metadata
+            def __init__(self, metadata: dict[str, str], specs: dict[str, str]) -> None:
+                self.metadata, self.flavor = metadata, types.SimpleNamespace(extra_specs=specs)
 
             def obj_attr_is_set(self, name: str) -> bool:
                 return True
 
-        for value in ('true', 'False', '1', 'off', '', 'nonsense'):
-            for key in protected.METADATA_KEYS:
-                entries = {key: value}
-                self.assertEqual(protection.protected(Instance(entries)),
-                                 protected.by_metadata(entries, True), str(entries))
+        place = self.useFixture(fixtures.TempDir()).path
+        self.useFixture(fixtures.MonkeyPatch(
+            'specreds_nova.host.protection.CONF', types.SimpleNamespace(state_path=place)))
+        kept = pathlib.Path(place, protected.FILE)
+        kept.parent.mkdir()
+        values: list[dict[str, str]] = [{}, *(
+            {key: value} for key in protected.METADATA_KEYS
+            for value in ('true', 'False', '1', 'off', '', 'nonsense'))]
+        for metadata, specs, aggregate, default in itertools.product(
+                values, values[:3], values[:3], (True, False)):
+            aggregates = ({'name': 'g', 'metadata': aggregate},)
+            kept.write_text(protected.word(aggregates, default))
+            self.assertEqual(
+                protected.Rules(specs, aggregates, metadata).protects(default),
+                protection.protected(Instance(metadata, specs)),
+                f'{metadata} {specs} {aggregate} {default}')
 
     def test_only_active_servers_pass(self) -> None:
         for status in ('PAUSED', 'SUSPENDED', 'SHUTOFF', 'BUILD', 'ERROR', 'RESCUE', 'MIGRATING'):

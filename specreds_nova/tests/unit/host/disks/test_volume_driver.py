@@ -12,6 +12,7 @@ from nova import exception as nova_exception
 from nova.virt.libvirt import driver as nova_driver
 from nova.virt.libvirt.volume import net
 
+from specreds_nova import protected as rules
 from specreds_nova.host import protection
 from specreds_nova.host.disks import ceph_conf
 from specreds_nova.host.disks import volume_driver
@@ -161,12 +162,12 @@ class ProtectionTest(base.TestCase):
     def server(self, **metadata: str) -> Any:
         server = mock.Mock()
         server.obj_attr_is_set.return_value = True
-        server.metadata = metadata
+        server.metadata, server.flavor.extra_specs = metadata, {}
         return server
 
     def test_metadata_override_the_default(self) -> None:
         for default in (True, False):
-            self.conf.config(group='specreds', protect_by_default=default)
+            self.tell(rules.OPT_OUT if default else rules.OPT_IN)
             self.assertEqual(default, protection.protected(self.server()))
             for value, protected in (('True', True), ('false', False), ('1', True), ('no', False),
                                      ('', False), ('nonsense', False)):
@@ -177,6 +178,7 @@ class ProtectionTest(base.TestCase):
     def test_server_without_metadata_is_treated_by_the_default(self) -> None:
         server = mock.Mock()
         server.obj_attr_is_set.return_value = False
+        server.flavor.extra_specs = {}
         server.obj_load_attr.side_effect = nova_exception.OrphanedObjectError(
             method='x', objtype='y')
         self.assertTrue(protection.protected(server))
