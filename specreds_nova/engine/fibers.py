@@ -15,7 +15,7 @@ import itertools
 import queue
 import threading
 import time
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import greenlet  # type: ignore[import-untyped]
 from oslo_log import log as logging
@@ -28,7 +28,10 @@ LOG = logging.getLogger(__name__)
 
 # Seconds after which the thread hangs if it has not run what was posted to it.
 _HANGS = 10.0
+# Calls that are made together at most: locks in the database last as long as all of them.
+_TOGETHER = 100
 
+_A = TypeVar('_A')
 _T = TypeVar('_T')
 
 
@@ -279,6 +282,70 @@ class Event:
         return self._event.is_set()
 
 
+class _Waiting(Generic[_A, _T]):
+    """A call that waits to be made together with others, and its answer."""
+
+    __slots__ = ('answer', 'wait', 'what')
+
+    def __init__(self, what: _A) -> None:
+        self.what = what
+        self.wait = _Wait()
+        self.answer: _T | BaseException | None = None
+
+
+class Gathered(Generic[_A, _T]):
+    """Calls of the database that are made together, if several fibers wait for them.
+
+    While some are made, those that come meanwhile wait, and are made together after that.
+
+    :param make: makes calls, and returns for each the result or the error
+    """
+
+    def __init__(self, fibers: Fibers, make: Callable[[Sequence[_A]], Sequence[_T | Exception]]
+                 ) -> None:
+        self._fibers = fibers
+        self._make = make
+        # Only the thread of the fibers uses these.
+        self._waiting: list[_Waiting[_A, _T]] = []
+        self._makes = False
+
+    def call(self, what: _A) -> _T:
+        """Return the result of a call that is made after this one has begun, or raise its error.
+
+        :raises exception.Interrupted: the fibers are closed
+        """
+        if not self._fibers.inside():
+            [answer] = self._make([what])
+            return _answered(answer)
+        call = _Waiting[_A, _T](what)
+        self._waiting.append(call)
+        if not self._makes:
+            self._makes = True
+            self._fibers.spawn(self._make_all)
+        self._fibers.wait(call.wait, None)
+        assert call.answer is not None
+        return _answered(call.answer)
+
+    def _make_all(self) -> None:
+        while self._waiting:
+            some, self._waiting = self._waiting[:_TOGETHER], self._waiting[_TOGETHER:]
+            answers: Sequence[_T | BaseException]
+            try:
+                answers = self._fibers.keep(self._make, [call.what for call in some])
+            except BaseException as exc:
+                answers = [exc] * len(some)
+            for call, answer in zip(some, answers, strict=True):
+                call.answer = answer
+                self._fibers.end(call.wait)
+        self._makes = False
+
+
+def _answered(answer: _T | BaseException) -> _T:
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
 class Client:
     """A client whose methods are called by other threads while a fiber waits.
 
@@ -291,10 +358,3 @@ class Client:
 
     def __getattr__(self, name: str) -> Any:
         return functools.partial(self._fibers.call, getattr(self._client, name))
-
-
-class Kept(Client):
-    """A client of the database."""
-
-    def __getattr__(self, name: str) -> Any:
-        return functools.partial(self._fibers.keep, getattr(self._client, name))

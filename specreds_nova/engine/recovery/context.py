@@ -20,6 +20,7 @@ from specreds_nova.engine.recovery import observer as observers
 from specreds_nova.engine.recovery import revocations as all_revocations
 from specreds_nova.engine.recovery import settings as all_settings
 from specreds_nova.engine.store import store as stores
+from specreds_nova.engine.store import together
 from specreds_nova.engine.suspicion import leases as all_leases
 from specreds_nova.engine.suspicion import servers
 from specreds_nova.engine.suspicion import suspects as all_suspects
@@ -80,7 +81,7 @@ def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: conn
 
     :param places: returns the availability zone and the aggregates of a host, in words
     """
-    database: Any = all_fibers.Kept(fibers, store)
+    database: Any = together.Store(fibers, store)
     hosts: Any = starts.Backups(fibers, clients.backups, clock, fibers.callers // 2)
     settings = settings or all_settings.Settings()
     limits = servers.Limits(settings.max_backups, settings.max_backups_per_host)

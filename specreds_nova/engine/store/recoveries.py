@@ -40,8 +40,8 @@ _HOLD = sa.update(_T).where(
     _T.c.id == sa.bindparam('the_recovery'), _T.c.epoch == sa.bindparam('the_epoch'),
     _T.c.engine.is_not_distinct_from(sa.bindparam('the_engine'))).values(
     updated=sa.bindparam('now'))
-_REFRESH = sa.select(_T.c.epoch, _T.c.engine, _T.c.state, _T.c.abort).where(
-    _T.c.id == sa.bindparam('the_recovery'))
+_REFRESH = sa.select(_T.c.id, _T.c.epoch, _T.c.engine, _T.c.state, _T.c.abort).where(
+    _T.c.id.in_(sa.bindparam('the_recoveries', expanding=True)))
 
 # Outcomes that are impossible after the commit point.
 _PRIMARY_LIVES = (model.PRIMARY, model.ABORTED)
@@ -179,7 +179,7 @@ def take_over(connection: sa.Connection, recovery: model.Recovery, engine: str, 
     return current
 
 
-def change(connection: sa.Connection, recovery: model.Recovery, values: dict[str, Any],
+def change(connection: sa.Connection, recovery: model.Recovery, values: Mapping[str, Any],
            now: float) -> model.Recovery:
     """Change a recovery in its newest epoch. An end may be repeated with the same values.
 
@@ -187,20 +187,13 @@ def change(connection: sa.Connection, recovery: model.Recovery, values: dict[str
     :raises exception.Ended: the recovery has ended with other values
     :raises exception.Invalid: the recovery is past the commit point, or has no such value
     """
+    if (known := change_known(connection, recovery, values, now)) is not None:
+        return known
     values = _checked(recovery, values)
-    ending = {'active': None, 'ended': now} if values.get('state') == model.ENDED else {}
-    new = {'updated': now, **values, **ending}
-    primary_lives = (values.get('state') in model.BEFORE_COMMIT
-                     or values.get('outcome') in _PRIMARY_LIVES)
-    parameters = {'the_recovery': recovery.id, 'the_epoch': recovery.epoch,
-                  'the_engine': recovery.engine,
-                  **{f'new_{name}': value for name, value in new.items()}}
-    if not primary_lives or recovery.state in model.BEFORE_COMMIT:
-        known = {f'known_{name}': getattr(recovery, name) for name in _COMPARED}
-        if connection.execute(_change_known(frozenset(new)), parameters | known).rowcount == 1:
-            return _changed(recovery, new)
+    new = _new_values(values, now)
     changed = connection.execute(
-        _change(frozenset(new), before_commit=primary_lives), parameters).rowcount
+        _change(frozenset(new), before_commit=_primary_lives(values)),
+        _parameters(recovery, new)).rowcount
     current = get(connection, recovery.id)
     if changed == 1 and current is not None:
         return current
@@ -213,6 +206,39 @@ def change(connection: sa.Connection, recovery: model.Recovery, values: dict[str
                 _row(current)[name] == value for name, value in values.items()):
             return current
     raise _lost(recovery, current)
+
+
+def change_known(connection: sa.Connection, recovery: model.Recovery, values: Mapping[str, Any],
+                 now: float) -> model.Recovery | None:
+    """Change a recovery if it is as it was read; otherwise change nothing, and return None.
+
+    :raises exception.Invalid: a recovery has no such value
+    """
+    values = _checked(recovery, values)
+    if _primary_lives(values) and recovery.state not in model.BEFORE_COMMIT:
+        return None
+    new = _new_values(values, now)
+    known = {f'known_{name}': getattr(recovery, name) for name in _COMPARED}
+    changed = connection.execute(
+        _change_known(frozenset(new)), _parameters(recovery, new) | known).rowcount
+    return _changed(recovery, new) if changed == 1 else None
+
+
+def _new_values(values: Mapping[str, Any], now: float) -> dict[str, Any]:
+    ending = {'active': None, 'ended': now} if values.get('state') == model.ENDED else {}
+    return {'updated': now, **values, **ending}
+
+
+def _primary_lives(values: Mapping[str, Any]) -> bool:
+    """Return whether new values are impossible after the commit point."""
+    return (values.get('state') in model.BEFORE_COMMIT
+            or values.get('outcome') in _PRIMARY_LIVES)
+
+
+def _parameters(recovery: model.Recovery, new: Mapping[str, Any]) -> dict[str, Any]:
+    return {'the_recovery': recovery.id, 'the_epoch': recovery.epoch,
+            'the_engine': recovery.engine,
+            **{f'new_{name}': value for name, value in new.items()}}
 
 
 @functools.cache
@@ -261,17 +287,23 @@ def hold(connection: sa.Connection, recovery: model.Recovery, now: float) -> mod
     return recovery
 
 
-def refresh(connection: sa.Connection, recovery: model.Recovery) -> model.Recovery:
-    """Return a recovery with what others may have changed: in one epoch, whether to abort it.
+def refresh(connection: sa.Connection, known: Sequence[model.Recovery]
+            ) -> list[model.Recovery | Exception]:
+    """Return recoveries with what others may have changed: in one epoch, whether to abort them.
 
-    :raises exception.Superseded: another engine has taken over the recovery
-    :raises exception.Ended: the recovery has ended
+    :returns: for each the recovery, or an error: ``Superseded`` if another engine has taken it
+        over, ``Ended`` if it has ended
     """
-    row = connection.execute(_REFRESH, {'the_recovery': recovery.id}).one_or_none()
+    rows = {row.id: row for row in connection.execute(
+        _REFRESH, {'the_recoveries': [recovery.id for recovery in known]})}
+    return [_refreshed(recovery, rows.get(recovery.id)) for recovery in known]
+
+
+def _refreshed(recovery: model.Recovery, row: Any) -> model.Recovery | Exception:
     if row is None or row.state == model.ENDED:
-        raise exception.Ended(f'recovery {recovery.id} has ended')
+        return exception.Ended(f'recovery {recovery.id} has ended')
     if (row.epoch, row.engine) != _claim(recovery):
-        raise _lost(recovery, get(connection, recovery.id))
+        return _superseded(recovery, row.epoch, row.engine)
     return recovery if row.abort == recovery.abort else dataclasses.replace(
         recovery, abort=row.abort)
 
@@ -319,7 +351,7 @@ def prune(connection: sa.Connection, before: float, limit: int) -> int:
     return int(connection.execute(sa.delete(_T).where(_T.c.id.in_(ids))).rowcount)
 
 
-def _checked(recovery: model.Recovery, values: dict[str, Any]) -> dict[str, Any]:
+def _checked(recovery: model.Recovery, values: Mapping[str, Any]) -> Mapping[str, Any]:
     unknown = values.keys() - _CHANGEABLE
     if unknown:
         raise exception.Invalid(f'a recovery has no {", ".join(sorted(unknown))} to change')
@@ -338,10 +370,15 @@ def _lost(recovery: model.Recovery, stored: model.Recovery | None) -> exception.
     if stored is None:
         return exception.Ended(f'recovery {recovery.id} has ended, and was removed')
     if _claim(stored) != _claim(recovery):
-        return exception.Superseded(
-            f'recovery {recovery.id} is at epoch {stored.epoch}, of engine {stored.engine}: '
-            f'epoch {recovery.epoch} of engine {recovery.engine} cannot change it')
+        return _superseded(recovery, stored.epoch, stored.engine)
     return exception.Ended(f'recovery {recovery.id} has ended: {stored.outcome}')
+
+
+def _superseded(recovery: model.Recovery, epoch: int, engine: str | None
+                ) -> exception.Superseded:
+    return exception.Superseded(
+        f'recovery {recovery.id} is at epoch {epoch}, of engine {engine}: '
+        f'epoch {recovery.epoch} of engine {recovery.engine} cannot change it')
 
 
 def _claim(recovery: model.Recovery) -> tuple[int, str | None]:

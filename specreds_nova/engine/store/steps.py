@@ -37,45 +37,57 @@ def get(connection: sa.Connection, recovery_id: str) -> tuple[model.Step, ...]:
     return tuple(model.Step(**row._mapping) for row in rows)
 
 
-def begin(connection: sa.Connection, recovery: model.Recovery, begun: Sequence[model.Step], *,
-          anew: bool) -> tuple[model.Step, ...]:
+def begin(connection: sa.Connection, recovery: str, begun: Sequence[model.Step], *, anew: bool
+          ) -> tuple[model.Step, ...]:
     """Record steps, and return them with their attempts.
 
     :param anew: a step may be recorded already, or its attempt by another step
     :raises DBDuplicateEntry: unless ``anew``, the attempt of a step is recorded already
     """
-    stored, new = [], []
+    if not anew:
+        insert(connection, [(recovery, step) for step in begun])
+        return tuple(begun)
+    stored = []
     for step in begun:
-        if anew and _is_recorded(connection, recovery, step):
-            stored.append(step)
-            continue
-        if anew:
+        if not _is_recorded(connection, recovery, step):
             step = dataclasses.replace(step, attempt=_following(connection, recovery, step.name))
+            insert(connection, [(recovery, step)])
         stored.append(step)
-        new.append({'recovery': recovery.id, 'name': step.name, 'attempt': step.attempt,
-                    'engine': step.engine, 'began': step.began, 'ended': step.ended,
-                    'detail': dict(step.detail)})
-    if new:
-        connection.execute(_BEGIN, new)
     return tuple(stored)
 
 
-def end(connection: sa.Connection, recovery: model.Recovery, ended: Sequence[model.Step]) -> None:
-    """Record the ends of steps, unless their ends are recorded already."""
+def insert(connection: sa.Connection, begun: Sequence[tuple[str, model.Step]]) -> None:
+    """Record steps.
+
+    :param begun: the id of the recovery of each step, and the step
+    :raises DBDuplicateEntry: the attempt of a step is recorded already
+    """
+    if begun:
+        connection.execute(_BEGIN, [{
+            'recovery': recovery, 'name': step.name, 'attempt': step.attempt,
+            'engine': step.engine, 'began': step.began, 'ended': step.ended,
+            'detail': dict(step.detail)} for recovery, step in begun])
+
+
+def end(connection: sa.Connection, ended: Sequence[tuple[str, model.Step]]) -> None:
+    """Record the ends of steps, unless their ends are recorded already.
+
+    :param ended: the id of the recovery of each step, and the step
+    """
     if ended:
         connection.execute(_END, [{
-            'the_recovery': recovery.id, 'the_name': step.name, 'the_attempt': step.attempt,
-            'at': step.ended, 'told': dict(step.detail)} for step in ended])
+            'the_recovery': recovery, 'the_name': step.name, 'the_attempt': step.attempt,
+            'at': step.ended, 'told': dict(step.detail)} for recovery, step in ended])
 
 
-def _following(connection: sa.Connection, recovery: model.Recovery, name: str) -> int:
+def _following(connection: sa.Connection, recovery: str, name: str) -> int:
     latest: int | None = connection.execute(
-        _LATEST, {'the_recovery': recovery.id, 'the_name': name}).scalar_one()
+        _LATEST, {'the_recovery': recovery, 'the_name': name}).scalar_one()
     return (latest or 0) + 1
 
 
-def _is_recorded(connection: sa.Connection, recovery: model.Recovery, step: model.Step) -> bool:
+def _is_recorded(connection: sa.Connection, recovery: str, step: model.Step) -> bool:
     """Return whether a step is recorded: a commit whose answer was lost has succeeded."""
     return connection.execute(_SAME, {
-        'the_recovery': recovery.id, 'the_name': step.name, 'the_attempt': step.attempt,
+        'the_recovery': recovery, 'the_name': step.name, 'the_attempt': step.attempt,
         'the_engine': step.engine, 'the_begin': step.began}).first() is not None

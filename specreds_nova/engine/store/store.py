@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import dataclasses
 import functools
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from oslo_config import cfg
 from oslo_db import exception as db_exception
@@ -21,7 +21,6 @@ from specreds_nova.engine.store import hosts
 from specreds_nova.engine.store import modes
 from specreds_nova.engine.store import recoveries
 from specreds_nova.engine.store import samples
-from specreds_nova.engine.store import shared
 from specreds_nova.engine.store import steps
 from specreds_nova.engine.store import votes
 
@@ -44,6 +43,15 @@ def from_conf(conf: cfg.ConfigOpts) -> 'Store':
                  if engine.dialect.name == 'mysql' else None)
 
 
+class Change(NamedTuple):
+    """What is written of a recovery: the arguments of :meth:`Store.change`."""
+
+    recovery: model.Recovery
+    begun: Sequence[model.Step]
+    ended: Sequence[model.Step]
+    values: Mapping[str, Any]
+
+
 class Store:
     """The database. May be used by several threads.
 
@@ -60,17 +68,17 @@ class Store:
                       else db_connection.Transactions(rows, _ROW_TRIES))
         self._now = now
         self._samples = samples.Samples(self._learn)
-        self._host_reads = shared.SharedReads(self._read_host)
-        self._mode_reads = shared.SharedReads(
-            lambda key: self._transactions.run(modes.get_all))
 
     def host(self, name: str) -> model.Host:
         """Return a host; a host that is not recorded is trusted, and of generation 0."""
-        return self._host_reads.get(name)
+        return self.hosts_named([name])[0]
 
-    def _read_host(self, name: str) -> model.Host:
-        host = self._transactions.run(lambda connection: hosts.get(connection, name))
-        return host or model.Host(name)
+    def hosts_named(self, names: Sequence[str]) -> list[model.Host]:
+        """Return hosts as :meth:`host` does."""
+        def read(connection: sa.Connection) -> dict[str, model.Host]:
+            return {name: hosts.get(connection, name) or model.Host(name) for name in set(names)}
+        known = self._transactions.run(read)
+        return [known[name] for name in names]
 
     def hosts(self) -> list[model.Host]:
         """Return all recorded hosts, by name."""
@@ -185,7 +193,7 @@ class Store:
 
     def modes(self) -> list[model.Mode]:
         """Return all modes, by scope and name; those that have ended are among them."""
-        return self._mode_reads.get('')
+        return self._transactions.run(modes.get_all)
 
     def set_mode(self, mode: model.Mode) -> None:
         """Record a mode. A mode that lasts replaces each other one of its scope and name."""
@@ -353,9 +361,9 @@ class Store:
                 changed = recoveries.change(connection, recovery, values, self._now())
             else:
                 changed = recoveries.hold(connection, recovery, self._now())
-            steps.end(connection, recovery, ended)
+            steps.end(connection, [(recovery.id, step) for step in ended])
             return dataclasses.replace(
-                changed, steps=steps.begin(connection, recovery, begun, anew=anew))
+                changed, steps=steps.begin(connection, recovery.id, begun, anew=anew))
 
         try:
             return self._transactions.run(functools.partial(write, anew=False))
@@ -363,14 +371,57 @@ class Store:
             # The recovery was read without its steps, or a commit whose answer was lost succeeded.
             return self._transactions.run(functools.partial(write, anew=True))
 
+    def change_all(self, changes: Sequence[Change]) -> list[model.Recovery | Exception]:
+        """Change recoveries, each as :meth:`change` does, in one transaction if that is possible.
+
+        :returns: for each change its result, or its error
+        """
+        changed: list[model.Recovery | None] = [None] * len(changes)
+        if len(changes) > 1:
+            try:
+                changed = self._transactions.run(
+                    lambda connection: self._change_all(connection, changes))
+            except (db_exception.DBError, exception.Invalid) as exc:
+                LOG.info('changes of %d recoveries are made one by one: %s', len(changes), exc)
+        return [self._alone(change) if answer is None else answer
+                for change, answer in zip(changes, changed, strict=True)]
+
+    def _change_all(self, connection: sa.Connection, changes: Sequence[Change]
+                    ) -> list[model.Recovery | None]:
+        """Make changes of recoveries that are as they were read; return None for others."""
+        answers = [recoveries.change_known(connection, change.recovery, change.values, self._now())
+                   for change in changes]
+        made = [change for change, answer in zip(changes, answers, strict=True)
+                if answer is not None]
+        steps.end(connection, [(change.recovery.id, step)
+                               for change in made for step in change.ended])
+        steps.insert(connection, [(change.recovery.id, step)
+                                  for change in made for step in change.begun])
+        return [answer and dataclasses.replace(answer, steps=tuple(change.begun))
+                for change, answer in zip(changes, answers, strict=True)]
+
+    def _alone(self, change: Change) -> model.Recovery | Exception:
+        try:
+            return self.change(change.recovery, begun=change.begun, ended=change.ended,
+                               **change.values)
+        except Exception as exc:
+            return exc
+
     def refresh(self, recovery: model.Recovery) -> model.Recovery:
         """Return a recovery of this engine with what others may have changed.
 
         :raises exception.Superseded: another engine has taken over the recovery
         :raises exception.Ended: the recovery has ended
         """
+        [current] = self.refresh_all([recovery])
+        if isinstance(current, Exception):
+            raise current
+        return current
+
+    def refresh_all(self, known: Sequence[model.Recovery]) -> list[model.Recovery | Exception]:
+        """Return recoveries, each as :meth:`refresh` does, or its error."""
         return self._transactions.run(
-            lambda connection: recoveries.refresh(connection, recovery))
+            lambda connection: recoveries.refresh(connection, known))
 
     def revoked(self, engine: str) -> set[str]:
         """Return the recoveries that race, and are to be aborted or belong to other engines."""

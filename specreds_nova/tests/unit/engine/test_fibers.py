@@ -159,6 +159,44 @@ class FibersTest(testtools.TestCase):
         self._spawn(call)
         self.assertIsInstance(self._result(), ValueError)
 
+    def _gathered(self, make: Any, *calls: int) -> list[Any]:
+        """Return the answers of calls, of which all but the first wait for the first."""
+        gathered: all_fibers.Gathered[int, int] = all_fibers.Gathered(self.fibers, make)
+
+        def call(number: int) -> Any:
+            try:
+                return number, gathered.call(number)
+            except ValueError as exc:
+                return number, str(exc)
+        for number in calls:
+            self._spawn(call, number)
+        return sorted(self._result() for _ in calls)
+
+    def test_calls_that_wait_are_made_together(self) -> None:
+        made: list[list[int]] = []
+        goes_on = threading.Event()
+
+        def make(numbers: list[int]) -> list[int | Exception]:
+            made.append(numbers)
+            if len(made) == 1:
+                # The fibers have asked for everything when they run this.
+                self.fibers.spawn(goes_on.set)
+                goes_on.wait(_TIMEOUT)
+            return [ValueError('odd') if number % 2 else number for number in numbers]
+        self.assertEqual([(1, 'odd'), (2, 2), (3, 'odd')], self._gathered(make, 1, 2, 3))
+        self.assertEqual([1, 2, 3], sorted(number for numbers in made for number in numbers))
+        self.assertLess(len(made), 3)
+
+    def test_error_of_calls_that_are_made_together_reaches_each(self) -> None:
+        def make(numbers: list[int]) -> list[int | Exception]:
+            raise ValueError('away')
+        self.assertEqual([(1, 'away'), (2, 'away')], self._gathered(make, 1, 2))
+
+    def test_gathered_call_of_a_thread_is_made_at_once(self) -> None:
+        gathered: all_fibers.Gathered[str, int] = all_fibers.Gathered(
+            self.fibers, lambda words: [int(word) for word in words])
+        self.assertEqual(7, gathered.call('7'))
+
     def test_functions_run_together(self) -> None:
         first = all_fibers.Event(self.fibers)
 

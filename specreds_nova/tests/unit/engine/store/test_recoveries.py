@@ -10,6 +10,7 @@ import ddt
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.store import samples
+from specreds_nova.engine.store import store
 from specreds_nova.tests.unit.engine.store import base
 
 
@@ -302,6 +303,38 @@ class StepsTest(base.StoreTest):
         stored = self.store.get(recovery.id)
         assert stored is not None
         self.assertEqual([('super', None)], [(step.name, step.ended) for step in stored.steps])
+
+    def test_recoveries_are_changed_in_one_transaction(self) -> None:
+        changes = [store.Change(self.created(), [model.Step('race', 1, 'engine1', 1.0)], (),
+                                {'destination': f'node{number}'}) for number in (2, 3)]
+        with self.statements() as executed:
+            changed = self.store.change_all(changes)
+        self.assertEqual(['UPDATE', 'UPDATE', 'INSERT'], executed)
+        for change, recovery in zip(changes, changed, strict=True):
+            self.assertEqual(self.store.get(change.recovery.id), recovery)
+
+    def test_change_that_fails_keeps_no_other_one_from_being_made(self) -> None:
+        lost, known, newer, begun = (self.created() for _ in range(4))
+        self.taken_over(lost, 'engine2')
+        self.begin_step(begun, 'race')
+        self.store.change(newer, superposition='s1')
+        step = model.Step('race', 1, 'engine1', 1.0)
+        superseded, *changed = self.store.change_all([
+            store.Change(recovery, [step], (), {'destination': 'node2'})
+            for recovery in (lost, known, newer, begun)])
+        self.assertIsInstance(superseded, exception.Superseded)
+        self.assertEqual(['node2'] * 3, [recovery.destination for recovery in changed])
+        self.assertEqual(('s1', 2), (changed[1].superposition, changed[2].steps[0].attempt))
+        stored = self.store.get(lost.id)
+        self.assertEqual((None, ()), (stored.destination, stored.steps))
+
+    def test_invalid_change_keeps_no_other_one_from_being_made(self) -> None:
+        first, second = self.created(), self.created()
+        invalid, changed = self.store.change_all([
+            store.Change(first, (), (), {'nonsense': 1}),
+            store.Change(second, (), (), {'destination': 'node2'})])
+        self.assertIsInstance(invalid, exception.Invalid)
+        self.assertEqual('node2', changed.destination)
 
     def test_step_may_begin_and_end_at_once(self) -> None:
         recovery = self.created()
