@@ -55,9 +55,10 @@ class SuperVolumeManager(manager.VolumeManager):
             return
         self._superpositions = backends.Backend(
             self.driver, self.service_topic_queue, self._parse_connection_options)
-        # No other service works on this back end, unless a cluster of services shares it.
-        self._add_to_threadpool(housekeeping.look_after, self._superpositions,
-                                cut_off=not self.cluster)
+        # Other services that share the back end may be at work on it: a cluster, or those with the
+        # same `backend_host`, which take their requests from one queue.
+        shared = self.cluster or self.driver.configuration.safe_get('backend_host')
+        self._add_to_threadpool(housekeeping.look_after, self._superpositions, cut_off=not shared)
         loopingcall.FixedIntervalLoopingCall(housekeeping.look_after, self._superpositions).start(
             interval=_PASS_S, initial_delay=_PASS_S, stop_on_exception=False)
         threading.Thread(target=self._announce, daemon=True).start()

@@ -43,10 +43,11 @@ class ConnectionTest(testtools.TestCase):
         self.useFixture(fixtures.MockPatchObject(eligibility, 'volumes', lambda _:
                                                  [self.volume]))
 
-    def data(self) -> dict[str, Any]:
+    def data(self, cluster: str | None = None, **options: str) -> dict[str, Any]:
         """Return the connection to the version of the backup."""
         back_end = mock.Mock(spec=driver.SuperRBDDriver, initialized=True,
-                             configuration=mock.Mock(safe_get=lambda _option: None))
+                             configuration=mock.Mock(safe_get=options.get))
+        self.pool = mock.Mock()
         back_end.worker.call.return_value = {
             'id': 's1', 'state': 'superposed', 'labels': {'volumes': {_IMAGE: 'vol-1'}},
             'volumes': [{'image': _IMAGE}]}
@@ -54,8 +55,8 @@ class ConnectionTest(testtools.TestCase):
             'driver_volume_type': 'rbd_super',
             'data': {'name': f'volumes/{_IMAGE}', 'discard': True, 'encrypted': False}}
         with mock.patch.multiple(manager.SuperVolumeManager, create=True, driver=back_end,
-                                 additional_endpoints=[], cluster=None,
-                                 service_topic_queue='node@rbd', _add_to_threadpool=mock.Mock()):
+                                 additional_endpoints=[], cluster=cluster,
+                                 service_topic_queue='node@rbd', _add_to_threadpool=self.pool):
             started = manager.SuperVolumeManager()
             started.init_host_with_rpc()
             [connection] = service.connection(started.superpositions, mock.Mock(), 's1',
@@ -64,6 +65,12 @@ class ConnectionTest(testtools.TestCase):
                          (connection['volume_id'], connection['driver_volume_type']))
         data: dict[str, Any] = connection['data']
         return data
+
+    def test_steps_are_taken_for_interrupted_unless_services_share_the_back_end(self) -> None:
+        for cluster, options, cut_off in ((None, {}, True), ('c1', {}, False),
+                                          (None, {'backend_host': 'rbd:volumes'}, False)):
+            self.data(cluster, **options)
+            self.assertEqual({'cut_off': cut_off}, self.pool.call_args.kwargs)
 
     def test_limits_of_the_front_end_hold_for_the_backup(self) -> None:
         self.types['qos_specs'].return_value = {'qos_specs': {
