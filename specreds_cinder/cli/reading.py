@@ -9,9 +9,18 @@ from typing import Any
 from cliff import lister
 from cliff import show
 
+from specreds_cinder import superposition as sp
 from specreds_cinder.cli import base
 from specreds_cinder.cli import common
 from specreds_cinder.superposition.overlay import nodes
+from specreds_cinder.superposition.truth import states
+
+# What to do in a state in which no server may be started from the overlays.
+_NO_OVERLAY = {
+    states.CREATING: 'its overlays are incomplete: if no "create" runs, "resume" drops them',
+    states.MERGED: 'its volumes hold all data: "merge" ends it, then start the server from them',
+    states.ABORTING: 'its volumes are the real version: "resume" ends it',
+}
 
 
 def _add_long(parser: argparse.ArgumentParser) -> None:
@@ -65,8 +74,9 @@ class Blockdev(base.SuperCommand):
     """Print how QEMU opens the child version of each volume.
 
     The default is shell-quoted -blockdev arguments, one per line, for QEMU; qemu-storage-daemon
-    takes them with two dashes. The top node of the first volume is named NODES0. Flushes of the
-    guest are not forced out until "collapse --qmp" turns that on.
+    takes them with two dashes. The top node of the first volume is named NODES0. Before the
+    decision, flushes of the guest are not forced out until "collapse --qmp" turns that on. Print
+    them again for each start: a server that starts after the decision needs its flushes.
     """
 
     arguments = (common.add_superposition, common.add_nodes, _add_filename)
@@ -75,11 +85,15 @@ class Blockdev(base.SuperCommand):
         """Print the arguments."""
         protocol = self.protocol
         record = common.find(protocol, parsed_args.superposition)
+        if record.state in _NO_OVERLAY:
+            raise sp.Conflict(f'superposition {record.id} is {record.state}, and '
+                              f'{_NO_OVERLAY[record.state]}', record.state)
         for index, volume in enumerate(record.volumes):
             if parsed_args.filename:
                 chain = nodes.offline_chain(protocol.cluster, volume)
                 self.app.stdout.write(f'json:{json.dumps(chain)}\n')
                 continue
             for node in nodes.overlay_nodes(protocol.cluster, volume,
+                                            speculative=record.state == states.SUPERPOSED,
                                             prefix=f'{parsed_args.nodes}{index}'):
                 self.app.stdout.write(f'-blockdev {shlex.quote(json.dumps(node))}\n')

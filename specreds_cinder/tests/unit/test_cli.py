@@ -315,6 +315,25 @@ class CommandTest(testtools.TestCase):
         self.assertEqual(['disk0-base', 'disk0-file', 'disk0'],
                          [json.loads(word)['node-name'] for word in words[1::2]])
 
+    @ddt.data((states.SUPERPOSED, True), (states.COLLAPSING, False), (states.PROMOTED, False),
+              (states.MERGING, False))
+    @ddt.unpack
+    def test_flushes_are_ignored_only_before_the_decision(self, state: str, ignored: bool
+                                                          ) -> None:
+        self.protocol.records = (fakes.superposition(state=state),)
+        self.run_super('blockdev', 'volumes/vol-1')
+        words = shlex.split(self.stdout.getvalue())
+        self.assertEqual([False, ignored, ignored],
+                         [json.loads(word)['cache']['no-flush'] for word in words[1::2]])
+
+    @ddt.data(states.CREATING, states.MERGED, states.ABORTING)
+    def test_blockdev_is_refused_where_no_server_may_use_the_overlays(self, state: str) -> None:
+        self.protocol.records = (fakes.superposition(state=state),)
+        for options in ((), ('--filename',)):
+            self.run_super('blockdev', 'volumes/vol-1', *options, status=1)
+        self.assertEqual('', self.stdout.getvalue())
+        self.assertIn(f'is {state}, and its ', self.stderr.getvalue())
+
     def test_blockdev_prints_a_file_name(self) -> None:
         self.run_super('blockdev', 'volumes/vol-1', '--filename')
         kind, _, chain = self.stdout.getvalue().partition(':')
