@@ -405,12 +405,13 @@ class DispatcherTest(_DispatcherTest):
     def test_rules_say_when_a_server_at_rest_is_evacuated(self) -> None:
         host = self.suspect()
         usual = self.context.options.evacuate_after
-        soon, late = ({protected.EVACUATE_AFTER: str(seconds)} for seconds in (15, usual + 60.0))
+        soon, late = ({protected.EVACUATE_AFTER: str(seconds)} for seconds in (25, usual + 60.0))
         self.compute.servers.return_value = [
             base.make_server('a', status='SHUTOFF', flavor={'extra_specs': soon}),
             base.make_server('b', status='SHUTOFF', metadata=soon),
             base.make_server('c', status='SHUTOFF', metadata=late)]
-        for seconds, server in ((15.0, 'a'), (usual - 15.0, 'b'), (60.0, 'c')):
+        # The host was suspected ten seconds ago.
+        for seconds, server in ((15.0, 'a'), (usual - 25.0, 'b'), (60.0, 'c')):
             self.clock.sleep(seconds - 0.1)
             self.assertEqual(0, self.dispatcher.again(host))
             self.clock.sleep(0.1)
