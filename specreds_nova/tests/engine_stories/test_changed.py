@@ -64,6 +64,7 @@ class TestChanged(base.EngineTestCase, networks.NeutronTestCase):
                     'instances': 0, 'cores': 0, 'ram': 0, 'force': True}}),
                 (self.drill.volume, f'/os-quota-sets/{project}', {'quota_set': {
                     'volumes': 0, 'gigabytes': 0, 'snapshots': 0}}),
-                (self.drill.network, f'/v2.0/quotas/{project}', {'quota': {'port': 0}})):
+                (self.drill.network, f'/v2.0/quotas/{project}', {'quota': {
+                    'port': 0, 'force': True}})):
             api.put(path, json=body)
             self.addCleanup(api.delete, path)
