@@ -58,13 +58,12 @@ class QmpBackup:
         :raises BackupError: the disks are not durable: the collapse must stop
         """
         with self._session() as run:
-            opened = {node['node-name']: node['file']
-                      for node in run('query-named-block-nodes', flat=True)}
+            opened = self._opened(run, record)
             options: list[nodes.Node] = []
             for prefix, volume in self._disks(record):
                 _base, file, top = nodes.overlay_nodes(self._cluster, volume, speculative=False,
                                                        prefix=prefix)
-                options += [file | _client(opened.get(file['node-name'], '')), top]
+                options += [file | _client(opened[file['node-name']]), top]
             run('blockdev-reopen', options=options)
             # A reopen flushes each node before it changes the node. The flush of the first reopen
             # is still ignored, but QEMU takes the node for flushed until its next write. An
@@ -87,9 +86,9 @@ class QmpBackup:
         :raises BackupError: the copy failed; the overlays are still what counts
         """
         with self._session() as run:
-            present = self._nodes(run)
+            self._opened(run, record)
             for prefix, volume in self._disks(record):
-                if prefix not in present or _job(prefix) in self._jobs(run):
+                if _job(prefix) in self._jobs(run):
                     continue
                 with trace.change('merge.start', str(volume.ref)):
                     run('block-commit', **{
@@ -112,6 +111,11 @@ class QmpBackup:
         :raises BackupError: some overlay holds more than its volume
         """
         with self._session() as run:
+            self._opened(run, record)
+            if missing := {_job(prefix) for prefix in self._prefixes} - self._jobs(run).keys():
+                raise errors.BackupError(
+                    f'the backup at {self._socket} has lost its jobs {", ".join(sorted(missing))}:'
+                    f' repeat the merge')
             self._limit(run, 0)
             self._wait(run, self._settled)
 
@@ -121,6 +125,7 @@ class QmpBackup:
         :raises BackupError: some disk still uses its overlay
         """
         with self._session() as run:
+            self._opened(run, record, switched=True)
             for prefix, volume in self._disks(record):
                 if self._jobs(run).get(_job(prefix), {}).get('status') == 'ready':
                     with trace.change('merge.switch', str(volume.ref)):
@@ -137,7 +142,7 @@ class QmpBackup:
     def release(self, record: records.Record) -> None:
         """Remove the nodes of the overlays, and with them their watches."""
         with self._session() as run:
-            present = self._nodes(run)
+            present = {node['node-name'] for node in _nodes(run)}
             for prefix, _volume in self._disks(record):
                 for node in (prefix, f'{prefix}-file'):
                     if node in present:
@@ -153,8 +158,32 @@ class QmpBackup:
         with self._session() as run:
             run(command)
 
-    def _nodes(self, run: Callable[..., Any]) -> set[str]:
-        return {node['node-name'] for node in run('query-named-block-nodes', flat=True)}
+    def _opened(self, run: Callable[..., Any], record: records.Record, *,
+                switched: bool = False) -> dict[str, dict[str, Any]]:
+        """Return the options with which QEMU has opened its nodes, by name of the node.
+
+        :param switched: the disks may use their volumes already, without the overlays
+        :raises BackupError: QEMU does not have the overlays and volumes of the record open
+        """
+        opened = {node['node-name']: _options(node['file']) for node in _nodes(run)}
+        for prefix, volume in self._disks(record):
+            images = {f'{prefix}-base': volume.ref, f'{prefix}-file': volume.overlay_ref}
+            for name, ref in images.items():
+                if name not in opened and (not switched or ref == volume.ref):
+                    raise errors.BackupError(
+                        f'the backup at {self._socket} has no block node {name}: does this QEMU '
+                        f'run superposition {record.id}, and is the prefix of its nodes right?')
+                if name in opened and _image(opened[name]) != ref:
+                    raise errors.BackupError(
+                        f'block node {name} of the backup at {self._socket} is not {ref}: name '
+                        f'the QEMU that runs superposition {record.id}')
+            top = opened.get(prefix, {})
+            chain = [_image(top.get(child, {})) for child in ('backing', 'file')]
+            if chain != list(images.values()) and (prefix in opened or not switched):
+                raise errors.BackupError(
+                    f'block node {prefix} of the backup at {self._socket} is not '
+                    f'{volume.overlay_ref} over {volume.ref}')
+        return opened
 
     def _jobs(self, run: Callable[..., Any]) -> dict[str, Any]:
         ours = {_job(prefix) for prefix in self._prefixes}
@@ -192,8 +221,7 @@ class QmpBackup:
         A job counts the latest writes with a delay, so the bitmap of dirty blocks is examined
         first: once it is empty, the job has begun to copy all of them and counts them.
         """
-        by_name = {node['node-name']: node
-                   for node in run('query-named-block-nodes', flat=True)}
+        by_name = {node['node-name']: node for node in _nodes(run)}
         for name in (name for prefix in self._prefixes for name in (prefix, f'{prefix}-file')):
             # A bitmap with a name is not of these jobs.
             if any(bitmap['count'] and 'name' not in bitmap
@@ -242,16 +270,33 @@ def _connect(socket: str) -> legacy.QEMUMonitorProtocol:
     return monitor
 
 
-def _client(file: str) -> nodes.Node:
-    """Return the options by which QEMU has connected a node, which a reopen may not change.
+def _nodes(run: Callable[..., Any]) -> list[dict[str, Any]]:
+    nodes_of: list[dict[str, Any]] = run('query-named-block-nodes', flat=True)
+    return nodes_of
 
-    A backup may have a ceph.conf of its own.
+
+def _options(file: str) -> dict[str, Any]:
+    """Return the options that the name of a node tells; none of a node that is a file.
 
     :param file: how QEMU names the node
     """
-    if not file.startswith(_OPTIONS):
-        return {}
-    options = json.loads(file.removeprefix(_OPTIONS))
+    options: dict[str, Any] = (json.loads(file.removeprefix(_OPTIONS))
+                               if file.startswith(_OPTIONS) else {})
+    return options
+
+
+def _image(options: dict[str, Any]) -> records.VolumeRef | None:
+    """Return the RBD image that a node with some options is; None if it is none."""
+    if options.get('driver') != 'rbd' or 'snapshot' in options:
+        return None
+    return records.VolumeRef(*(options.get(key, '') for key in ('pool', 'namespace', 'image')))
+
+
+def _client(options: dict[str, Any]) -> nodes.Node:
+    """Return the options by which QEMU has connected a node, which a reopen may not change.
+
+    A backup may have a ceph.conf of its own.
+    """
     return {name: options[name] for name in ('conf', 'user') if name in options}
 
 

@@ -157,6 +157,37 @@ class OnlineTest(OnlineTestCase):
         self.backup.end()
         self.assert_volumes()
 
+    def test_merge_is_refused_through_another_qemu_or_other_nodes(self) -> None:
+        self.change(*contents.CHANGES)
+        self.promote()
+        other = self.make_backup(self.superpose(self.make_volume(), self.make_volume()))
+        for hook in (other.hook, qmp_backup.QmpBackup(
+                self.cluster, self.backup.qmp, ['other0', 'other1'])):
+            self.assertRaises(sp.BackupError, self.protocol.merge, self.record, backup=hook)
+            self.assertEqual(states.MERGING, self.protocol.reload(self.record).state)
+        self.assertEqual(([], []), (other.suspended, self.backup.suspended))
+        self.protocol.merge(self.record, backup=self.backup.hook)
+        self.backup.end()
+        self.assert_volumes()
+
+    def test_switch_is_refused_through_another_qemu_or_other_nodes(self) -> None:
+        self.change(*contents.CHANGES)
+        self.promote()
+        other = self.make_backup(self.superpose(self.make_volume(), self.make_volume()))
+
+        def die(event: sp.trace.Event) -> None:
+            if (event.name, event.phase) == ('merge.switch', 'before'):
+                raise protocol_base.Cut
+        with contextlib.suppress(protocol_base.Cut), sp.trace.observe(die):
+            self.protocol.merge(self.record, backup=self.backup.hook)
+        for hook in (other.hook, qmp_backup.QmpBackup(
+                self.cluster, self.backup.qmp, ['other0', 'other1'])):
+            self.assertRaises(sp.BackupError, self.protocol.merge, self.record, backup=hook)
+        self.assertEqual(([], [True]), (other.suspended, self.backup.suspended))
+        self.protocol.merge(self.record, backup=self.backup.hook)
+        self.backup.end()
+        self.assert_volumes()
+
     def test_record_says_merged_before_any_disk_is_switched(self) -> None:
         self.change(*contents.CHANGES)
         self.promote()
