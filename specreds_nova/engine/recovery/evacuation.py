@@ -166,9 +166,11 @@ class _Evacuation:
         If its source is back, nobody recovers it again: it is started there.
         """
         run = self._run
-        if self._unclaimed.lost or self._awaited is not None:
-            if self._stays(server) and (left := self._leave(server)):
-                return left
+        waits = self._awaited is not None and tasks.is_rebuild(server.task)
+        if self._unclaimed.lost or waits:
+            if server.task is not None and self._stays(server) and (
+                    verdict := self._leave(server)):
+                return verdict
             pending.note(run, server)
             try:
                 run.insist(self._act, run.context.compute.reset, server)
@@ -199,7 +201,7 @@ class _Evacuation:
             return (f'its guest may run on {self._unnoted}, although Nova has it on '
                     f'{server.host}: look there. To have it evacuated, end it there: '
                     f'virsh destroy {server.id}')
-        if self._awaited is not None and not self._stays(server):
+        if self._must_wait(server):
             return f'{self._awaited} is silent: start nova-compute there'
         if server.task is None or self._unclaimed.lost or self._is_worked_on(server):
             return verdicts.AGAIN_LATER
