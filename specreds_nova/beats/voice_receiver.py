@@ -75,6 +75,9 @@ class VoiceReceiver:
         :raises exception.Invalid: the address cannot be listened at
         """
         if not self._read:
+            LOG.warning('there is no master key in %s: no sentinel is heard, so that the death of '
+                        'a nova-compute is taken for the death of its host; '
+                        '"specreds-engine-manage key new" makes one', self._keys)
             return
         host, port = self._listens
         try:

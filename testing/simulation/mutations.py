@@ -226,6 +226,9 @@ MUTATIONS = _by_name((
              voices.Voices, '_fresh', _any_nonce, 3, ('replay', 'power', 'engine_killed')),
     Mutation('farewell-ignored', 'a sentinel that was stopped in good order has no time to return',
              weighing, 'RETURN_S', 0.0, 8, ('farewell', 'farewell', 'crash_compute')),
+    Mutation('unhidden', 'the servers of a host that has no sentinel are promoted at once',
+             unseen, '_is_unhidden', _nothing(False), 67,
+             ('sentinel:h1', 'sentinel:h1', 'isolated:h1')),
     Mutation('crash-unseen', 'a nova-compute does not report the guests that crashed before its '
              'start', worlds.World, '_remember', _nothing(), 3,
              ('voices', 'crash_compute', 'crash')),

@@ -98,7 +98,8 @@ class Play:
         world = worlds.World(self._hub, options.sentinel_network_lease)
         world.second_opinion = schedule.second_opinion
         world.reports = schedule.second_opinion or any(
-            fault.kind == 'mode' for fault in schedule.faults)
+            fault.kind in ('mode', schedules.SENTINEL) for fault in schedule.faults)
+        world.evacuate_after = options.evacuate_after
         world.places = {host: (f'availability zone {zone}',)
                         for host, zone in schedule.zones.items()}
         broker = brokers.Broker(self._hub, world, schedule.nodes, _BEAT, _ECHO)

@@ -12,6 +12,7 @@ from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery.steps import race
 from specreds_nova.engine.recovery.steps import restart
 from specreds_nova.engine.suspicion import evidence
+from specreds_nova.engine.suspicion import monitor as monitors
 from specreds_nova.engine.suspicion import weighing
 from testing.simulation import hub as hubs
 from testing.simulation import parts
@@ -148,6 +149,9 @@ class Truth:
         if self._spoken_for(engine.owner, host) and not restart.concerns(recovery):
             self._world.fail(f'{recovery.server} is decided against though the sentinel of '
                              f'{host.name} is heard')
+        if self._unhidden(host):
+            self._world.fail(f'{recovery.server} is decided against at once though nothing hides '
+                             f'the servers of {host.name}')
         if early := self._early(host, recovery):
             self._world.fail(early)
         if self._silent_in_order(host, recovery):
@@ -184,6 +188,12 @@ class Truth:
         if mode := self._restrains(recovery.host):
             self._world.fail(f'a recovery of {recovery.server} is created although the mode of '
                              f'{recovery.host} is {mode}')
+
+    def _unhidden(self, host: parts.Host) -> bool:
+        """Return whether nothing hides the servers of a host that has just fallen silent."""
+        return (self._world.reports and not host.reached and not host.sentinel
+                and self._world.without_sentinel(host) > monitors.SENTINEL_S + _GRACE
+                and self._hub.now() - host.silent < self._world.evacuate_after - _BEFORE)
 
     def _restrains(self, host: str) -> str | None:
         """Return the mode of a host for which engines have not acted for a while; or None."""

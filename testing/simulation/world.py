@@ -76,6 +76,8 @@ class World(opinions.Cloud):
         self._stopped: dict[str, float] = {}
         # By host: when its link to Ceph was mended.
         self.mended: dict[str, float] = {}
+        # Seconds of silence after which engines decide against a host that nothing hides.
+        self.evacuate_after = 0.0
         # Hosts report what their sentinels do; of one that does not run, since when and what that
         # was.
         self.reports = False
@@ -277,6 +279,11 @@ class World(opinions.Cloud):
 
     # Sentinels
 
+    def without_sentinel(self, host: parts.Host) -> float:
+        """Return for how long a host had no sentinel when it fell silent."""
+        since, _ = self._ended.get(host.name, (host.silent, ''))
+        return host.silent - since
+
     def run_sentinel(self, name: str, runs: bool) -> None:
         """Start or stop the sentinel of a host."""
         host = self.hosts[name]
@@ -286,7 +293,7 @@ class World(opinions.Cloud):
             self._ended.pop(name, None)
             host.heeded = 0.0
         else:
-            self._ended[name] = self.hub.now(), self._reported(name)
+            self._ended.setdefault(name, (self.hub.now(), self._reported(name)))
 
     def _look(self, host: parts.Host) -> None:
         """Have the sentinel of a host end the servers that were overtaken, within a second."""

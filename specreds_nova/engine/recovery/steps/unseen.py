@@ -9,8 +9,14 @@ shown the host as suspected::
     FRESH + LEASE_S + network_lease_margin
 
 Mostly the boot of the backup takes longer.
+
+Where the sentinel of a host had ended before, nothing hides the servers of the host. Then only
+time speaks for their end: they are not promoted before nothing was heard of the host for
+``evacuate_after``, unless the host is dead as a fact. The step says that tenants may see both.
 """
 
+from specreds_nova.engine import model
+from specreds_nova.engine.recovery import death
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
@@ -20,9 +26,13 @@ _PAUSE = 0.5
 
 def wait(run: runs.Run) -> verdicts.StepVerdict | None:
     """Wait until the primary cannot be seen; return the reason to spare it, if there is one."""
-    if not _left(run):
+    shown = _is_unhidden(run)
+    if not shown and not _left(run):
         return None
     with run.step(timeline.UNSEEN) as detail:
+        if shown:
+            detail['why'] = (f'{run.recovery.host} has no live sentinel: tenants may see the '
+                             f'server beside its backup')
         while left := _left(run):
             run.pause(min(_PAUSE, left))
             run.fresh()
@@ -38,4 +48,14 @@ def _left(run: runs.Run) -> float:
         # The host reports that the server does not run.
         return 0.0
     recorded_host = run.insist(run.context.store.host, host)
-    return run.context.leases.left(recorded_host, run.now, run.settings)
+    leases = run.context.leases
+    left = leases.left(recorded_host, run.now, run.settings)
+    silence = leases.silence(recorded_host, run.now) if _is_unhidden(run) else None
+    return left if silence is None else max(left, run.options.evacuate_after - silence)
+
+
+def _is_unhidden(run: runs.Run) -> bool:
+    """Return whether the primary may run on a host that was known to have no live sentinel."""
+    recorded_host = run.insist(run.context.store.host, run.recovery.host)
+    return (recorded_host.state != model.TRUSTED and recorded_host.sentinel == model.SILENT
+            and death.fact(run) is None)

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """No backup is promoted while tenants may see its primary."""
 
+from unittest import mock
+
 from specreds_nova.engine import model
+from specreds_nova.engine.recovery import death
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import verdict
 from specreds_nova.engine.recovery.steps import unseen
@@ -30,6 +33,19 @@ class UnseenTest(base.RecoveryTest):
         self.assertIsNone(self.verdict)
         self.assertEqual(['unseen'], [step.name for step in self.run_.recovery.steps])
         self.assertEqual(0.0, self.waited())
+
+    def test_host_without_a_sentinel_is_waited_for_as_long_as_for_an_evacuation(self) -> None:
+        self.store.report('h1', 'sentinel', model.SILENT)
+        self.assertAlmostEqual(self.context.options.evacuate_after, self.waited(), delta=1.0)
+        [step] = self.run_.recovery.steps
+        self.assertIn('tenants may see the server beside its backup', step.detail['why'])
+        # What a later decision has to know stays in the record, without another wait.
+        self.assertEqual(0.0, self.waited())
+
+    def test_dead_host_without_a_sentinel_is_not_waited_for_longer(self) -> None:
+        self.store.report('h1', 'sentinel', model.SILENT)
+        with mock.patch.object(death, 'fact', return_value='it burns'):
+            self.assertAlmostEqual(5.5, self.waited(), 3)
 
     def test_host_that_is_well_again_is_spared(self) -> None:
         self.suspects.is_well.side_effect = [False, False, True, True]
