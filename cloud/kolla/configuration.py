@@ -19,7 +19,8 @@ from specreds_nova.status import files
 from specreds_nova.status import nova
 
 _HERE = pathlib.Path(__file__).parent
-_PASSWORDS = ('specreds_database_password', 'specreds_keystone_password')
+_PASSWORDS = ('specreds_database_password', 'specreds_keystone_password',
+              'specreds_voice_password')
 # Modules that need containers: each checks its arguments as before, and does nothing.
 _STUBS = {
     'kolla_container': ('generate_module', "changed=module.params['name'].startswith('specreds')"),
@@ -36,6 +37,8 @@ def main():
 if __name__ == '__main__':
     main()
 """
+# What runs programs in containers: it does nothing.
+_ENGINE = 'bin/docker'
 # A module of a collection that kolla-ansible names and this play does not run.
 _FIREWALLD = 'collections/ansible_collections/ansible/posix/plugins/modules/firewalld.py'
 _CEPH_CONF = '[global]\nmon_host = 192.0.2.1\n'
@@ -84,6 +87,7 @@ def write(venv: pathlib.Path, sources: pathlib.Path, work: pathlib.Path) -> path
         [str(venv / 'bin' / 'ansible-playbook'), '-i', str(ansible / 'inventory' / 'all-in-one'),
          '-e', f'@{work / "variables.json"}', str(ansible / 'check.yml')],
         _PLAYING, {'ANSIBLE_HOME': str(work / 'home'), 'LC_ALL': 'C.UTF-8',
+                   'PATH': f'{(work / _ENGINE).parent}:{os.environ["PATH"]}',
                    'ANSIBLE_COLLECTIONS_PATH': str(work / 'collections'),
                    'ANSIBLE_DISPLAY_SKIPPED_HOSTS': 'false', 'ANSIBLE_PIPELINING': 'true'})
     return node
@@ -94,6 +98,10 @@ def _stub(ansible: pathlib.Path, work: pathlib.Path) -> None:
         module = ansible / 'library' / f'{name}.py'
         spec = module.read_text().partition('\ndef main():')[0].replace(_WORKER, '')
         module.write_text(spec + _STUB.format(factory=factory, result=result))
+    engine = work / _ENGINE
+    engine.parent.mkdir()
+    engine.write_text('#!/bin/sh\n')
+    engine.chmod(0o755)
     firewalld = work / _FIREWALLD
     firewalld.parent.mkdir(parents=True)
     firewalld.touch()
@@ -119,6 +127,7 @@ def faults(node: pathlib.Path) -> Iterator[str]:
                         ('proxysql/users/specreds.yaml', 'username: "specreds"'),
                         ('proxysql/rules/specreds.yaml', 'schemaname: "specreds"'),
                         ('prometheus.yml', ':9180'),
+                        ('specreds-engine/specreds-engine.conf', ':5410'),
                         ('nova-compute/nova.conf', 'qemu+tcp://'),
                         ('nova-compute/auth.conf', 'authname=nova')):
         if words not in (node / name).read_text():
