@@ -25,7 +25,6 @@ from specreds_nova import exception
 from specreds_nova.beats import heartbeat
 from specreds_nova.beats import primaries
 from specreds_nova.beats import pulse
-from specreds_nova.host import box
 from specreds_nova.host import cinder_api
 from specreds_nova.host import connection_lock
 from specreds_nova.host import protection
@@ -47,6 +46,7 @@ from specreds_nova.host.backup import repeated_evacuations
 from specreds_nova.host.backup import stale
 from specreds_nova.host.backup import topology_claims
 from specreds_nova.host.backup import warmup
+from specreds_nova.host.box import sealing
 from specreds_nova.host.box import vifs
 from specreds_nova.host.disks import server_disks
 from specreds_nova.host.disks import volume_driver
@@ -90,8 +90,8 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
             return
         removed_options.warn(CONF, conf.GROUP.name, conf.REMOVED)
         self._journal.load()
-        self._box = box.load(self)
-        self.vif_driver = self._box.vif_driver(self._host)
+        self._box = sealing.Box()
+        self.vif_driver = vifs.VIFDriver(self._host, self._box)
         cinder = cinder_api.CinderAPI()
         launcher = backup_domain.Launcher(self)
         topologies = topology_claims.TopologyClaims(self._journal, compute.rt)

@@ -96,7 +96,7 @@ class Remover:
         host = self._host
         steps: list[Callable[[], Any]] = [
             lambda: host.launcher.remove(record.backup_id, record.instance_uuid),
-            lambda: host.box.remove(context, instance, record.backup_id),
+            lambda: host.box.remove(context, record.backup_id),
             lambda: self._remove_files(record, instance),
             lambda: host.claims.release(context, record.backup_id),
         ]

@@ -11,13 +11,12 @@ that know it need no other entry once switches have learned the new place. A gue
 holds an address announces that itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 import ipaddress
 import time
 
 from oslo_log import log as logging
 
-from specreds_nova.host.box import base
 from specreds_nova.host.box import dhcp
 from specreds_nova.host.box import errors
 from specreds_nova.host.box import ipv6
@@ -48,14 +47,17 @@ _NEIGHBOUR_ADVERTISEMENT = 136
 _OVERRIDE = 0x20000000
 
 
-def repeat(mechanism: base.Mechanism, plans: Sequence[box_plan.Plan]) -> None:
-    """Announce the guest behind open boxes several times, until its boxes are gone."""
+def repeat(once: Callable[[box_plan.Plan], None], plans: Sequence[box_plan.Plan]) -> None:
+    """Announce the guest behind open boxes several times, until its boxes are gone.
+
+    :param once: announces the guest of a box; raises BoxFailed if the box is gone
+    """
     begun = time.monotonic()
     for moment in REPEATS:
         time.sleep(max(0.0, begun + moment - time.monotonic()))
         for plan in plans:
             try:
-                mechanism.announce(plan)
+                once(plan)
             except errors.BoxFailed:
                 LOG.debug('the box of port %s is gone', plan.port)
                 return

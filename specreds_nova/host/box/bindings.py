@@ -19,6 +19,7 @@ two hosts. By the activation Neutron names this host to OVN.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+import dataclasses
 from typing import Any
 
 from neutronclient.common import exceptions as client_exceptions
@@ -26,7 +27,6 @@ from nova.network import constants
 from nova.network import neutron
 from oslo_log import log as logging
 
-from specreds_nova.host.box import base
 from specreds_nova.host.box import errors
 from specreds_nova.host.box import plan as box_plan
 
@@ -45,7 +45,16 @@ _CHANGED = 412
 _TRIES = 5
 
 
-class Bindings(base.Bindings):
+@dataclasses.dataclass(frozen=True)
+class Binding:
+    """A port's binding on this host."""
+
+    vif_type: str
+    vnic_type: str
+    details: Mapping[str, Any]
+
+
+class Bindings:
     """The bindings of one host.
 
     :param host: Nova's name of this host
@@ -85,7 +94,7 @@ class Bindings(base.Bindings):
                    for port in wanted if port in ports)
         return [reason for reason in reasons if reason]
 
-    def bind(self, context: Any, ports: Iterable[Mapping[str, Any]]) -> dict[str, base.Binding]:
+    def bind(self, context: Any, ports: Iterable[Mapping[str, Any]]) -> dict[str, Binding]:
         """Make an inactive binding for each port. Idempotent.
 
         :raises errors.BoxFailed: the network service refused
@@ -200,7 +209,7 @@ class Bindings(base.Bindings):
             # If an earlier attempt has ended between the two, nobody has been notified.
             _notify(client, port)
 
-    def _bind(self, client: Any, port: Mapping[str, Any]) -> base.Binding:
+    def _bind(self, client: Any, port: Mapping[str, Any]) -> Binding:
         profile = {key: value for key, value in neutron.get_binding_profile(port).items()
                    if key != constants.MIGRATING_ATTR}
         request = {'binding': {'host': self._host, 'profile': profile,
@@ -213,9 +222,7 @@ class Bindings(base.Bindings):
                     f'it could not be bound to {self._host}: {exc}. '
                     f'is the network agent there alive?')) from exc
             created = client.show_port_binding(port['id'], self._host)['binding']
-        return base.Binding(port=port['id'], vif_type=created['vif_type'],
-                       vnic_type=created['vnic_type'], details=created['vif_details'] or {},
-                       profile=created['profile'] or {}, active=created['status'] == _ACTIVE)
+        return Binding(created['vif_type'], created['vnic_type'], created['vif_details'] or {})
 
     def _prepare(self, client: Any, port: Mapping[str, Any], wanted: str | None) -> None:
         """Name this host in the port's profile, or no host."""

@@ -19,6 +19,8 @@ wire when ovs-vswitchd restarts, and also stores that the box is open.
 """
 
 from collections.abc import Mapping
+import dataclasses
+import enum
 import os
 import pathlib
 import time
@@ -38,7 +40,6 @@ from vif_plug_ovs import privsep as vif_privsep
 from vif_plug_ovs.ovsdb import ovsdb_lib
 
 from specreds_nova.host.box import announce
-from specreds_nova.host.box import base
 from specreds_nova.host.box import bindings
 from specreds_nova.host.box import errors
 from specreds_nova.host.box import flows
@@ -66,10 +67,34 @@ _FAILURES = (ovsdb_exceptions.OvsdbAppException, RuntimeError)
 _POLL = 0.02
 
 
-class Ovs(base.Mechanism):
+class State(enum.StrEnum):
+    """What a box lets through. A box of which nothing is known counts as ``SHUT``."""
+
+    SHUT = 'shut'
+    OPEN = 'open'
+
+
+@dataclasses.dataclass(frozen=True)
+class ExistingBox:
+    """A box that exists on this host, as its bridge shows it.
+
+    :ivar intact: it lets through what its state says; if not, it lets through less
+    """
+
+    port: str
+    backup_id: str
+    instance: str
+    state: State
+    intact: bool
+
+
+class Ovs:
     """Boxes beside Neutron's Open vSwitch agent, or beside OVN's controller.
 
+    Every step fails shut: nothing is let through before :meth:`open`, whatever crashes before it.
+
     :param host: Nova's name of this host
+    :ivar bindings: the network service's part
     """
 
     def __init__(self, host: str) -> None:
@@ -81,6 +106,7 @@ class Ovs(base.Mechanism):
         self._switch.timeout = _TIMEOUT
 
     def warm_up(self) -> None:
+        """Start what the first box would otherwise wait for."""
         # os-vif starts its helper with the first port, and reports one that runs as an error.
         if vif_privsep.vif_plug.channel is None:
             vif_privsep.vif_plug.start()
@@ -92,6 +118,7 @@ class Ovs(base.Mechanism):
         _unplug(port, f'tap{port[:11]}', cfg.CONF.neutron.ovs_bridge, port, {})
 
     def refusal(self, vif_type: str, vnic_type: str, details: Mapping[str, Any]) -> str | None:
+        """Return why a port with this binding cannot have a box, or None."""
         if vnic_type != network_model.VNIC_TYPE_NORMAL:
             return f'a port of type {vnic_type} does not go through a switch of this host'
         if vif_type != network_model.VIF_TYPE_OVS:
@@ -105,6 +132,10 @@ class Ovs(base.Mechanism):
         return None
 
     def seal(self, plan: box_plan.Plan) -> None:
+        """Make the port's box, shut. Idempotent.
+
+        :raises errors.BoxFailed: it could not be made; the part that exists is shut
+        """
         try:
             datapath = self._datapath(plan)
             self._make_bridge(plan, datapath)
@@ -113,6 +144,10 @@ class Ovs(base.Mechanism):
         self._send(plan, flows.bundle(flows.sealed(plan)))
 
     def serve(self, plan: box_plan.Plan) -> None:
+        """Connect the device that leads to DHCP and metadata, which was just made.
+
+        :raises errors.BoxFailed: it could not be connected
+        """
         # Two transactions: ovs-vswitchd would keep using a device that is replaced within one.
         database = self._switch.ovsdb
         self._transact(plan, database.del_port(plan.service, plan.bridge, if_exists=True))
@@ -120,6 +155,10 @@ class Ovs(base.Mechanism):
                                                ofport_request=flows.SERVICE))
 
     def attached(self, plan: box_plan.Plan) -> None:
+        """Check that the guest's device is in the box and nowhere else.
+
+        :raises errors.BoxFailed: it is not
+        """
         self._must_be_in(plan, plan.device, plan.bridge,
                          self._switch.ovsdb.iface_to_br(plan.device).execute())
         if plan.hybrid:
@@ -131,6 +170,10 @@ class Ovs(base.Mechanism):
         privileged.bring_up(plan.tap)
 
     def open(self, plan: box_plan.Plan) -> None:
+        """Connect guest and network, and announce the guest, atomically. Idempotent.
+
+        :raises errors.BoxFailed: the box is still shut
+        """
         if plan.ovn:
             self._transact(plan, self._switch.ovsdb.db_set(
                 'Interface', plan.patch_peer, ('external_ids', {_IFACE_ID: plan.port})))
@@ -138,6 +181,7 @@ class Ovs(base.Mechanism):
                                       announce.withdrawal(plan)))
 
     def settle(self, plan: box_plan.Plan) -> None:
+        """Make an open box independent of this service. Idempotent."""
         # The services' device must be gone before the bridge may forward by itself.
         with self._switch.ovsdb.transaction(check_error=True) as txn:
             txn.add(self._switch.ovsdb.del_port(plan.service, plan.bridge, if_exists=True))
@@ -146,12 +190,14 @@ class Ovs(base.Mechanism):
         self._send(plan, flows.bundle(flows.settled()))
 
     def conceal(self, plan: box_plan.Plan) -> None:
+        """Hide from the network service that the guest's device is removed. Idempotent."""
         # os-vif gives the port's id to the guest's device, too. Neutron's agent takes a port for
         # removed with any interface that has its id, whatever bridge that is in.
         self._transact(plan, self._switch.ovsdb.db_remove(
             'Interface', plan.device, 'external_ids', _IFACE_ID, if_exists=True))
 
     def release(self, plan: box_plan.Plan) -> None:
+        """Remove the device of a guest that does not run. Idempotent."""
         # The device of a Linux bridge is there without a guest.
         if plan.hybrid or pathlib.Path(_DEVICES, plan.tap).exists():
             return
@@ -169,17 +215,23 @@ class Ovs(base.Mechanism):
                 external_ids=_external_ids(plan)))
 
     def announce(self, plan: box_plan.Plan) -> None:
+        """Announce the guest of an open box again."""
         # A guest that lost the withdrawal would keep a router that is gone for half an hour.
         self._send(plan, '\n'.join([*flows.packets_out(announce.frames(plan)),
                                     *flows.packets_in(announce.withdrawal(plan)), '']))
 
     def unplug(self, plan: box_plan.Plan) -> None:
+        """Remove what was made for the guest's device, whose guest is gone. Idempotent.
+
+        :raises Exception: something is left
+        """
         # Where os-vif makes the device, libvirt does not delete it, and in the kernel's datapath a
         # row of the table QoS belongs to it, which outlives the port and its bridge.
         _unplug(plan.port, plan.tap, plan.bridge, plan.instance, plan.details,
                 box_plan.linux_bridge_of(plan.port) if plan.hybrid else None)
 
     def remove(self, port: str) -> None:
+        """Remove the port's box, shut or open. Idempotent."""
         database = self._switch.ovsdb
         patch = box_plan.patch_peer_of(port)
         self._remove_linux_bridge(port)
@@ -205,13 +257,14 @@ class Ovs(base.Mechanism):
             linux_net.delete_bridge(box_plan.linux_bridge_of(port), None)
             linux_net.delete_net_dev(veth)
 
-    def existing(self) -> list[base.ExistingBox]:
+    def existing(self) -> list[ExistingBox]:
+        """Return the boxes of this host."""
         rows = self._switch.ovsdb.db_list('Bridge', columns=['name', 'external_ids', 'fail_mode']
                                           ).execute(check_error=True)
         boxes = (self._existing(row) for row in rows if _PORT in row['external_ids'])
         return [box for box in boxes if box is not None]
 
-    def _existing(self, row: Mapping[str, Any]) -> base.ExistingBox | None:
+    def _existing(self, row: Mapping[str, Any]) -> ExistingBox | None:
         """Return the box of a bridge; None if it was removed since the bridges were listed."""
         ids = row['external_ids']
         is_open = row['fail_mode'] == _OPEN
@@ -221,9 +274,8 @@ class Ovs(base.Mechanism):
             if self._value('Bridge', row['name'], 'fail_mode') is None:
                 return None
             raise
-        return base.ExistingBox(port=ids[_PORT], backup_id=ids[_BACKUP], instance=ids[_INSTANCE],
-                          state=base.State.OPEN if is_open else base.State.SHUT,
-                          intact=intact)
+        return ExistingBox(ids[_PORT], ids[_BACKUP], ids[_INSTANCE],
+                           State.OPEN if is_open else State.SHUT, intact)
 
     def _datapath(self, plan: box_plan.Plan) -> str:
         value = self._value('Bridge', plan.integration_bridge, 'datapath_type')

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The boxes of this host: seal a server's ports, open them, and remove everything again."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent import futures
 import copy
 import pathlib
@@ -10,15 +10,16 @@ import time
 from typing import Any
 
 from nova import context as nova_context
+from nova import objects
 from nova.network import model as network_model
 from oslo_config import cfg
 from oslo_log import log as logging
 
 from specreds_nova import conf
-from specreds_nova.host.box import admission
+from specreds_nova import tasks
 from specreds_nova.host.box import announce
 from specreds_nova.host.box import background
-from specreds_nova.host.box import base
+from specreds_nova.host.box import bindings
 from specreds_nova.host.box import dhcp
 from specreds_nova.host.box import errors
 from specreds_nova.host.box import ipv6
@@ -27,21 +28,19 @@ from specreds_nova.host.box import plan as box_plan
 from specreds_nova.host.box import plan_store
 from specreds_nova.host.box import privileged
 from specreds_nova.host.box import services
-from specreds_nova.host.box import vifs
 
 CONF = cfg.CONF
 conf.register(CONF)
 LOG = logging.getLogger(__name__)
 
+# The ports of a server by id, as the network service shows them.
+Ports = dict[str, Mapping[str, Any]]
+
 
 class Box:
-    """The boxes of this host. A backup has one box, of all its ports.
+    """The boxes of this host. A backup has one box, of all its ports."""
 
-    :param driver: the libvirt driver
-    """
-
-    def __init__(self, driver: Any) -> None:
-        del driver
+    def __init__(self) -> None:
         privileged.prepare()
         if (missing := dhcp.missing()) is not None:
             LOG.error('servers whose networks have DHCP cannot have backups here: %s', missing)
@@ -49,10 +48,11 @@ class Box:
         self._host: str = CONF.host
         self._plans = plan_store.PlanStore(
             pathlib.Path(CONF.state_path, 'specreds', 'boxes'))
-        self._mechanism: base.Mechanism = ovs.Ovs(self._host)
+        self._mechanism = ovs.Ovs(self._host)
         self._bindings = self._mechanism.bindings
         self._background = background.Background()
-        self._admission = admission.Admission(self._mechanism, self._host, self._background)
+        # By backup: the look at its ports in the network service.
+        self._looks: dict[str, futures.Future[Ports]] = {}
         self._services = services.Services(self._mechanism, self._plans)
         # Backups whose boxes this process has opened: a request to shut one of them is based on
         # older knowledge.
@@ -70,11 +70,16 @@ class Box:
 
     def reasons(self, context: Any, instance: Any) -> list[str]:
         """Return why the network service does not let the server be sealed here."""
-        return self._admission.reasons(context, instance)
+        ports = self._bindings.ports(context, instance.uuid)
+        return self._bindings.refusals(
+            context, ports, [vif['id'] for vif in instance.get_network_info()])
 
     def refusals(self, instance: Any) -> list[str]:
         """Return why ports of the server cannot have boxes, by their bindings that Nova knows."""
-        return self._admission.refusals(instance)
+        reasons = ((vif['id'], self._mechanism.refusal(vif['type'], vif['vnic_type'],
+                                                       vif['details'] or {}))
+                   for vif in instance.get_network_info())
+        return [f'port {port}: {reason}' for port, reason in reasons if reason]
 
     def seal(self, context: Any, instance: Any, backup_id: str) -> network_model.NetworkInfo:
         """Make the box, shut. Idempotent.
@@ -88,14 +93,17 @@ class Box:
         :raises errors.BoxFailed: the box could not be made; :meth:`remove` its parts
         """
         vifs = {vif['id']: copy.deepcopy(vif) for vif in instance.get_network_info()}
-        self._admission.check(instance)
+        self._refuse(instance, self.refusals(instance))
         plans = [box_plan.from_vif(vif, instance.uuid, backup_id, ipv6_served=self._ipv6_served)
                  for vif in vifs.values()]
-        looking = self._admission.begin(context, instance, backup_id, plans)
+        self._looks[backup_id] = looking = self._background.start(
+            backup_id, self._look, context, instance, plans)
         for plan in plans:
             self._plans.save(plan)
             self._mechanism.seal(plan)
-        plans = self._shown(plans, self._admission.ports(looking))
+        # If the look has failed, admitted() reports that.
+        if looking.exception(timeout=background.TIMEOUT) is None:
+            plans = self._shown(plans, looking.result())
         vifs = {plan.port: vifs[plan.port] for plan in plans}
         self._background.start(backup_id, self._bind_ports, context, instance, plans, looking)
         for vif, plan in zip(vifs.values(), plans, strict=True):
@@ -109,7 +117,9 @@ class Box:
 
         :raises errors.BoxRefused: the ports cannot be in a box on this host
         """
-        self._admission.wait(backup_id)
+        looking = self._looks.pop(backup_id, None)
+        if looking is not None:
+            looking.result(timeout=background.TIMEOUT)
 
     def attached(self, instance: Any, backup_id: str) -> None:
         """Check that the running guest is in its box, and wait for the box's services.
@@ -145,7 +155,7 @@ class Box:
                 for plan in plans:
                     self._mechanism.open(plan)
             timings = {'box_open': _elapsed(begun)}
-            threading.Thread(target=announce.repeat, args=(self._mechanism, plans),
+            threading.Thread(target=announce.repeat, args=(self._mechanism.announce, plans),
                              daemon=True).start()
             activation.result()
         self._bindings.delete_other_bindings(context, ports)
@@ -161,15 +171,13 @@ class Box:
         self._bindings.delete_other_bindings(
             context, [plan.port for plan in self._plans.of(backup_id)])
 
-    def remove(self, context: Any, instance: Any | None, backup_id: str) -> None:
+    def remove(self, context: Any, backup_id: str) -> None:
         """Remove the box of a backup that is not promoted. Idempotent.
 
-        :param instance: not used; the server may be deleted
         :raises errors.BoxNotRemoved: the network service still has its part, or os-vif the
             guest's device; the rest is gone
         """
-        del instance
-        self._admission.forget(backup_id)
+        self._looks.pop(backup_id, None)
         self._background.end(backup_id)
         ports = self._ports(backup_id)
         unplugged = [self._unplug(port) for port in ports]
@@ -202,17 +210,17 @@ class Box:
             if box.backup_id in shut:
                 with self._deciding:
                     self._restore(box, plan)
-            elif box.backup_id in opened and box.state is base.State.SHUT and plan:
+            elif box.backup_id in opened and box.state is ovs.State.SHUT and plan:
                 self._mechanism.open(plan)
                 self._mechanism.settle(plan)
                 privileged.stop_services(plan.port)
         # An open box of a backup without a record belongs to a server that was adopted.
-        carrying = {box.backup_id for box in boxes if box.state is base.State.OPEN}
+        carrying = {box.backup_id for box in boxes if box.state is ovs.State.OPEN}
         there = {box.backup_id for box in boxes} | {plan.backup_id for plan in self._plans.all()}
         for backup_id in there - carrying - shut - opened - set(unsure):
             LOG.warning('removing the box of backup %s, which is unknown on this host', backup_id)
             try:
-                self.remove(nova_context.get_admin_context(), None, backup_id)
+                self.remove(nova_context.get_admin_context(), backup_id)
             except errors.BoxNotRemoved as exc:
                 LOG.warning('%s', exc)
 
@@ -252,13 +260,6 @@ class Box:
             self._plans.forget(port)
         return bool(ended)
 
-    def vif_driver(self, host: Any) -> vifs.VIFDriver:
-        """Return the driver with which Nova plugs the ports of servers.
-
-        :param host: nova.virt.libvirt.host.Host
-        """
-        return vifs.VIFDriver(host, self)
-
     def namespace(self, backup_id: str) -> str | None:
         """Return the network namespace from which the guest's first port can be reached."""
         plans = self._plans.of(backup_id)
@@ -294,17 +295,23 @@ class Box:
         for plan in self._plans.of(backup_id):
             privileged.stop_listening(plan.tap)
 
-    def _shown(self, plans: list[box_plan.Plan], ports: admission.Ports | None
-               ) -> list[box_plan.Plan]:
+    def _look(self, context: Any, instance: Any, plans: Sequence[box_plan.Plan]) -> Ports:
+        """Return the ports as the network service shows them.
+
+        :raises errors.BoxRefused: one of them cannot be in a box on this host
+        """
+        ports = self._bindings.ports(context, instance.uuid)
+        self._refuse(instance, self._bindings.refusals(
+            context, ports, [plan.port for plan in plans]))
+        return ports
+
+    def _shown(self, plans: list[box_plan.Plan], ports: Ports) -> list[box_plan.Plan]:
         """Return plans as the network service shows their ports, without those that are gone.
 
         Nova learns from the host of a server that a port was deleted, and not from a dead one.
 
         :param plans: of boxes that are made, in which there is no guest yet
-        :param ports: None if they are not known
         """
-        if ports is None:
-            return plans
         shown = []
         for plan in plans:
             if plan.port in ports:
@@ -318,29 +325,51 @@ class Box:
         return shown
 
     def _bind_ports(self, context: Any, instance: Any, plans: Sequence[box_plan.Plan],
-                    looking: futures.Future[admission.Ports]) -> None:
-        ports = self._admission.bind(context, instance, plans, looking)
+                    looking: futures.Future[Ports]) -> None:
+        """Bind the ports to this host and prepare them in the network service.
+
+        :raises errors.BoxRefused: the ports cannot be in a box on this host
+        """
+        # The look was started before, so that a thread is at work on it.
+        ports = looking.result(timeout=background.TIMEOUT)
+        wanted = [ports[plan.port] for plan in plans]
+        bound = self._bindings.bind(context, wanted)
+        self._refuse(instance, [self._mismatch(plan, bound[plan.port]) for plan in plans])
+        # Nova sets a task before it moves a port: without one, it had not moved these ports when
+        # they were read.
+        self._refuse(instance, [_task(context, instance.uuid)])
+        self._bindings.prepare(context, wanted)
         for plan in plans:
             self._services.add_neighbours(context, plan, ports[plan.port]['network_id'])
 
-    def _restore(self, box: base.ExistingBox, plan: box_plan.Plan | None) -> None:
+    def _mismatch(self, plan: box_plan.Plan, binding: bindings.Binding) -> str | None:
+        """Return why a binding here does not fit a box made from the primary's binding."""
+        return (plan.mismatch(binding.details, CONF.neutron.ovs_bridge)
+                or self._mechanism.refusal(binding.vif_type, binding.vnic_type, binding.details))
+
+    def _refuse(self, instance: Any, reasons: Sequence[str | None]) -> None:
+        if refusals := [reason for reason in reasons if reason]:
+            raise errors.BoxRefused(instance=instance.uuid, host=self._host,
+                                    reason='; '.join(refusals))
+
+    def _restore(self, box: ovs.ExistingBox, plan: box_plan.Plan | None) -> None:
         if box.backup_id in self._opened:
             return
-        if box.state is base.State.OPEN:
+        if box.state is ovs.State.OPEN:
             # A promotion is in the journal before it opens a box.
             LOG.error('the box of port %s is open, but backup %s is not promoted: shutting it',
                       box.port, box.backup_id)
         if plan is None:
             LOG.error('the box of port %s stays shut, without DHCP: its plan is lost', box.port)
             return
-        if not box.intact or box.state is base.State.OPEN:
+        if not box.intact or box.state is ovs.State.OPEN:
             self._mechanism.seal(plan)
         self._services.restore(plan)
 
     def _opened_plan(self, port: str) -> box_plan.Plan | None:
         """Return the plan of a port whose box is open; None if it has no such box."""
         plan = self._plans.get(port)
-        if plan and any(box.port == port and box.state is base.State.OPEN
+        if plan and any(box.port == port and box.state is ovs.State.OPEN
                         for box in self._mechanism.existing()):
             return plan
         return None
@@ -365,6 +394,12 @@ class Box:
     def _ports(self, backup_id: str) -> list[str]:
         ports = {box.port for box in self._mechanism.existing() if box.backup_id == backup_id}
         return sorted(ports | {plan.port for plan in self._plans.of(backup_id)})
+
+
+def _task(context: Any, instance_uuid: str) -> str | None:
+    """Return that Nova is at work on the server, if it is, and may move its ports."""
+    task = objects.Instance.get_by_uuid(context, instance_uuid).task_state
+    return None if task is None or tasks.is_reboot(task) else f'its task {task} is under way'
 
 
 def _serves_ipv6() -> bool:

@@ -13,11 +13,11 @@ from typing import Any
 from oslo_concurrency import processutils
 from oslo_log import log as logging
 
-from specreds_nova.host.box import base
 from specreds_nova.host.box import dhcp
 from specreds_nova.host.box import errors
 from specreds_nova.host.box import ipv6
 from specreds_nova.host.box import metadata
+from specreds_nova.host.box import ovs
 from specreds_nova.host.box import plan as box_plan
 from specreds_nova.host.box import plan_store
 from specreds_nova.host.box import privileged
@@ -33,7 +33,7 @@ class Services:
     :param plans: the plans of the boxes, to which addresses of the network are added
     """
 
-    def __init__(self, mechanism: base.Mechanism, plans: plan_store.PlanStore) -> None:
+    def __init__(self, mechanism: ovs.Ovs, plans: plan_store.PlanStore) -> None:
         self._mechanism = mechanism
         self._bindings = mechanism.bindings
         self._plans = plans

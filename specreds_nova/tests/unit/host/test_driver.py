@@ -189,7 +189,8 @@ class DriverTest(base.TestCase):
         self.theirs('cleanup_host')
         self.guests = []
         for name in ('nova.compute.claims.Claim._test_numa_topology',
-                     'specreds_nova.host.box.load', 'specreds_nova.host.merge.merger.Merger',
+                     'specreds_nova.host.box.sealing.Box',
+                     'specreds_nova.host.merge.merger.Merger',
                      'specreds_nova.host.backup.reconcile.Periodic.start'):
             self.replace(name, mock.Mock())
         of = self.replace('specreds_nova.beats.heartbeat.of', mock.Mock())
@@ -214,7 +215,7 @@ class DriverTest(base.TestCase):
         self.theirs('init_host')
         # Claims of Nova are made to respect those of backups.
         self.replace('nova.compute.claims.Claim._test_numa_topology', mock.Mock())
-        self.replace('specreds_nova.host.box.load', mock.Mock())
+        self.replace('specreds_nova.host.box.sealing.Box', mock.Mock())
         self.replace('specreds_nova.host.merge.merger.Merger', mock.Mock())
         started = self.replace('specreds_nova.host.backup.reconcile.Periodic.start', mock.Mock())
         heartbeat = self.replace('specreds_nova.beats.heartbeat.of', mock.Mock())

@@ -6,7 +6,7 @@ from unittest import mock
 
 from nova.network import model as network_model
 
-from specreds_nova.host.box import base
+from specreds_nova.host.box import ovs
 from specreds_nova.host.box import plan as plans
 
 PORT = 'aaaaaaaa-1111-4111-8111-111111111111'
@@ -68,7 +68,7 @@ class FakeMechanism:
 
     def __init__(self) -> None:
         self.done: list[str] = []
-        self.boxes: dict[str, base.ExistingBox] = {}
+        self.boxes: dict[str, ovs.ExistingBox] = {}
         self.plan: plans.Plan | None = None
         self.refused: str | None = None
         self.failure: Exception | None = None
@@ -83,11 +83,11 @@ class FakeMechanism:
     def seal(self, plan: plans.Plan) -> None:
         self.done.append('seal')
         self.plan = plan
-        self._put(plan, base.State.SHUT)
+        self._put(plan, ovs.State.SHUT)
 
     def settle(self, plan: plans.Plan) -> None:
         self.done.append('settle')
-        self._put(plan, base.State.OPEN)
+        self._put(plan, ovs.State.OPEN)
 
     def unplug(self, plan: plans.Plan) -> None:
         self.done.append('unplug')
@@ -98,11 +98,11 @@ class FakeMechanism:
         self.done.append('remove')
         self.boxes.pop(port, None)
 
-    def existing(self) -> list[base.ExistingBox]:
+    def existing(self) -> list[ovs.ExistingBox]:
         return list(self.boxes.values())
 
-    def _put(self, plan: plans.Plan, state: base.State) -> None:
-        self.boxes[plan.port] = base.ExistingBox(
+    def _put(self, plan: plans.Plan, state: ovs.State) -> None:
+        self.boxes[plan.port] = ovs.ExistingBox(
             plan.port, plan.backup_id, plan.instance, state, True)
 
     def __getattr__(self, name: str) -> Any:

@@ -13,7 +13,7 @@ from oslo_config import fixture as config_fixture
 import testtools
 
 from specreds_nova.host.box import announce
-from specreds_nova.host.box import base
+from specreds_nova.host.box import bindings
 from specreds_nova.host.box import ipv6
 from specreds_nova.host.box import metadata
 from specreds_nova.host.box import ovs
@@ -36,8 +36,8 @@ class SealingTestCase(testtools.TestCase):
         self.bindings = self.mechanism.bindings
         self.bindings.ports.return_value = {fakes.PORT: {'id': fakes.PORT, 'network_id': 'n'}}
         self.bindings.refusals.return_value = []
-        self.bindings.bind.return_value = {fakes.PORT: base.Binding(
-            fakes.PORT, 'ovs', 'normal', {'bridge_name': 'br-int'}, {}, False)}
+        self.bindings.bind.return_value = {fakes.PORT: bindings.Binding(
+            'ovs', 'normal', {'bridge_name': 'br-int'})}
         self.bindings.neighbours.return_value = {}
         self.bindings.metadata_hops.return_value = {}
         self.useFixture(fixtures.MockPatchObject(announce, 'REPEATS', ()))
@@ -58,7 +58,7 @@ class SealingTestCase(testtools.TestCase):
 
     def made(self) -> sealing.Box:
         """Return the boxes of a nova-compute that has just started."""
-        box = sealing.Box(mock.sentinel.driver)
+        box = sealing.Box()
         # The work in the background must not outlive the test.
         self.addCleanup(box._background._workers.shutdown)
         return box
@@ -68,8 +68,8 @@ class SealingTestCase(testtools.TestCase):
         details = {'bridge_name': 'br-int', 'bound_drivers': {'0': 'ovn'}}
         self.instance.get_network_info.return_value = network_model.NetworkInfo(
             [fakes.vif(details=details)])
-        self.bindings.bind.return_value = {fakes.PORT: base.Binding(
-            fakes.PORT, 'ovs', 'normal', details, {}, False)}
+        self.bindings.bind.return_value = {fakes.PORT: bindings.Binding(
+            'ovs', 'normal', details)}
 
     def sealed(self) -> Any:
         """Seal the server's ports, and return its network in the box."""

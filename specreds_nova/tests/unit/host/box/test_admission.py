@@ -3,7 +3,7 @@
 
 from unittest import mock
 
-from specreds_nova.host.box import base
+from specreds_nova.host.box import bindings
 from specreds_nova.host.box import errors
 from specreds_nova.tests.unit.host.box import fakes
 from specreds_nova.tests.unit.host.box import sealing_base
@@ -56,21 +56,19 @@ class TestAdmission(sealing_base.SealingTestCase):
         self.assertNotIn('open', self.mechanism.done)
 
     def test_bridge_of_this_host_is_used(self) -> None:
-        self.bindings.bind.return_value = {fakes.PORT: base.Binding(
-            fakes.PORT, 'ovs', 'normal', {'bridge_name': 'br-other'}, {}, False)}
+        self.bindings.bind.return_value = {fakes.PORT: bindings.Binding(
+            'ovs', 'normal', {'bridge_name': 'br-other'})}
         error = self.assertRaises(errors.BoxRefused, self.sealed)
         self.assertIn('br-other', str(error))
 
     def test_other_firewall_of_this_host_is_refused(self) -> None:
-        self.bindings.bind.return_value = {fakes.PORT: base.Binding(
-            fakes.PORT, 'ovs', 'normal', {'bridge_name': 'br-int', 'ovs_hybrid_plug': True}, {},
-            False)}
+        self.bindings.bind.return_value = {fakes.PORT: bindings.Binding(
+            'ovs', 'normal', {'bridge_name': 'br-int', 'ovs_hybrid_plug': True})}
         error = self.assertRaises(errors.BoxRefused, self.sealed)
         self.assertIn('security groups would not apply', str(error))
 
     def test_host_that_another_driver_wires_is_refused(self) -> None:
-        self.bindings.bind.return_value = {fakes.PORT: base.Binding(
-            fakes.PORT, 'ovs', 'normal', {'bridge_name': 'br-int', 'bound_drivers': {'0': 'ovn'}},
-            {}, False)}
+        self.bindings.bind.return_value = {fakes.PORT: bindings.Binding(
+            'ovs', 'normal', {'bridge_name': 'br-int', 'bound_drivers': {'0': 'ovn'}})}
         error = self.assertRaises(errors.BoxRefused, self.sealed)
         self.assertIn('this host only', str(error))

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable
 
-from specreds_nova.host.box import base
+from specreds_nova.host.box import ovs
 from specreds_nova.host.box import plan as plans
 from specreds_nova.tests.unit.host.box import fakes
 from specreds_nova.tests.unit.host.box import sealing_base
@@ -35,7 +35,7 @@ class TestAdopted(sealing_base.SealingTestCase):
     def test_sealed_box_is_kept_when_the_server_is_unplugged(self) -> None:
         self.sealed()
         self.box.unplugged(self.instance.get_network_info())
-        self.assertEqual(base.State.SHUT, self.mechanism.boxes[fakes.PORT].state)
+        self.assertEqual(ovs.State.SHUT, self.mechanism.boxes[fakes.PORT].state)
 
     def test_restarted_guest_is_plugged_again(self) -> None:
         self._assert_of_open_boxes('release', self.box.prepare_plug)

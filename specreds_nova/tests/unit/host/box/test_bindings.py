@@ -121,7 +121,6 @@ class TestBindings(testtools.TestCase):
         for _ in range(2):
             answer = self.bindings.bind(self.context, [self.neutron.port])
         self.assertEqual({PRIMARY: 'ACTIVE', HOST: 'INACTIVE'}, self.neutron.bindings)
-        self.assertFalse(answer[fakes.PORT].active)
         self.assertEqual('br-int', answer[fakes.PORT].details['bridge_name'])
 
     def test_agent_of_this_host_is_notified_once(self) -> None:

@@ -11,9 +11,9 @@ from oslo_config import cfg
 from vif_plug_ovs import ovs as vif_ovs
 from vif_plug_ovs import privsep as vif_privsep
 
-from specreds_nova.host.box import base
 from specreds_nova.host.box import errors
 from specreds_nova.host.box import flows
+from specreds_nova.host.box import ovs
 from specreds_nova.tests.unit.host.box import fakes
 from specreds_nova.tests.unit.host.box import ovs_base
 
@@ -227,13 +227,13 @@ class TestFound(ovs_base.OvsTestCase):
 
     def test_sealed_box_is_found(self) -> None:
         [box] = self.ovs.existing()
-        self.assertEqual((fakes.PORT, fakes.BACKUP_ID, fakes.SERVER, base.State.SHUT, True),
+        self.assertEqual((fakes.PORT, fakes.BACKUP_ID, fakes.SERVER, ovs.State.SHUT, True),
                          (box.port, box.backup_id, box.instance, box.state, box.intact))
 
     def test_box_without_flows_is_found_after_a_restart(self) -> None:
         self.flows.return_value = []
         [box] = self.ovs.existing()
-        self.assertEqual((base.State.SHUT, False), (box.state, box.intact))
+        self.assertEqual((ovs.State.SHUT, False), (box.state, box.intact))
 
     def test_box_that_is_removed_meanwhile_is_not_found(self) -> None:
         def remove(_bridge: str) -> list[str]:
@@ -249,7 +249,7 @@ class TestFound(ovs_base.OvsTestCase):
     def test_open_box_is_found(self) -> None:
         self.bridge['fail_mode'] = 'standalone'
         [box] = self.ovs.existing()
-        self.assertEqual((base.State.OPEN, True), (box.state, box.intact))
+        self.assertEqual((ovs.State.OPEN, True), (box.state, box.intact))
 
     def test_box_is_removed(self) -> None:
         self.database.bridges[self.plan.patch_peer] = 'br-int'

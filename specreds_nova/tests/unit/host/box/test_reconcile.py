@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boxes after a restart of any program."""
 
-from specreds_nova.host.box import base
+from specreds_nova.host.box import ovs
 from specreds_nova.tests.unit.host.box import fakes
 from specreds_nova.tests.unit.host.box import sealing_base
 
@@ -21,8 +21,8 @@ class TestReconcile(sealing_base.SealingTestCase):
     def test_restarted_switch_gets_its_flows(self) -> None:
         self.sealed()
         self._after_a_restart()
-        self.mechanism.boxes[fakes.PORT] = base.ExistingBox(
-            fakes.PORT, fakes.BACKUP_ID, fakes.SERVER, base.State.SHUT, False)
+        self.mechanism.boxes[fakes.PORT] = ovs.ExistingBox(
+            fakes.PORT, fakes.BACKUP_ID, fakes.SERVER, ovs.State.SHUT, False)
         self.privileged['namespace_runs'].return_value = []
         self.box.reconcile({fakes.BACKUP_ID}, set())
         self.assertEqual(['seal', 'serve'], self.mechanism.done)
@@ -38,12 +38,12 @@ class TestReconcile(sealing_base.SealingTestCase):
         self.opened()
         self._after_a_restart()
         self.box.reconcile({fakes.BACKUP_ID}, set())
-        self.assertEqual(base.State.SHUT, self.mechanism.boxes[fakes.PORT].state)
+        self.assertEqual(ovs.State.SHUT, self.mechanism.boxes[fakes.PORT].state)
 
     def test_look_from_before_the_promotion_seals_nothing(self) -> None:
         self.opened()
         self.box.reconcile({fakes.BACKUP_ID}, set())
-        self.assertEqual(base.State.OPEN, self.mechanism.boxes[fakes.PORT].state)
+        self.assertEqual(ovs.State.OPEN, self.mechanism.boxes[fakes.PORT].state)
 
     def test_sealed_box_of_a_promoted_backup_is_opened(self) -> None:
         self.sealed()

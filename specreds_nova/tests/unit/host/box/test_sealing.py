@@ -7,8 +7,8 @@ from unittest import mock
 import fixtures
 from nova.network import model as network_model
 
-from specreds_nova.host.box import base
 from specreds_nova.host.box import errors
+from specreds_nova.host.box import ovs
 from specreds_nova.host.box import plan as plans
 from specreds_nova.host.box import plan_store
 from specreds_nova.tests.unit.host.box import fakes
@@ -110,7 +110,7 @@ class TestOpen(sealing_base.SealingTestCase):
                           fakes.BACKUP_ID)
         self.assertEqual(['open'], self.mechanism.done)
         self.box.open(mock.sentinel.context, self.instance, fakes.BACKUP_ID)
-        self.assertEqual(base.State.OPEN, self.mechanism.boxes[fakes.PORT].state)
+        self.assertEqual(ovs.State.OPEN, self.mechanism.boxes[fakes.PORT].state)
 
     def test_open_without_a_box_is_an_error(self) -> None:
         self.assertRaises(errors.BoxNotFound, self.box.open, mock.sentinel.context,
@@ -123,7 +123,7 @@ class TestRemove(sealing_base.SealingTestCase):
     def test_box_is_removed_completely(self) -> None:
         self.sealed()
         for _ in range(2):
-            self.box.remove(mock.sentinel.context, None, fakes.BACKUP_ID)
+            self.box.remove(mock.sentinel.context, fakes.BACKUP_ID)
         self.assertEqual({}, self.mechanism.boxes)
         self.assertFalse(self.kept.exists())
         self.privileged['stop_services'].assert_called_once_with(fakes.PORT)
@@ -134,7 +134,7 @@ class TestRemove(sealing_base.SealingTestCase):
         order = mock.Mock()
         order.attach_mock(self.bindings.bind, 'bind')
         order.attach_mock(self.bindings.remove, 'remove')
-        self.box.remove(mock.sentinel.context, None, fakes.BACKUP_ID)
+        self.box.remove(mock.sentinel.context, fakes.BACKUP_ID)
         names = [call[0] for call in order.mock_calls]
         self.assertEqual('remove', names[-1])
 
@@ -152,7 +152,7 @@ class TestRemove(sealing_base.SealingTestCase):
         self.assertRaises(errors.BoxFailed, self.box.attached, self.instance, fakes.BACKUP_ID)
 
         def remove() -> None:
-            self.box.remove(mock.sentinel.context, None, fakes.BACKUP_ID)
+            self.box.remove(mock.sentinel.context, fakes.BACKUP_ID)
             removed.set()
         thread = threading.Thread(target=remove)
         thread.start()
@@ -163,13 +163,13 @@ class TestRemove(sealing_base.SealingTestCase):
 
     def test_device_of_the_guest_is_unplugged_before_its_box_is_removed(self) -> None:
         self.sealed()
-        self.box.remove(mock.sentinel.context, None, fakes.BACKUP_ID)
+        self.box.remove(mock.sentinel.context, fakes.BACKUP_ID)
         self.assertEqual(['unplug', 'remove'], self.mechanism.done[-2:])
 
     def test_failed_unplugging_keeps_no_box_and_is_repeated(self) -> None:
         self.sealed()
         self.mechanism.failure = OSError('busy')
-        self.assertRaises(errors.BoxNotRemoved, self.box.remove, mock.sentinel.context, None,
+        self.assertRaises(errors.BoxNotRemoved, self.box.remove, mock.sentinel.context,
                           fakes.BACKUP_ID)
         self.assertEqual({}, self.mechanism.boxes)
         self.assertTrue(self.kept.exists())
@@ -180,10 +180,10 @@ class TestRemove(sealing_base.SealingTestCase):
     def test_removal_is_incomplete_without_the_network_service(self) -> None:
         self.sealed()
         self.bindings.remove.side_effect = [OSError('no route'), None]
-        self.assertRaises(errors.BoxNotRemoved, self.box.remove, mock.sentinel.context, None,
+        self.assertRaises(errors.BoxNotRemoved, self.box.remove, mock.sentinel.context,
                           fakes.BACKUP_ID)
         self.assertEqual({}, self.mechanism.boxes)
-        self.box.remove(mock.sentinel.context, None, fakes.BACKUP_ID)
+        self.box.remove(mock.sentinel.context, fakes.BACKUP_ID)
         self.bindings.remove.assert_called_with(mock.sentinel.context, [fakes.PORT])
         self.assertFalse(self.kept.exists())
 
