@@ -30,7 +30,6 @@ class Caps(base.SuperCommand):
     arguments = (_add_user,)
 
     def take_action(self, parsed_args: Any) -> None:
-        """Print the command."""
         entity = parsed_args.entity
         # The answer has the user's key as well, which is not shown.
         answer = self.cluster.mon({'prefix': 'auth get', 'entity': entity})

@@ -11,8 +11,6 @@ from specreds_cinder import superposition as sp
 from specreds_cinder.cli import base
 from specreds_cinder.cli import common
 
-_Shown = tuple[tuple[str, ...], tuple[Any, ...]]
-
 
 def _add_backup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--qmp', metavar='SOCKET',
@@ -36,8 +34,7 @@ class Check(base.SuperCommand, show.ShowOne):
 
     arguments = (common.add_superposition,)
 
-    def take_action(self, parsed_args: Any) -> _Shown:
-        """Sweep the volumes."""
+    def take_action(self, parsed_args: Any) -> common.Fields:
         protocol = self.protocol
         record = common.find(protocol, parsed_args.superposition)
         with common.sweeping():
@@ -69,8 +66,7 @@ class Collapse(base.SuperCommand, show.ShowOne):
 
     arguments = (common.add_superposition, _add_backup, _add_decision)
 
-    def take_action(self, parsed_args: Any) -> _Shown:
-        """Collapse or abort the superposition."""
+    def take_action(self, parsed_args: Any) -> common.Fields:
         protocol = self.protocol
         record = common.find(protocol, parsed_args.superposition)
         if parsed_args.abort:
@@ -100,8 +96,7 @@ class Merge(base.SuperCommand, show.ShowOne):
 
     arguments = (common.add_superposition, _add_backup, _add_rate)
 
-    def take_action(self, parsed_args: Any) -> _Shown:
-        """Merge the superposition."""
+    def take_action(self, parsed_args: Any) -> common.Fields:
         protocol = self.protocol
         record = common.find(protocol, parsed_args.superposition)
         rate = parsed_args.rate
@@ -118,8 +113,7 @@ class Resume(base.SuperCommand, show.ShowOne):
 
     arguments = (common.add_superposition, _add_backup)
 
-    def take_action(self, parsed_args: Any) -> _Shown:
-        """Resume the superposition."""
+    def take_action(self, parsed_args: Any) -> common.Fields:
         protocol = self.protocol
         record = common.find(protocol, parsed_args.superposition)
         with common.sweeping(), common.progress('working', 'steps') as shown:
@@ -135,8 +129,7 @@ class Renew(base.SuperCommand, show.ShowOne):
 
     arguments = (common.add_superposition,)
 
-    def take_action(self, parsed_args: Any) -> _Shown:
-        """Renew the fence."""
+    def take_action(self, parsed_args: Any) -> common.Fields:
         protocol = self.protocol
         record = common.find(protocol, parsed_args.superposition)
         return ('id', 'renewed'), (record.id, protocol.renew(record))

@@ -13,13 +13,15 @@ from specreds_cinder.osc import progress as status
 from specreds_cinder.superposition.ceph import cluster as ceph
 
 DIRTY = 3
+# What a command displays: columns and the values of one thing, or headers and rows.
+Fields = tuple[tuple[str, ...], tuple[Any, ...]]
+Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 
 
 class Lines(columns.FormattableColumn[list[str]]):
     """A list; for people, one entry per line."""
 
     def human_readable(self) -> str:
-        """Return one line per entry."""
         return '\n'.join(self._value)
 
 
@@ -95,7 +97,7 @@ def homes(cluster: sp.Cluster, pool: str | None = None) -> Iterator[sp.Home]:
         yield from (sp.Home(name, space) for space in spaces or ())
 
 
-def table(record: sp.Record) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+def table(record: sp.Record) -> Fields:
     """Return the columns and values that show one superposition."""
     volumes = Lines([str(volume.ref) for volume in record.volumes])
     overlays = Lines([str(volume.overlay_ref) for volume in record.volumes])

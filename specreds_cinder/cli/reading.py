@@ -37,8 +37,7 @@ class List(base.SuperCommand, lister.Lister):
 
     arguments = (common.add_pool, _add_long)
 
-    def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """List the superpositions."""
+    def take_action(self, parsed_args: Any) -> common.Rows:
         protocol = self.protocol
         records = {record.id: record
                    for home in common.homes(protocol.cluster, parsed_args.pool)
@@ -59,8 +58,7 @@ class Show(base.SuperCommand, show.ShowOne):
 
     arguments = (common.add_superposition,)
 
-    def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Show the superposition."""
+    def take_action(self, parsed_args: Any) -> common.Fields:
         protocol = self.protocol
         record = common.find(protocol, parsed_args.superposition)
         names, values = common.table(record)
@@ -82,7 +80,6 @@ class Blockdev(base.SuperCommand):
     arguments = (common.add_superposition, common.add_nodes, _add_filename)
 
     def take_action(self, parsed_args: Any) -> None:
-        """Print the arguments."""
         protocol = self.protocol
         record = common.find(protocol, parsed_args.superposition)
         if record.state in _NO_OVERLAY:

@@ -24,8 +24,7 @@ class Fenced(base.SuperCommand, lister.Lister):
 
     arguments = (common.add_pool,)
 
-    def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """List the clients."""
+    def take_action(self, parsed_args: Any) -> common.Rows:
         protocol = self.protocol
         listed = [client for home in common.homes(protocol.cluster, parsed_args.pool)
                   for client in protocol.fenced(home)]
@@ -56,8 +55,7 @@ class Release(base.SuperCommand, lister.Lister):
 
     arguments = (common.add_pool, _add_clients)
 
-    def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Release the clients."""
+    def take_action(self, parsed_args: Any) -> common.Rows:
         if bool(parsed_args.host) != bool(parsed_args.booted_at):
             raise sp.InvalidInput('name both --host and --booted-at, or --client')
         protocol = self.protocol

@@ -27,8 +27,7 @@ class Create(base.SuperCommand, show.ShowOne):
 
     arguments = (_add_volumes,)
 
-    def take_action(self, parsed_args: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Create the superposition and show it."""
+    def take_action(self, parsed_args: Any) -> common.Fields:
         refs = [sp.VolumeRef.parse(text) for text in parsed_args.volumes]
         return common.table(self.protocol.super(
             refs, reason=parsed_args.reason, server_id=parsed_args.server))

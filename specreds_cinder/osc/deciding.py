@@ -2,7 +2,6 @@
 """``create``, ``collapse``, ``merge`` and ``delete``: for admins and services."""
 
 import argparse
-from typing import Any
 
 from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
@@ -35,9 +34,7 @@ class Create(base.SuperCommand, command.ShowOne):
 
     arguments = (_add_volumes,)
 
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Create the superposition."""
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Fields:
         if not parsed_args.volumes and not parsed_args.server:
             raise exceptions.CommandError('name at least one VOLUME, or a --server')
         if parsed_args.disks and not parsed_args.server:
@@ -76,9 +73,7 @@ class Collapse(base.SuperCommand, command.ShowOne):
 
     arguments = (base.add_superposition, _add_decision)
 
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Request the decision."""
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Fields:
         superpositions = self.client
         superposition_id = superpositions.find(parsed_args.superposition)['id']
         result = superpositions.collapse(superposition_id, parsed_args.decision,
@@ -126,7 +121,6 @@ class Merge(base.SuperCommand):
     arguments = (base.add_superposition, _add_wait)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Request the merge."""
         superpositions = self.client
         superposition_id = superpositions.find(parsed_args.superposition)['id']
         superpositions.merge(superposition_id)

@@ -35,5 +35,4 @@ class Super(command.Command):
         return f'commands:\n{commands}\n\n{super().get_epilog()}'
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Print the introduction."""
         self._parser.print_help(self.app.stdout)

@@ -35,9 +35,7 @@ class List(base.SuperCommand, command.Lister):
 
     arguments = (_add_filters,)
 
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """List the superpositions."""
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         superpositions = self.client
         filters: dict[str, Any] = {}
         if parsed_args.all_projects:
@@ -60,9 +58,7 @@ class Show(base.SuperCommand, command.ShowOne):
 
     arguments = (base.add_superposition,)
 
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Show the superposition."""
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Fields:
         return shown.one(self.client.find(parsed_args.superposition, sizes=True))
 
 
@@ -74,9 +70,7 @@ class Check(base.SuperCommand, command.ShowOne):
 
     arguments = (base.add_superposition,)
 
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Check the superposition."""
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Fields:
         superpositions = self.client
         superposition_id = superpositions.find(parsed_args.superposition)['id']
         report = superpositions.check(superposition_id)
@@ -94,9 +88,7 @@ class Eligibility(base.SuperCommand, command.Lister):
 
     arguments = (_add_volumes,)
 
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Check the volumes."""
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         superpositions = self.client
         answers = superpositions.eligibility(superpositions.volume_ids(parsed_args.volumes))
         return (tuple(_ELIGIBILITY.values()),

@@ -7,6 +7,10 @@ from typing import Any
 from cliff import columns
 from osc_lib.cli import format_columns
 
+# What a command displays: columns and the values of one thing, or headers and rows.
+Fields = tuple[tuple[str, ...], tuple[Any, ...]]
+Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]
+
 _UNITS = ('B', 'KiB', 'MiB', 'GiB', 'TiB')
 _FIELDS = ('id', 'state', 'outcome', 'volumes', 'overlay_bytes', 'dirty', 'dirty_object',
            'server_id', 'reason', 'project_id', 'user_id', 'request_id', 'created_at',
@@ -35,7 +39,6 @@ class Volumes(columns.FormattableColumn[list[dict[str, Any]]]):
     """Volumes; for people, one per line."""
 
     def human_readable(self) -> str:
-        """Return one line per volume."""
         return '\n'.join(
             f'{volume["id"]} ({size(volume["size_bytes"])}, overlay '
             f'{size(volume["overlay_bytes"])})' for volume in self._value)
@@ -45,7 +48,6 @@ class Size(columns.FormattableColumn[int]):
     """A number of bytes; for people, with a unit."""
 
     def human_readable(self) -> str:
-        """Return the size with a unit."""
         return size(self._value)
 
 
@@ -53,7 +55,6 @@ class Durations(columns.FormattableColumn[dict[str, float]]):
     """Seconds of each part of the work; for people, one part per line."""
 
     def human_readable(self) -> str:
-        """Return one line per part, rounded to milliseconds."""
         return '\n'.join(f'{part}: {took:.3f} s' for part, took in self._value.items())
 
 
@@ -79,14 +80,13 @@ def size(value: int | None) -> str:
     return f'{value / 1024**power:.4g} {_UNITS[power]}'
 
 
-def one(superposition: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+def one(superposition: Mapping[str, Any]) -> Fields:
     """Return the columns and values of one superposition."""
     fields = _FIELDS + tuple(field for field in _ADMIN_FIELDS if field in superposition)
     return fields, values(superposition, fields)
 
 
-def many(superpositions: Sequence[Mapping[str, Any]], *, long: bool
-         ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+def many(superpositions: Sequence[Mapping[str, Any]], *, long: bool) -> Rows:
     """Return the headers and rows of superpositions.
 
     :param long: show all fields; the superpositions have to have them

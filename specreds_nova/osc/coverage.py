@@ -3,7 +3,6 @@
 
 import argparse
 from collections.abc import Mapping
-from typing import Any
 
 from osc_lib.command import command
 
@@ -11,6 +10,24 @@ from specreds_nova.osc import base
 from specreds_nova.osc import shown
 
 _GROUPS = ('project', 'flavor', 'image', 'aggregate')
+
+
+def _add_what(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument('--by', choices=_GROUPS, default=_GROUPS[0],
+                      help='what the sums are for (default: %(default)s)')
+    what.add_argument('--servers', action='store_true',
+                      help='list each server, with the reasons why it has no backup')
+    what.add_argument('--hosts', action='store_true',
+                      help='list the hosts whose servers are not recovered at the moment')
+
+
+def _add_hosts(parser: argparse.ArgumentParser) -> None:
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument('--host', metavar='<host>', action='append', dest='hosts',
+                       help='a host that fails (repeat for several)')
+    which.add_argument('--aggregate', metavar='<aggregate>',
+                       help='all hosts of this aggregate fail, by its name')
 
 
 class Coverage(base.SpeculativeCommand, command.Lister):
@@ -23,21 +40,9 @@ class Coverage(base.SpeculativeCommand, command.Lister):
     modes: "--hosts" lists the hosts whose servers are not recovered at the moment, and why.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add what is listed."""
-        parser = super().get_parser(prog_name)
-        what = parser.add_mutually_exclusive_group()
-        what.add_argument('--by', choices=_GROUPS, default=_GROUPS[0],
-                          help='what the sums are for (default: %(default)s)')
-        what.add_argument('--servers', action='store_true',
-                          help='list each server, with the reasons why it has no backup')
-        what.add_argument('--hosts', action='store_true',
-                          help='list the hosts whose servers are not recovered at the moment')
-        return parser
+    arguments = (_add_what,)
 
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Report."""
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         coverage = self.client.coverage()
         if parsed_args.hosts:
             return ('Host', 'Reasons'), [
@@ -45,7 +50,7 @@ class Coverage(base.SpeculativeCommand, command.Lister):
         if parsed_args.servers:
             return (tuple(shown.COVERED.values()),
                     [shown.row(server, shown.COVERED) for server in coverage['servers']])
-        sums: Mapping[str, Any] = {'(all)': coverage['sums']['all'],
+        sums: Mapping[str, Mapping[str, int]] = {'(all)': coverage['sums']['all'],
                                    **coverage['sums'][parsed_args.by]}
         return ((parsed_args.by.title(), *shown.SUMS.values()),
                 [(name, *(counts[each] for each in shown.SUMS)) for name, counts in sums.items()])
@@ -60,19 +65,9 @@ class Simulate(base.SpeculativeCommand, command.Lister):
     hold a drill of it. The exit status is 3 if a server would not serve again.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the hosts."""
-        parser = super().get_parser(prog_name)
-        which = parser.add_mutually_exclusive_group(required=True)
-        which.add_argument('--host', metavar='<host>', action='append', dest='hosts',
-                           help='a host that fails (repeat for several)')
-        which.add_argument('--aggregate', metavar='<aggregate>',
-                           help='all hosts of this aggregate fail, by its name')
-        return parser
+    arguments = (_add_hosts,)
 
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Report."""
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         which = ({'aggregate': parsed_args.aggregate} if parsed_args.aggregate
                  else {'host': parsed_args.hosts})
         servers = self.client.simulation(**which)['servers']

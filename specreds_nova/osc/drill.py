@@ -3,14 +3,13 @@
 
 import argparse
 import time
-from typing import Any
 
 from osc_lib import exceptions
 from osc_lib.command import command
 
 from specreds_nova.engine import model
 from specreds_nova.osc import base
-from specreds_nova.osc import servers
+from specreds_nova.osc import server
 from specreds_nova.osc import shown
 
 # Seconds between two looks at a drill, and for which its begin is waited for.
@@ -28,16 +27,10 @@ class Drill(base.SpeculativeCommand, command.ShowOne):
     3 if the backup did not become ready, and the error says why.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the server."""
-        parser = super().get_parser(prog_name)
-        servers.add_argument(parser)
-        return parser
+    arguments = (server.add_argument,)
 
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Hold a drill."""
-        drill = self.client.drill(servers.find(self.app.client_manager, parsed_args.server))
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Fields:
+        drill = self.client.drill(server.find(self.app.client_manager, parsed_args.server))
         began = time.monotonic()
         while drill['state'] != model.ENDED:
             if drill['state'] == model.QUEUED and time.monotonic() - began > _BEGIN:
@@ -47,4 +40,4 @@ class Drill(base.SpeculativeCommand, command.ShowOne):
             time.sleep(_LOOK)
             drill = self.client.recovery(drill['id'])
         self.status = 0 if drill['outcome'] == model.PRIMARY else base.NO
-        return shown.recovery(drill)
+        return shown.one(drill, shown.RECOVERY)

@@ -42,9 +42,7 @@ class List(base.SpeculativeCommand, command.Lister):
 
     arguments = (_add_state,)
 
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """List the hosts."""
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         filters = {'state': parsed_args.state} if parsed_args.state else {}
         return (tuple(shown.HOSTS.values()),
                 [shown.row(host, shown.HOSTS) for host in self.client.hosts(filters)])
@@ -55,10 +53,8 @@ class Show(base.SpeculativeCommand, command.ShowOne):
 
     arguments = (_add_host,)
 
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Show the host."""
-        return shown.host(self.client.host(parsed_args.host))
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Fields:
+        return shown.one(self.client.host(parsed_args.host), shown.HOST)
 
 
 class Suspect(base.SpeculativeCommand, command.ShowOne):
@@ -71,9 +67,7 @@ class Suspect(base.SpeculativeCommand, command.ShowOne):
 
     arguments = (_add_host, _add_reason, _add_dead)
 
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Send the statement."""
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Fields:
         return _say(self.client, model.SUSPECT, parsed_args,
                     **({'dead': True} if parsed_args.dead else {}))
 
@@ -87,12 +81,11 @@ class Clear(base.SpeculativeCommand, command.ShowOne):
 
     arguments = (_add_host, _add_reason)
 
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Send the statement."""
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Fields:
         return _say(self.client, model.CLEAR, parsed_args)
 
 
 def _say(api: client.Client, word: str, parsed_args: argparse.Namespace, **more: Any
-         ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    return shown.host(api.say(parsed_args.host, word, reason=parsed_args.reason, **more))
+         ) -> shown.Fields:
+    return shown.one(api.say(parsed_args.host, word, reason=parsed_args.reason, **more),
+                     shown.HOST)

@@ -2,7 +2,6 @@
 """``openstack speculative mode …``."""
 
 import argparse
-from typing import Any
 
 from osc_lib.command import command
 
@@ -37,9 +36,7 @@ class List(base.SpeculativeCommand, command.Lister):
     cloud. Without any, engines only observe.
     """
 
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """List the modes."""
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         return (tuple(shown.MODES.values()),
                 [shown.row(mode, shown.MODES) for mode in self.client.modes()])
 
@@ -54,13 +51,11 @@ class Set(base.SpeculativeCommand, command.ShowOne):
 
     arguments = (_add_scope, _add_mode)
 
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Set the mode."""
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Fields:
         until = {'seconds': parsed_args.seconds} if parsed_args.seconds else {}
-        return shown.mode(self.client.set_mode(
+        return shown.one(self.client.set_mode(
             mode=parsed_args.mode, reason=parsed_args.reason, **_scope(parsed_args),
-            **until))
+            **until), shown.MODE)
 
 
 class Unset(base.SpeculativeCommand):
@@ -69,7 +64,6 @@ class Unset(base.SpeculativeCommand):
     arguments = (_add_scope,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Remove the mode."""
         self.client.unset_mode(**_scope(parsed_args))
 
 

@@ -43,6 +43,11 @@ class Decision:
     roomless: int
 
 
+def _add_since(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('--since', metavar='<time>', type=shown.seconds, default='30d',
+                        help='time before now, such as 90s, 30m, 2h or 1d (default: 30d)')
+
+
 class Report(base.SpeculativeCommand, command.Lister):
     """Report what engines would have done where they only observe, and what timeouts would.
 
@@ -56,16 +61,9 @@ class Report(base.SpeculativeCommand, command.Lister):
     "restart" counts servers that have crashed on their hosts, or with them.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the time."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('--since', metavar='<time>', type=shown.seconds, default='30d',
-                            help='time before now, such as 90s, 30m, 2h or 1d (default: 30d)')
-        return parser
+    arguments = (_add_since,)
 
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Report."""
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         since = time.time() - parsed_args.since
         recoveries = list(itertools.takewhile(
             lambda recovery: _seconds(recovery['created_at']) >= since,

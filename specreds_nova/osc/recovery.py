@@ -2,7 +2,6 @@
 """``openstack speculative recovery …``."""
 
 import argparse
-from typing import Any
 
 from osc_lib import exceptions
 from osc_lib.cli import parseractions
@@ -10,8 +9,35 @@ from osc_lib.command import command
 
 from specreds_nova.engine import model
 from specreds_nova.osc import base
-from specreds_nova.osc import servers
+from specreds_nova.osc import server
 from specreds_nova.osc import shown
+
+
+def _add_filters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('--server', metavar='<server>',
+                        help='list only recoveries of this server (name or ID)')
+    parser.add_argument('--host', metavar='<host>',
+                        help='list only recoveries of servers that were on this host '
+                             '(admin or service role)')
+    parser.add_argument('--project', metavar='<project-id>',
+                        help='list only recoveries of servers of this project')
+    parser.add_argument('--state', choices=model.STATES, help='list only those in this state')
+    parser.add_argument('--outcome', choices=model.OUTCOMES,
+                        help='list only those with this outcome')
+    parser.add_argument('--long', action='store_true', help='show more columns')
+    parser.add_argument('--limit', type=int, action=parseractions.NonNegativeAction,
+                        metavar='<limit>', help='list at most this number')
+    parser.add_argument('--marker', metavar='<marker>',
+                        help='list those after the recovery with this ID')
+
+
+def _add_recovery(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('recovery', metavar='<recovery>',
+                        help='its ID, as in "openstack speculative recovery list"')
+
+
+def _add_recoveries(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('recoveries', metavar='<recovery>', nargs='+', help='their IDs')
 
 
 class List(base.SpeculativeCommand, command.Lister):
@@ -26,35 +52,15 @@ class List(base.SpeculativeCommand, command.Lister):
     otherwise changed the server: see its error. "failed": see its error.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the filters."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('--server', metavar='<server>',
-                            help='list only recoveries of this server (name or ID)')
-        parser.add_argument('--host', metavar='<host>',
-                            help='list only recoveries of servers that were on this host '
-                                 '(admin or service role)')
-        parser.add_argument('--project', metavar='<project-id>',
-                            help='list only recoveries of servers of this project')
-        parser.add_argument('--state', choices=model.STATES, help='list only those in this state')
-        parser.add_argument('--outcome', choices=model.OUTCOMES,
-                            help='list only those with this outcome')
-        parser.add_argument('--long', action='store_true', help='show more columns')
-        parser.add_argument('--limit', type=int, action=parseractions.NonNegativeAction,
-                            metavar='<limit>', help='list at most this number')
-        parser.add_argument('--marker', metavar='<marker>',
-                            help='list those after the recovery with this ID')
-        return parser
+    arguments = (_add_filters,)
 
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """List the recoveries."""
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         filters = {name: value for name in ('host', 'state', 'outcome')
                    if (value := getattr(parsed_args, name))}
         if parsed_args.project:
             filters['project_id'] = parsed_args.project
         if parsed_args.server:
-            filters['server_id'] = servers.find(self.app.client_manager, parsed_args.server)
+            filters['server_id'] = server.find(self.app.client_manager, parsed_args.server)
         recoveries = self.client.recoveries(filters, parsed_args.limit, parsed_args.marker)
         fields = shown.RECOVERIES_LONG if parsed_args.long else shown.RECOVERIES
         return tuple(fields.values()), [shown.row(recovery, fields) for recovery in recoveries]
@@ -67,17 +73,10 @@ class Show(base.SpeculativeCommand, command.ShowOne):
     counts its attempts: an engine did not complete the one before.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the recovery."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('recovery', metavar='<recovery>',
-                            help='its ID, as in "openstack speculative recovery list"')
-        return parser
+    arguments = (_add_recovery,)
 
-    def take_action(self, parsed_args: argparse.Namespace
-                    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """Show the recovery."""
-        return shown.recovery(self.client.recovery(parsed_args.recovery))
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Fields:
+        return shown.one(self.client.recovery(parsed_args.recovery), shown.RECOVERY)
 
 
 class Abort(base.SpeculativeCommand):
@@ -87,11 +86,7 @@ class Abort(base.SpeculativeCommand):
     a host is suspected wrongly, clear the host instead: "openstack speculative host clear".
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the recoveries."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument('recoveries', metavar='<recovery>', nargs='+', help='their IDs')
-        return parser
+    arguments = (_add_recoveries,)
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Abort each recovery, also after a failure of another one."""

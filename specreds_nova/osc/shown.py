@@ -2,25 +2,30 @@
 """Output of recoveries and hosts: plain values for programs, lines and bars for people."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 import re
 from typing import Any
 
 from cliff import columns
 from osc_lib.cli import format_columns
 
-from specreds_nova.osc import timeline
+# What a command displays: columns and the values of one thing, or headers and rows.
+Fields = tuple[tuple[str, ...], tuple[Any, ...]]
+Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 
-_RECOVERY = ('id', 'server_id', 'server_name', 'project_id', 'state', 'outcome', 'error',
-             'host', 'destination', 'superposition_id', 'why', 'priority', 'expected_seconds',
-             'abort_requested', 'merged_bytes', 'engine', 'epoch', 'suspected_at', 'created_at',
-             'updated_at', 'ended_at', 'steps')
-_HOST = ('name', 'state', 'since', 'why', 'word', 'word_reason', 'dead_at', 'flaps', 'goodbye',
-         'goodbye_at', 'held', 'sentinel', 'voices', 'recoveries')
-_MODE = ('scope', 'name', 'mode', 'reason', 'user_id', 'since', 'until')
-_PROTECTION = ('server_id', 'project_id', 'protected', 'recovery', 'reasons', 'volumes',
-               'host', 'destinations', 'rules')
+RECOVERY = ('id', 'server_id', 'server_name', 'project_id', 'state', 'outcome', 'error',
+            'host', 'destination', 'superposition_id', 'why', 'priority', 'expected_seconds',
+            'abort_requested', 'merged_bytes', 'engine', 'epoch', 'suspected_at', 'created_at',
+            'updated_at', 'ended_at', 'steps')
+HOST = ('name', 'state', 'since', 'why', 'word', 'word_reason', 'dead_at', 'flaps', 'goodbye',
+        'goodbye_at', 'held', 'sentinel', 'voices', 'recoveries')
+MODE = ('scope', 'name', 'mode', 'reason', 'user_id', 'since', 'until')
+PROTECTION = ('server_id', 'project_id', 'protected', 'recovery', 'reasons', 'volumes',
+              'host', 'destinations', 'rules')
 
+_WIDTH = 32
+_HEAD = ('offset s', 'step', 'duration ms', '', 'detail')
+_UNENDED = '…'
 _SECONDS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}
 
 RECOVERIES = {
@@ -87,7 +92,6 @@ class Evidence(columns.FormattableColumn[list[dict[str, Any]]]):
     """Evidence against a host; for people, one piece per line."""
 
     def human_readable(self) -> str:
-        """Return one line per piece of evidence."""
         return '\n'.join(str(piece.get('words', piece.get('kind'))) for piece in self._value)
 
 
@@ -95,15 +99,13 @@ class Timeline(columns.FormattableColumn[list[dict[str, Any]]]):
     """Steps of a recovery; for people, with bars."""
 
     def human_readable(self) -> str:
-        """Return the steps as a table with bars."""
-        return timeline.text(self._value)
+        return _timeline(self._value)
 
 
 class Recoveries(columns.FormattableColumn[list[dict[str, Any]]]):
     """Recoveries; for people, one per line."""
 
     def human_readable(self) -> str:
-        """Return one line per recovery."""
         return '\n'.join(f'{entry["id"]} ({entry["server_name"]}, {entry["state"]})'
                          for entry in self._value)
 
@@ -112,7 +114,6 @@ class Volumes(columns.FormattableColumn[dict[str, list[str]]]):
     """Volumes, and why they cannot be superposed; for people, one per line."""
 
     def human_readable(self) -> str:
-        """Return one line per volume."""
         return '\n'.join(f'{volume}: {"; ".join(reasons) or "ok"}'
                          for volume, reasons in self._value.items())
 
@@ -130,27 +131,13 @@ _FORMATS: dict[str, type[columns.FormattableColumn[Any]]] = {
 }
 
 
-def recovery(body: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """Return the columns and values of a recovery, without those that the user may not see."""
-    return _one(body, _RECOVERY)
+def one(body: Mapping[str, Any], fields: Sequence[str]) -> Fields:
+    """Return the columns and values of one thing, without those that the user may not see."""
+    present = tuple(field for field in fields if field in body)
+    return present, row(body, present)
 
 
-def host(body: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """Return the columns and values of a host."""
-    return _one(body, _HOST)
-
-
-def mode(body: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """Return the columns and values of a mode."""
-    return _one(body, _MODE)
-
-
-def protection(body: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """Return the columns and values of the protection of a server."""
-    return _one(body, _PROTECTION)
-
-
-def row(body: Mapping[str, Any], fields: Mapping[str, str]) -> tuple[Any, ...]:
+def row(body: Mapping[str, Any], fields: Iterable[str]) -> tuple[Any, ...]:
     """Return the values of a row."""
     return tuple(_value(body, field) for field in fields)
 
@@ -168,12 +155,40 @@ def seconds(text: str) -> int:
     return int(match[1]) * _SECONDS[match[2]]
 
 
-def _one(body: Mapping[str, Any], fields: tuple[str, ...]
-         ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    present = tuple(field for field in fields if field in body)
-    return present, tuple(_value(body, field) for field in present)
-
-
 def _value(body: Mapping[str, Any], field: str) -> Any:
     value = body.get(field)
     return _FORMATS[field](value) if field in _FORMATS and value is not None else value
+
+
+def _timeline(steps: Sequence[Mapping[str, Any]]) -> str:
+    """Return the timeline; offsets count from the moment when the host was suspected.
+
+    :param steps: as the API returns them
+    """
+    if not steps:
+        return ''
+    whole = max(step['offset_seconds'] + (step['seconds'] or 0.0) for step in steps)
+    rows = [_HEAD, *(_step_row(step, max(whole, 1e-9)) for step in steps)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    return '\n'.join(_step_line(row, widths) for row in rows)
+
+
+def _step_row(step: Mapping[str, Any], whole: float) -> tuple[str, str, str, str, str]:
+    name = step['name'] if step['attempt'] == 1 else f'{step["name"]} ({step["attempt"]})'
+    took = _UNENDED if step['seconds'] is None else f'{step["seconds"] * 1000:.0f}'
+    detail = ', '.join(f'{key}={value}' for key, value in step.get('detail', {}).items())
+    return f'{step["offset_seconds"]:.3f}', name, took, _bar(step, whole), detail
+
+
+def _bar(step: Mapping[str, Any], whole: float) -> str:
+    first = min(int(max(step['offset_seconds'], 0.0) / whole * _WIDTH), _WIDTH - 1)
+    if step['seconds'] is None:
+        return f'|{" " * first}{_UNENDED.ljust(_WIDTH - first)}|'
+    length = max(round(step['seconds'] / whole * _WIDTH), 1)
+    return f'|{" " * first}{("█" * min(length, _WIDTH - first)).ljust(_WIDTH - first)}|'
+
+
+def _step_line(row: Sequence[str], widths: Sequence[int]) -> str:
+    offset, name, took, bar, detail = row
+    return (f'{offset.rjust(widths[0])}  {name.ljust(widths[1])}  {took.rjust(widths[2])}  '
+            f'{bar.ljust(widths[3])}  {detail}').rstrip()
