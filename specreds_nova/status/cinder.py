@@ -7,7 +7,6 @@ from specreds_cinder import conf as cinder_conf
 from specreds_nova import deployment
 from specreds_nova.status import files
 from specreds_nova.status import findings
-from specreds_nova.status import options
 
 DRIVER = deployment.VOLUME_DRIVER
 _WANTED = deployment.cinder()['DEFAULT']
@@ -46,4 +45,4 @@ def settings(config: files.Files) -> Iterator[findings.Finding]:
     if not config.get('coordination', 'backend_url'):
         yield findings.warning(f'{config}: [coordination] backend_url is not set: set it if '
                                "Cinder's services run on more than one host")
-    yield from options.judge(config, cinder_conf.GROUP.name, cinder_conf.OPTIONS)
+    yield from files.judge(config, cinder_conf.GROUP.name, cinder_conf.OPTIONS)

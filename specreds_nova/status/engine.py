@@ -1,26 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that an engine and its API can start on this host."""
+"""Checks that an engine and its API can start on this host, and that clients find the API."""
 
 from collections.abc import Iterator, Sequence
 import pathlib
 
 from alembic import script
 from alembic import util as alembic_util
+from keystoneauth1 import adapter
+from keystoneauth1 import exceptions
 from oslo_config import cfg
 from oslo_policy import policy
+import requests
 
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine import policies
+from specreds_nova.engine.clients import rest
 from specreds_nova.engine.store import connection
 from specreds_nova.engine.store import migration
 from specreds_nova.engine.store import store as stores
 from specreds_nova.status import files
 from specreds_nova.status import findings
-from specreds_nova.status import options
 
 _RABBIT = 'oslo_messaging_rabbit'
+_TYPE = 'speculative-recovery'
+# Clients use one or the other by default.
+_INTERFACES = ('public', 'internal')
+_TIMEOUT_S = 10.0
 
 
 def settings(config: files.Files, nova: files.Files | None) -> Iterator[findings.Finding]:
@@ -37,7 +44,7 @@ def settings(config: files.Files, nova: files.Files | None) -> Iterator[findings
     if not config.get('keystone_authtoken', 'auth_type'):
         yield findings.warning(f'{config}: [keystone_authtoken] auth_type is not set, so the API '
                                'cannot authenticate requests')
-    yield from options.judge(config, engine_conf.GROUP, engine_conf.OPTIONS)
+    yield from files.judge(config, engine_conf.GROUP, engine_conf.OPTIONS)
     if nova is not None and _exchange(config) != _exchange(nova):
         yield findings.failure(
             f'[{_RABBIT}] of {config} and {nova} differ, so RabbitMQ refuses what the engine asks '
@@ -111,3 +118,32 @@ def rules(conf: cfg.ConfigOpts) -> Iterator[findings.Finding]:
     for name in sorted(set(enforcer.file_rules) - set(enforcer.registered_rules)):
         if ':' in name:
             yield findings.warning(f'the policy {name} has no effect: there is no such rule')
+
+
+def answers(conf: cfg.ConfigOpts) -> Iterator[findings.Finding]:
+    """Check each endpoint of the API in Keystone's catalogue."""
+    try:
+        session = rest.Session(conf).keystone
+        urls = {interface: adapter.Adapter(
+            session, service_type=_TYPE, interface=interface,
+            region_name=conf.service_auth.region_name).get_endpoint()
+            for interface in _INTERFACES}
+    except (exceptions.ClientException, exception.Invalid) as exc:
+        yield findings.warning(f"Keystone does not answer, so that the engine's API is not "
+                               f'looked for: {exc}')
+        return
+    for interface, url in urls.items():
+        if url is None:
+            yield findings.warning(
+                f"Keystone's catalogue has no {interface} endpoint of type {_TYPE}, so that "
+                f'clients of that interface do not find the API: openstack endpoint create '
+                f'specreds {interface} URL')
+    for url in dict.fromkeys(filter(None, urls.values())):
+        health = f'{url.rstrip("/").removesuffix("/v1")}/healthcheck'
+        try:
+            requests.get(health, timeout=_TIMEOUT_S, verify=session.verify).raise_for_status()
+        except requests.RequestException as exc:
+            yield findings.failure(
+                f"the engine's API does not answer at its endpoint: start specreds-api, and let "
+                f'http-socket in specreds-api-uwsgi.ini be the address to which the endpoint '
+                f'leads ({exc})')

@@ -15,11 +15,9 @@ from oslo_upgradecheck import upgradecheck
 
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine.store import connection
-from specreds_nova.status import api
 from specreds_nova.status import caches
 from specreds_nova.status import ceph
 from specreds_nova.status import cinder
-from specreds_nova.status import compute
 from specreds_nova.status import engine
 from specreds_nova.status import files
 from specreds_nova.status import findings
@@ -55,7 +53,7 @@ class Checks(upgradecheck.UpgradeCommands):
 
     def engine_api(self) -> upgradecheck.Result:
         """Check that the engine's API answers where clients look for it."""
-        return self._of_engine(lambda: api.answers(self._conf))
+        return self._of_engine(lambda: engine.answers(self._conf))
 
     def engine_policies(self) -> upgradecheck.Result:
         """Check the policies of the engine's API."""
@@ -146,9 +144,9 @@ class Checks(upgradecheck.UpgradeCommands):
         except files.Unreadable as exc:
             return findings.result([findings.failure(str(exc))], '')
 
-    def _nova_service(self) -> compute.Compute | None:
+    def _nova_service(self) -> files.Compute | None:
         named: str | None = self._conf.nova_conf
-        return compute.Compute([named]) if named else compute.found(_PROC)
+        return files.Compute([named]) if named else files.compute_of_host(_PROC)
 
     def _nova_files(self) -> files.Files | None:
         """Return the configuration of Nova on this host, if there is one and it can be read."""

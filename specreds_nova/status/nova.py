@@ -3,18 +3,19 @@
 
 from collections.abc import Iterator
 import importlib
+import json
 import pathlib
 import subprocess
+import time
 
 from specreds_nova import alias
 from specreds_nova import cache_policy
 from specreds_nova import conf as nova_conf
 from specreds_nova import deployment
 from specreds_nova.sentinel import conf as sentinel_conf
+from specreds_nova.sentinel import privileges
 from specreds_nova.status import files
 from specreds_nova.status import findings
-from specreds_nova.status import options
-from specreds_nova.status import sentinel
 
 DRIVER = deployment.compute()['DEFAULT']['compute_driver']
 _GROUP = nova_conf.GROUP.name
@@ -32,6 +33,9 @@ _HARMFUL = {
         'true', 'a server that only reads its cloned volume writes to it, which decides every '
                 'race for a primary that may be cut off'),
 }
+_STATE = '/var/lib/nova'
+# Seconds since a running sentinel has written its file.
+_FRESH = 60.0
 
 
 def in_use(config: files.Files) -> bool:
@@ -78,7 +82,7 @@ def settings(config: files.Files, engine: files.Files | None, python: str
         yield findings.failure(f'{config}: set [cinder] auth_type and the rest: as whom Cinder is '
                                'asked for the second version of volumes; the role service is '
                                'needed')
-    yield from options.judge(config, _GROUP, [*nova_conf.OPTIONS, *sentinel_conf.OPTIONS])
+    yield from files.judge(config, _GROUP, [*nova_conf.OPTIONS, *sentinel_conf.OPTIONS])
     if _number(config.get(_GROUP, 'heartbeat_interval', '0.2')) == 0:
         yield findings.warning(f'{config}: [specreds] heartbeat_interval is 0: servers of this '
                                'host are not recovered when it fails')
@@ -88,7 +92,7 @@ def settings(config: files.Files, engine: files.Files | None, python: str
         yield findings.warning(f'{config}: {reason}')
     yield from ceph_conf(config.get(_GROUP, 'sentinel_ceph_conf', _CEPH))
     yield from qemu()
-    yield from sentinel.running(config)
+    yield from sentinel_running(config)
 
 
 def ceph_conf(path: str) -> Iterator[findings.Finding]:
@@ -142,3 +146,46 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def sentinel_running(config: files.Files, proc: pathlib.Path = pathlib.Path('/proc')
+            ) -> Iterator[findings.Finding]:
+    """Check that the sentinel runs, and what it may do.
+
+    :param config: of nova-compute
+    :param proc: where the kernel describes processes
+    """
+    path = pathlib.Path(config.get('DEFAULT', 'state_path', _STATE), 'specreds/sentinel.json')
+    try:
+        status = json.loads(path.read_text())
+        pid = int(status['pid'])
+        written = path.stat().st_mtime
+    except FileNotFoundError:
+        yield findings.failure(f'specreds-sentinel has never run on this host ({path} is '
+                               'missing), so that servers of this host are not moved: start it')
+        return
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    try:
+        # The number may be another program's by now.
+        if b'specreds-sentinel' not in (proc / str(pid) / 'cmdline').read_bytes():
+            raise FileNotFoundError
+        missing = privileges.missing(pid, proc)
+    except OSError:
+        # In a container the processes of the host may be invisible.
+        if time.time() - written > _FRESH:
+            yield findings.failure('specreds-sentinel does not run, so that nobody ends or hides '
+                                   'servers that were promoted elsewhere: start it')
+        return
+    except ValueError:
+        return
+    if missing:
+        yield findings.failure(
+            f'specreds-sentinel (process {pid}) lacks {" and ".join(missing)}: it cannot end '
+            'servers that were promoted elsewhere; run it as root, or add them to '
+            'AmbientCapabilities of its unit')
+    for pool, why in status.get('unwatched', {}).items():
+        yield findings.warning(
+            f'specreds-sentinel gives no second opinion on servers with disks in pool {pool} '
+            f'({why}): idle ones are replaced if nova-compute is killed; "specreds-super caps '
+            f'--sentinel --pool {pool}" prints the capabilities of its client')

@@ -12,7 +12,7 @@ import testtools
 
 from specreds_nova.sentinel import privileges
 from specreds_nova.status import files
-from specreds_nova.status import sentinel
+from specreds_nova.status import nova
 
 
 class _Base(testtools.TestCase):
@@ -47,7 +47,7 @@ class RunningTest(_Base):
 
     def findings(self) -> list[str]:
         config = files.Files(['nova.conf'], {'DEFAULT': {'state_path': [str(self.root)]}})
-        return [finding.text for finding in sentinel.running(config, self.root)]
+        return [finding.text for finding in nova.sentinel_running(config, self.root)]
 
     def write_status(self, **more: Any) -> None:
         (self.root / 'specreds').mkdir()

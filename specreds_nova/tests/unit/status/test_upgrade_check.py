@@ -135,7 +135,7 @@ class UpgradeCheckTest(testtools.TestCase):
         self.session = session.Session(auth=noauth.NoAuth(
             endpoint=f'http://127.0.0.1:{self.api.server_port}/v1'))
         self.useFixture(fixtures.MockPatch(
-            'specreds_nova.status.api.rest.Session',
+            'specreds_nova.status.engine.rest.Session',
             return_value=mock.Mock(keystone=self.session)))
 
     def find_files(self, project: str, program: str) -> list[str]:
