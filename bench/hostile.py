@@ -16,7 +16,6 @@ from oslo_config import cfg
 from bench import options
 from specreds_nova import conf as specreds_conf
 from specreds_nova.host.ready import conditions
-from specreds_nova.host.ready import errors
 from specreds_nova.host.ready import expressions
 from testing import hostile_metadata
 
@@ -60,7 +59,7 @@ def read(value: str) -> None:
                                    system_metadata={})
     try:
         condition = conditions.parse(server)
-    except errors.BadCondition:
+    except conditions.BadCondition:
         return
     if condition.kind is conditions.Kind.CONSOLE:
         expressions.Expression(condition.argument).search(hostile_metadata.CONSOLE)

@@ -21,7 +21,6 @@ from oslo_utils import uuidutils
 from specreds_cinder import exception
 from specreds_cinder import server_disks
 from specreds_cinder.api import fencing
-from specreds_cinder.api import joined
 from specreds_cinder.api import policies
 from specreds_cinder.api import reading
 from specreds_cinder.api import schemas
@@ -117,7 +116,7 @@ class SuperpositionsController(wsgi.Controller):
             ctxt, (wanted + more)[0]['host'], 'create', superposition_id=superposition_id,
             volumes=wanted, server_id=server_id, reason=attributes.get('reason', ''), disks=more,
             **more_arguments)
-        superposition = joined.of(superposition_id, view, {}, next(iter(projects), None))
+        superposition = views.of(superposition_id, view, {}, next(iter(projects), None))
         durations = {**view.get('durations', {}), 'rpc': time.monotonic() - began}
         return {'superposition': views.detail(superposition, admin=ctxt.is_admin,
                                               durations=durations)}
@@ -224,7 +223,7 @@ class SuperpositionsController(wsgi.Controller):
         return {'versions': [versions.DESCRIPTION]}
 
     def _visible(self, ctxt: Any, superposition_id: str, rule: str | None = None, *,
-                 sizes: bool = False) -> joined.Superposition:
+                 sizes: bool = False) -> views.Superposition:
         """Return a superposition that the caller may see.
 
         :param rule: another rule that has to permit the request
@@ -245,10 +244,10 @@ class SuperpositionsController(wsgi.Controller):
                     f'volume service does not answer: repeat the request when the service is up')
         return superposition
 
-    def _abort(self, ctxt: Any, superposition: joined.Superposition) -> None:
+    def _abort(self, ctxt: Any, superposition: views.Superposition) -> None:
         self._rpc.call(ctxt, superposition.lead, 'abort', superposition_id=superposition.id)
 
-    def _state(self, ctxt: Any, superposition: joined.Superposition) -> str:
+    def _state(self, ctxt: Any, superposition: views.Superposition) -> str:
         """Return the current state of a superposition, or the former one if that fails."""
         try:
             return reading.get(self._rpc, ctxt, superposition.id, brief=True).state
@@ -282,7 +281,7 @@ class SuperpositionsController(wsgi.Controller):
         return views.page(req, shown, more=bool(page) and len(matching) > len(page),
                           path=path, unreachable=unreachable if ctxt.is_admin else None)
 
-    def _measured(self, ctxt: Any, superposition: joined.Superposition) -> joined.Superposition:
+    def _measured(self, ctxt: Any, superposition: views.Superposition) -> views.Superposition:
         """Return a listed superposition with its sizes; unchanged if it has ended."""
         try:
             return reading.get(self._rpc, ctxt, superposition.id)
@@ -290,7 +289,7 @@ class SuperpositionsController(wsgi.Controller):
             return superposition
 
 
-def _meets(superposition: joined.Superposition, query: dict[str, str]) -> bool:
+def _meets(superposition: views.Superposition, query: dict[str, str]) -> bool:
     """Report whether a superposition meets the filters of a query."""
     return ((query.get('state') in (None, superposition.state))
             and query.get('server_id') in (None, superposition.server_id)
@@ -299,7 +298,7 @@ def _meets(superposition: joined.Superposition, query: dict[str, str]) -> bool:
 
 
 def _after(marker: str,
-           superpositions: Sequence[joined.Superposition]) -> list[joined.Superposition]:
+           superpositions: Sequence[views.Superposition]) -> list[views.Superposition]:
     """Return the superpositions that follow a marker in a list.
 
     :raises SuperpositionInvalid: the marker is not in the list

@@ -18,7 +18,7 @@ from oslo_utils import uuidutils
 
 from specreds_cinder import exception
 from specreds_cinder import server_disks
-from specreds_cinder.api import joined
+from specreds_cinder.api import views
 from specreds_cinder.service import hints
 from specreds_cinder.service import rpcapi
 from specreds_cinder.superposition.truth import states
@@ -27,14 +27,14 @@ LOG = logging.getLogger(__name__)
 
 
 def get(rpc: rpcapi.SuperAPI, ctxt: Any, superposition_id: str, *,
-        brief: bool = False) -> joined.Superposition:
+        brief: bool = False) -> views.Superposition:
     """Return a superposition.
 
     :param brief: leave out the sizes of second versions, each of which takes a sweep
     :raises SuperpositionNotFound: the superposition does not exist
     """
     volumes = (hints.volumes(superposition_id) if uuidutils.is_uuid_like(superposition_id) else [])
-    view: joined.View | None = None
+    view: views.Answer | None = None
     silent: dict[str, Sequence[str]] = {}
     noted = by_host(volumes)
     for host in dict.fromkeys((*noted, *filter(None, [server_disks.configured()]))):
@@ -58,11 +58,11 @@ def get(rpc: rpcapi.SuperAPI, ctxt: Any, superposition_id: str, *,
             silent[host] = ids
     if view is None and not silent:
         raise exception.SuperpositionNotFound(f'there is no superposition {superposition_id}')
-    return joined.of(superposition_id, view, silent, volumes[0].project_id if volumes else None)
+    return views.of(superposition_id, view, silent, volumes[0].project_id if volumes else None)
 
 
 def list_all(rpc: rpcapi.SuperAPI, ctxt: Any, *,
-             with_disks: bool = False) -> list[joined.Superposition]:
+             with_disks: bool = False) -> list[views.Superposition]:
     """Return all superpositions, in the order of their creation.
 
     The list has no sizes of second versions. A superposition that is only on back ends that
@@ -72,7 +72,7 @@ def list_all(rpc: rpcapi.SuperAPI, ctxt: Any, *,
     :raises SuperpositionUnavailable: the back end of server disks does not answer
     """
     noted = hints.everywhere()
-    views: dict[str, joined.View] = {}
+    answers: dict[str, views.Answer] = {}
     silent: dict[str, dict[str, list[str]]] = {}
     for host in hosts():
         if host not in noted and host != server_disks.configured():
@@ -87,8 +87,8 @@ def list_all(rpc: rpcapi.SuperAPI, ctxt: Any, *,
         else:
             for view in listed:
                 if view['state'] != states.UNKNOWN and (
-                        view['id'] not in views or view['lead'] == host):
-                    views[view['id']] = view
+                        view['id'] not in answers or view['lead'] == host):
+                    answers[view['id']] = view
             unknown = {view['id'] for view in listed if view['state'] == states.UNKNOWN}
             reason, complete = 'cannot read all records', not unknown
         if not complete and with_disks and host == server_disks.configured():
@@ -100,10 +100,10 @@ def list_all(rpc: rpcapi.SuperAPI, ctxt: Any, *,
                 volume_id for volume_id, noted_id in noted.get(host, {}).items()
                 if noted_id == superposition_id]
     superpositions = [
-        joined.of(superposition_id, views.get(superposition_id),
+        views.of(superposition_id, answers.get(superposition_id),
                   silent_ids := silent.get(superposition_id, {}),
                   _project(volume_id for ids in silent_ids.values() for volume_id in ids))
-        for superposition_id in views | silent]
+        for superposition_id in answers | silent]
     return sorted(superpositions, key=lambda superposition: (
         superposition.created_at or '', superposition.id))
 

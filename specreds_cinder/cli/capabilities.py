@@ -6,7 +6,7 @@ from typing import Any
 
 from specreds_cinder import capabilities
 from specreds_cinder import superposition as sp
-from specreds_cinder.cli import base
+from specreds_cinder.cli import common
 
 
 def _add_user(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +19,7 @@ def _add_user(parser: argparse.ArgumentParser) -> None:
                         help='print what a client of sentinel_clients needs; needs --pool')
 
 
-class Caps(base.SuperCommand):
+class Caps(common.SuperCommand):
     """Print the "ceph auth caps" command that gives a user what superpositions need.
 
     "ceph auth caps" replaces all capabilities of a user. The command that is printed repeats those

@@ -8,7 +8,6 @@ from typing import Any
 from cliff import show
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.cli import base
 from specreds_cinder.cli import common
 
 
@@ -26,7 +25,29 @@ def _backup(cluster: sp.Cluster, parsed_args: Any, record: sp.Record) -> sp.QmpB
                         [f'{parsed_args.nodes}{index}' for index in range(len(record.volumes))])
 
 
-class Check(base.SuperCommand, show.ShowOne):
+def _add_volumes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('volumes', nargs='+', metavar='VOLUME',
+                        help='POOL/IMAGE or POOL/NAMESPACE/IMAGE of each volume of the server')
+    parser.add_argument('--server', help='server of the volumes, noted in the record')
+    parser.add_argument('--reason', default='', help='reason, noted in the record')
+
+
+class Create(common.SuperCommand, show.ShowOne):
+    """Put volumes into superposition: all of them at one instant, or none.
+
+    The primary continues undisturbed. "blockdev" then prints the arguments with which QEMU opens
+    the child version of each volume.
+    """
+
+    arguments = (_add_volumes,)
+
+    def take_action(self, parsed_args: Any) -> common.Fields:
+        refs = [sp.VolumeRef.parse(text) for text in parsed_args.volumes]
+        return common.table(self.protocol.super(
+            refs, reason=parsed_args.reason, server_id=parsed_args.server))
+
+
+class Check(common.SuperCommand, show.ShowOne):
     """Report whether the primary has written since the superposition began.
 
     Nothing is changed. The exit status is 3 if the primary has written, or if that is unproven.
@@ -53,7 +74,7 @@ def _add_decision(parser: argparse.ArgumentParser) -> None:
                           help='choose the version of the primary')
 
 
-class Collapse(base.SuperCommand, show.ShowOne):
+class Collapse(common.SuperCommand, show.ShowOne):
     """Decide which version is real.
 
     --promote chooses the child version, unless the primary has written. A child version that was
@@ -88,7 +109,7 @@ def _add_rate(parser: argparse.ArgumentParser) -> None:
                         help='limit in MiB per second, 0 for none (default: 0)')
 
 
-class Merge(base.SuperCommand, show.ShowOne):
+class Merge(common.SuperCommand, show.ShowOne):
     """Merge the promoted child version into the volumes, and end the superposition.
 
     Without --qmp the backup must be stopped. An interrupted merge is repeated.
@@ -108,7 +129,7 @@ class Merge(base.SuperCommand, show.ShowOne):
         return ('id', 'outcome'), (record.id, 'merged')
 
 
-class Resume(base.SuperCommand, show.ShowOne):
+class Resume(common.SuperCommand, show.ShowOne):
     """Continue an interrupted step from the state of the record."""
 
     arguments = (common.add_superposition, _add_backup)
@@ -121,7 +142,7 @@ class Resume(base.SuperCommand, show.ShowOne):
         return ('id', 'outcome'), (record.id, outcome)
 
 
-class Renew(base.SuperCommand, show.ShowOne):
+class Renew(common.SuperCommand, show.ShowOne):
     """Renew a superposition's fence if half of its time has passed.
 
     This is needed only if entries of the blocklist were removed, or expire soon.

@@ -16,7 +16,6 @@ from specreds_cinder.cli import capabilities
 from specreds_cinder.cli import collapsing
 from specreds_cinder.cli import reading
 from specreds_cinder.cli import releasing
-from specreds_cinder.cli import superposing
 
 _DESCRIPTION = """\
 Two versions of a set of RBD volumes, until one is observed.
@@ -28,7 +27,7 @@ run on the parent version. "check" reports whether the primary has written since
 written; "merge" then writes it into the volumes. "collapse --abort" drops it.
 """
 _COMMANDS: dict[str, Any] = {
-    'create': superposing.Create,
+    'create': collapsing.Create,
     'list': reading.List,
     'show': reading.Show,
     'blockdev': reading.Blockdev,

@@ -10,7 +10,6 @@ from cliff import lister
 from cliff import show
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.cli import base
 from specreds_cinder.cli import common
 from specreds_cinder.superposition.overlay import nodes
 from specreds_cinder.superposition.truth import states
@@ -32,7 +31,7 @@ def _add_filename(parser: argparse.ArgumentParser) -> None:
                         help='print file names for qemu-io and other offline tools instead')
 
 
-class List(base.SuperCommand, lister.Lister):
+class List(common.SuperCommand, lister.Lister):
     """List the superpositions of every pool, or of one."""
 
     arguments = (common.add_pool, _add_long)
@@ -53,7 +52,7 @@ class List(base.SuperCommand, lister.Lister):
         return columns, rows
 
 
-class Show(base.SuperCommand, show.ShowOne):
+class Show(common.SuperCommand, show.ShowOne):
     """Show a superposition, the size of its overlays and the expiry of its fence."""
 
     arguments = (common.add_superposition,)
@@ -68,7 +67,7 @@ class Show(base.SuperCommand, show.ShowOne):
                  None if expiry is None else f'{expiry:.0f} s'))
 
 
-class Blockdev(base.SuperCommand):
+class Blockdev(common.SuperCommand):
     """Print how QEMU opens the child version of each volume.
 
     The default is shell-quoted -blockdev arguments, one per line, for QEMU; qemu-storage-daemon

@@ -8,14 +8,13 @@ from typing import Any
 from cliff import lister
 
 from specreds_cinder import superposition as sp
-from specreds_cinder.cli import base
 from specreds_cinder.cli import common
 
 # Seconds by which the clocks of a host and of the controllers may differ.
 _CLOCKS_S = 300.0
 
 
-class Fenced(base.SuperCommand, lister.Lister):
+class Fenced(common.SuperCommand, lister.Lister):
     """List the clients that stay fenced after their superposition has ended.
 
     Each is an entry of Ceph's blocklist, and so part of every osdmap, for years. Release those
@@ -46,7 +45,7 @@ def _add_clients(parser: argparse.ArgumentParser) -> None:
              'the host; clients that were fenced up to 5 minutes before are kept')
 
 
-class Release(base.SuperCommand, lister.Lister):
+class Release(common.SuperCommand, lister.Lister):
     """Remove blocklist entries of clients that have ended for sure.
 
     A client that only hangs writes to its volume again after this. A client has ended if its host

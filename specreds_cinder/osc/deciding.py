@@ -2,17 +2,22 @@
 """``create``, ``collapse``, ``merge`` and ``delete``: for admins and services."""
 
 import argparse
+from collections.abc import Callable
+import time
 
+from keystoneauth1 import exceptions as auth_exceptions
 from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 from osc_lib.command import command
 
 from specreds_cinder.osc import base
 from specreds_cinder.osc import client
+from specreds_cinder.osc import progress
 from specreds_cinder.osc import shown
-from specreds_cinder.osc import waiting
 
 _COLLAPSED = ('id', 'outcome', 'merged', 'durations')
+_FIRST_S = 0.25
+_SLOWEST_S = 2.0
 
 
 def _add_volumes(parser: argparse.ArgumentParser) -> None:
@@ -61,6 +66,34 @@ def _add_decision(parser: argparse.ArgumentParser) -> None:
         help='wait until the superposition has ended: after --promote, until it is merged')
 
 
+def until_gone(superpositions: client.Superpositions, superposition_id: str,
+               sleep: Callable[[float], None] = time.sleep) -> str | None:
+    """Wait until a superposition no longer exists, and show its progress.
+
+    A service that does not answer is asked again without limit.
+
+    :returns: the outcome, if any answer had one
+    """
+    outcome: str | None = None
+    pause = _FIRST_S
+    with progress.StatusLine() as line:
+        while True:
+            try:
+                now = superpositions.get(superposition_id)
+            except sdk_exceptions.NotFoundException:
+                return outcome
+            except (sdk_exceptions.HttpException, auth_exceptions.ConnectFailure) as exc:
+                if getattr(exc, 'status_code', None) in range(400, 500):
+                    raise
+                line.say(f'superposition {superposition_id}: the service does not answer')
+            else:
+                outcome = now['outcome'] or outcome
+                line.say(f'superposition {superposition_id} is {now["state"]}, '
+                         f'overlay left: {shown.size(now["overlay_bytes"])}')
+            sleep(pause)
+            pause = min(pause * 2, _SLOWEST_S)
+
+
 class Collapse(base.SuperCommand, command.ShowOne):
     """Decide which version of the volumes is the real one.
 
@@ -97,7 +130,7 @@ def _wait(superpositions: client.Superpositions, superposition_id: str, outcome:
     :returns: the outcome
     :raises CommandError: it ended between two requests, so that the outcome is unknown
     """
-    outcome = waiting.until_gone(superpositions, superposition_id) or outcome
+    outcome = until_gone(superpositions, superposition_id) or outcome
     if outcome is None and decision == 'abort':
         return 'aborted'
     if outcome is None:
@@ -125,7 +158,7 @@ class Merge(base.SuperCommand):
         superposition_id = superpositions.find(parsed_args.superposition)['id']
         superpositions.merge(superposition_id)
         if parsed_args.wait:
-            waiting.until_gone(superpositions, superposition_id)
+            until_gone(superpositions, superposition_id)
 
 
 def _add_superpositions(parser: argparse.ArgumentParser) -> None:
@@ -157,7 +190,7 @@ class Delete(base.SuperCommand):
                 self._failed(text, exc)
             else:
                 if parsed_args.wait:
-                    waiting.until_gone(superpositions, superposition_id)
+                    until_gone(superpositions, superposition_id)
         if failed:
             total = len(parsed_args.superposition)
             raise exceptions.CommandError(f'{failed} of {total} could not be deleted')

@@ -14,7 +14,6 @@ from specreds_cinder import server_disks
 from specreds_cinder.service import at_rest
 from specreds_cinder.service import backend as backends
 from specreds_cinder.service import decisions
-from specreds_cinder.service import disk_fence
 from specreds_cinder.service import eligibility
 from specreds_cinder.service import hints
 from specreds_cinder.service import host_fence
@@ -255,6 +254,6 @@ METHODS: Mapping[str, Callable[..., Any]] = {
     'promote': decisions.promote, 'abort': decisions.abort, 'eligibility': examine,
     'connection': connection, 'current_connection': current_connection,
     'fence_observe': host_fence.fence_observe, 'fence_host': host_fence.fence_host,
-    'fence_disks_observe': disk_fence.fence_disks_observe, 'fence_disks': disk_fence.fence_disks,
+    'fence_disks_observe': host_fence.fence_disks_observe, 'fence_disks': host_fence.fence_disks,
     'release_booted': host_fence.release_booted,
 }

@@ -44,8 +44,7 @@ from specreds_nova.host.backup import readiness
 from specreds_nova.host.backup import reconcile
 from specreds_nova.host.backup import repeated_evacuations
 from specreds_nova.host.backup import stale
-from specreds_nova.host.backup import topology_claims
-from specreds_nova.host.backup import warmup
+from specreds_nova.host.backup import topology
 from specreds_nova.host.box import sealing
 from specreds_nova.host.box import vifs
 from specreds_nova.host.disks import server_disks
@@ -94,7 +93,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         self.vif_driver = vifs.VIFDriver(self._host, self._box)
         cinder = cinder_api.CinderAPI()
         launcher = backup_domain.Launcher(self)
-        topologies = topology_claims.TopologyClaims(self._journal, compute.rt)
+        topologies = topology.TopologyClaims(self._journal, compute.rt)
         this_host = backup_host.Host(
             name=host, driver=self, journal=self._journal, cinder=cinder, launcher=launcher,
             claims=claims.Claims(_Provider(host)), topologies=topologies,
@@ -121,7 +120,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         interrupted_reboots.install(compute)
         dropped_requests.install(compute)
         topologies.install()
-        self._periodic = reconcile.Periodic(self._reconciler, warmup.Warmup(this_host))
+        self._periodic = reconcile.Periodic(self._reconciler, reconcile.Warmup(this_host))
         self._periodic.start()
         self._heartbeat = heartbeat.of(CONF, host, self._uri(), self._overlooked)
         watches.notify = self._heartbeat.ready

@@ -669,7 +669,7 @@ MUTATIONS = (
                    f'{_VIRT_TESTS}.backup.test_backups.DecideTest.'
                    'test_backup_that_is_promoted_meanwhile_is_not_removed'),
     table.Mutation('removal-of-a-backup-in-any-phase', f'{_BACKUP}/backups.py',
-                   '            preconditions.check_phase(record, journals.STARTING, '
+                   '            check_phase(record, journals.STARTING, '
                    'journals.RUNNING,\n'
                    '                                      journals.HARDENED, '
                    'journals.ABORTING)\n',
@@ -677,7 +677,7 @@ MUTATIONS = (
                    f'{_VIRT_TESTS}.backup.test_backups.DecideTest.'
                    'test_backup_that_is_promoted_meanwhile_is_not_removed'),
     table.Mutation('promotion-of-a-backup-in-any-phase', f'{_BACKUP}/backups.py',
-                   '            preconditions.check_phase(record, journals.RUNNING, '
+                   '            check_phase(record, journals.RUNNING, '
                    'journals.HARDENED)\n'
                    '            state = self',
                    '            state = self',

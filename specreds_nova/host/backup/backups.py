@@ -18,15 +18,79 @@ from specreds_nova.beats import primaries
 from specreds_nova.host.backup import domain as backup_domain
 from specreds_nova.host.backup import host as backup_host
 from specreds_nova.host.backup import journal as journals
-from specreds_nova.host.backup import preconditions
 from specreds_nova.host.backup import readiness
 from specreds_nova.host.backup import start as starts
-from specreds_nova.host.backup import status as statuses
 from specreds_nova.host.disks import durable
 
 LOG = logging.getLogger(__name__)
 
 _RUNS = frozenset({'running', 'paused'})
+_ADVICE = {
+    journals.STARTING: 'try again when it runs',
+    journals.RUNNING: 'it has not ended',
+    journals.HARDENED: 'it has not ended',
+    journals.PROMOTED: 'it is the real version; evacuate the server to this host',
+    journals.ADOPTED: 'it is the server',
+    journals.MERGED: 'it is the server',
+    journals.ABORTING: 'it is being removed',
+    journals.ABORTED: 'it has ended; start another one',
+    journals.FAILED: 'it has ended; start another one',
+}
+Status = dict[str, Any]
+
+
+class Statuses:
+    """The statuses of the backups of this host.
+
+    :ivar primary_runs: returns whether a server runs on a host by the sentinel of that host; None
+        if that is unknown
+    :ivar primary_silent: returns whether the sentinel of a host was asked, and has not answered
+    :ivar primary_asked: whether sentinels are asked at all
+    """
+
+    def __init__(self, host: backup_host.Host, watches: readiness.Watches) -> None:
+        self._host = host
+        self._watches = watches
+        self.primary_runs: Callable[[str, str], bool | None] = lambda host, server: None
+        self.primary_silent: Callable[[str], bool] = lambda host: False
+        self.primary_asked = False
+
+    def of(self, record: journals.Record) -> Status:
+        """Return the status of a backup in the journal."""
+        domain = None
+        if record.phase not in journals.ENDED:
+            try:
+                domain = self._host.launcher.look(record.backup_id, record.instance_uuid)
+            except nova_exception.NovaException as exc:
+                LOG.warning('cannot inspect the domain of backup %s: %s', record.backup_id, exc)
+        ready, detail = self._watches.look(record)
+        return {
+            'backup_id': record.backup_id,
+            'instance_uuid': record.instance_uuid,
+            'superposition_id': record.superposition_id,
+            'host': record.host,
+            'phase': record.phase,
+            'ready': ready,
+            'ready_detail': detail,
+            'ready_timeout': record.ready_timeout,
+            'ready_late': self._watches.is_late(record.backup_id),
+            'first_frame': record.first_frame,
+            'error': record.error,
+            'timings_ms': dict(record.timings_ms),
+            'merge': record.merge,
+            'domain': domain and {'pid': domain.pid, 'state': domain.state},
+            'primary_runs': (self.primary_runs(record.primary, record.instance_uuid)
+                             if record.phase in (journals.RUNNING, journals.HARDENED) else None),
+            'primary_silent': self.primary_silent(record.primary),
+            'primary_asked': self.primary_asked,
+        }
+
+    def unknown(self, backup_id: str) -> Status:
+        """Return the status of a backup of which this host has nothing."""
+        return {'backup_id': backup_id, 'instance_uuid': None, 'superposition_id': None,
+                'host': self._host.name, 'phase': journals.ABORTED, 'ready': False,
+                'ready_detail': '', 'error': None, 'timings_ms': {}, 'merge': None,
+                'domain': None}
 
 
 class Backups:
@@ -46,7 +110,7 @@ class Backups:
         watches.then = self._harden_early
         self._starter = starts.Starter(host)
         self._starts_in_progress = starts.StartsInProgress()
-        self.statuses = statuses.Statuses(host, watches)
+        self.statuses = Statuses(host, watches)
 
     def consult(self, sentinels: primaries.Primaries) -> None:
         """Have sentinels asked about the primaries of backups, from the start of a backup on."""
@@ -72,7 +136,7 @@ class Backups:
                 'disks': sorted(disks)}
 
     def start(self, backup_id: str, instance_uuid: str, superposition_id: str
-              ) -> statuses.Status:
+              ) -> Status:
         """Start a backup. When this returns, its guest runs in a box.
 
         :raises ServerNotEligible: this host cannot run it; nothing has been started
@@ -82,7 +146,7 @@ class Backups:
         with backup_host.locked(instance_uuid):
             record = self._journal.get(backup_id)
             if record is not None:
-                preconditions.check_same(record, instance_uuid, superposition_id)
+                check_same(record, instance_uuid, superposition_id)
                 if record.phase != journals.STARTING:
                     return self.statuses.of(record)
                 # nova-compute ended during the start.
@@ -118,11 +182,11 @@ class Backups:
             self._watches.begin(record)
             return self.statuses.of(record)
 
-    def status(self, backup_id: str) -> statuses.Status:
+    def status(self, backup_id: str) -> Status:
         """Return the status of a backup."""
         return self.statuses.of(self._get(backup_id))
 
-    def harden(self, backup_id: str) -> statuses.Status:
+    def harden(self, backup_id: str) -> Status:
         """Make durable what a backup has written, and all that it writes from here on.
 
         :raises BackupConflict: the backup does not run
@@ -131,11 +195,11 @@ class Backups:
         with backup_host.locked(record.instance_uuid):
             if record.phase in journals.OURS or record.phase == journals.PROMOTED:
                 return self.statuses.of(record)
-            preconditions.check_phase(record, journals.RUNNING, journals.HARDENED)
+            check_phase(record, journals.RUNNING, journals.HARDENED)
             self._harden(record)
             return self.statuses.of(record)
 
-    def promote(self, backup_id: str, keep_claim: bool = False) -> statuses.Status:
+    def promote(self, backup_id: str, keep_claim: bool = False) -> Status:
         """Open the box of a backup whose volumes Cinder has promoted.
 
         :param keep_claim: the caller calls :meth:`release` right before the evacuation, so that
@@ -151,7 +215,7 @@ class Backups:
             if record.phase == journals.PROMOTED:
                 self.open_box(record)
                 return self.statuses.of(record)
-            preconditions.check_phase(record, journals.RUNNING, journals.HARDENED)
+            check_phase(record, journals.RUNNING, journals.HARDENED)
             state = self._host.cinder.state(record.superposition_id)
             if state not in states.DECIDED:
                 raise exception.BackupConflict(
@@ -160,7 +224,7 @@ class Backups:
             self.open_box(record, keep_claim=keep_claim)
             return self.statuses.of(record)
 
-    def release(self, backup_id: str) -> statuses.Status:
+    def release(self, backup_id: str) -> Status:
         """Release the claim of a promoted backup, as Nova's evacuation claims for the server.
 
         :raises BackupConflict: the backup is not promoted
@@ -169,11 +233,11 @@ class Backups:
         """
         record = self._get(backup_id)
         if record.phase not in journals.OURS:
-            preconditions.check_phase(record, journals.PROMOTED)
+            check_phase(record, journals.PROMOTED)
         self._let_evacuate(record)
         return self.statuses.of(record)
 
-    def abort(self, backup_id: str) -> statuses.Status:
+    def abort(self, backup_id: str) -> Status:
         """Remove a backup and everything that was made for it; an unknown id counts as removed.
 
         A start in progress is cancelled before its next step.
@@ -194,7 +258,7 @@ class Backups:
                 return self.statuses.unknown(backup_id)
             if record.phase in journals.ENDED:
                 return self.statuses.of(record)
-            preconditions.check_phase(record, journals.STARTING, journals.RUNNING,
+            check_phase(record, journals.STARTING, journals.RUNNING,
                                       journals.HARDENED, journals.ABORTING)
             state = self._host.cinder.state(record.superposition_id)
             if state in states.DECIDED:
@@ -346,3 +410,28 @@ def _words(exc: Exception) -> str:
     if isinstance(exc, nova_exception.NovaException):
         return str(exc.format_message())
     return f'{type(exc).__name__}: {exc}'
+
+
+def check_phase(record: journals.Record, *phases: str) -> None:
+    """Check that a backup is in one of the phases.
+
+    :raises BackupConflict: it is in another phase
+    """
+    if record.phase in phases:
+        return
+    raise exception.BackupConflict(
+        f'backup {record.backup_id} is {record.phase}: {_ADVICE[record.phase]}')
+
+
+def check_same(record: journals.Record, instance_uuid: str, superposition_id: str) -> None:
+    """Check that the start of a backup is repeated with the same server and volumes.
+
+    :raises BackupConflict: it is of others, or has ended
+    """
+    if (record.instance_uuid, record.superposition_id) != (instance_uuid, superposition_id):
+        raise exception.BackupConflict(
+            f'backup {record.backup_id} is of server {record.instance_uuid} in '
+            f'superposition {record.superposition_id}: use another id')
+    if record.phase in journals.ENDED:
+        raise exception.BackupConflict(
+            f'backup {record.backup_id} is {record.phase}: use another id')

@@ -23,7 +23,6 @@ from specreds_nova import tasks
 from specreds_nova.host import cinder_api
 from specreds_nova.host.backup import domain as backup_domain
 from specreds_nova.host.backup import topology
-from specreds_nova.host.backup import topology_claims
 from specreds_nova.host.disks import server_disks
 from specreds_nova.host.disks import volume_driver
 
@@ -57,7 +56,7 @@ class Eligibility:
     """
 
     def __init__(self, driver: Any, launcher: backup_domain.Launcher, host: str, box: Any,
-                 cinder: cinder_api.CinderAPI, topologies: topology_claims.TopologyClaims
+                 cinder: cinder_api.CinderAPI, topologies: topology.TopologyClaims
                  ) -> None:
         self._box = box
         self._cinder = cinder

@@ -18,7 +18,7 @@ from specreds_nova.host.backup import claims
 from specreds_nova.host.backup import domain as backup_domain
 from specreds_nova.host.backup import eligibility
 from specreds_nova.host.backup import journal as journals
-from specreds_nova.host.backup import topology_claims
+from specreds_nova.host.backup import topology
 
 LOG = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Host:
     cinder: cinder_api.CinderAPI
     launcher: backup_domain.Launcher
     claims: claims.Claims
-    topologies: topology_claims.TopologyClaims
+    topologies: topology.TopologyClaims
     eligibility: eligibility.Eligibility
     box: Any
 

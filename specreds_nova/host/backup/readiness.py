@@ -9,22 +9,22 @@ from typing import Any
 from oslo_log import log as logging
 
 from specreds_nova.beats import message
-from specreds_nova.host import ready
 from specreds_nova.host.backup import domain as backup_domain
 from specreds_nova.host.backup import host as backup_host
 from specreds_nova.host.backup import journal as journals
 from specreds_nova.host.ready import conditions
+from specreds_nova.host.ready import watching
 
 LOG = logging.getLogger(__name__)
 
 
-def condition_of(instance: Any) -> ready.Condition:
+def condition_of(instance: Any) -> conditions.Condition:
     """Return the condition of a server; the default one if its metadata are malformed."""
     try:
-        return ready.parse(instance)
-    except ready.BadCondition as exc:
+        return conditions.parse(instance)
+    except conditions.BadCondition as exc:
         LOG.warning('using the default condition of readiness: %s', exc, instance=instance)
-        return ready.default(instance, refused=str(exc))
+        return conditions.default(instance, refused=str(exc))
 
 
 def devices(instance: Any) -> list[Any]:
@@ -76,13 +76,13 @@ class Watches:
             if (condition.kind is conditions.Kind.TCP
                     and self._box.namespace(record.backup_id) is None):
                 condition = dataclasses.replace(
-                    ready.default(instance, refused='the backup has no port'),
+                    conditions.default(instance, refused='the backup has no port'),
                     timeout=condition.timeout, owned=condition.owned)
             if condition.owned:
                 record.ready_timeout = condition.timeout
-            watch = ready.watch(condition, guest, self._box, record.backup_id,
+            watch = watching.watch(condition, guest, self._box, record.backup_id,
                                 then=lambda: self._ready(record.backup_id))
-            frames = None if condition.explicit else ready.watch_frames(
+            frames = None if condition.explicit else watching.watch_frames(
                 condition, guest, self._box, record.backup_id,
                 then=lambda: self._sent_frame(record))
         except Exception as exc:

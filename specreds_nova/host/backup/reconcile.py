@@ -5,6 +5,7 @@ It runs when nova-compute starts, and every 30 s. The state of
 the superposition decides; while Cinder does not answer, nothing changes.
 """
 
+from collections.abc import Callable
 import threading
 import time
 from typing import Any
@@ -21,7 +22,6 @@ from specreds_nova.host.backup import host as backup_host
 from specreds_nova.host.backup import journal as journals
 from specreds_nova.host.backup import marks
 from specreds_nova.host.backup import readiness
-from specreds_nova.host.backup import warmup
 
 CONF = nova.conf.CONF
 conf.register(CONF)
@@ -199,10 +199,34 @@ class Reconciler:
         self._merger.scan()
 
 
+class Warmup:
+    """Preparations that have not succeeded yet; the services may start later than this host."""
+
+    def __init__(self, host: backup_host.Host) -> None:
+        context = backup_host.admin_context
+        self._cold: list[Callable[[], Any]] = [
+            host.box.warm_up_helpers,
+            host.cinder.warm_up,
+            lambda: host.claims.warm_up(context()),
+            lambda: host.box.warm_up_network(context()),
+            host.driver._host.get_cpu_model_names,
+        ]
+
+    def run(self) -> None:
+        """Run the preparations that have not succeeded yet. Never raises."""
+        for step in list(self._cold):
+            try:
+                step()
+            except Exception as exc:
+                LOG.info('the first backup will take longer to start: %s', exc)
+            else:
+                self._cold.remove(step)
+
+
 class Periodic:
     """Runs the reconciler in a thread of its own; in a green one where Nova uses these."""
 
-    def __init__(self, reconciler: Reconciler, warm_up: warmup.Warmup) -> None:
+    def __init__(self, reconciler: Reconciler, warm_up: Warmup) -> None:
         self._reconciler = reconciler
         self._warmup = warm_up
         self._stopped = False
@@ -249,4 +273,3 @@ def merge_report(journal: journals.Journal) -> Any:
         record.error = progress.get('error')
         journal.save(record)
     return report
-

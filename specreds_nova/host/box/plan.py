@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 import ipaddress
 import json
+import pathlib
+import shutil
 from typing import Any, Self
 import uuid
 
@@ -33,6 +35,7 @@ DEFAULT_DOMAIN = 'openstacklocal'
 METADATA_ADDRESS = '169.254.169.254'
 # As in Neutron, whose agents answer at it, too.
 METADATA_ADDRESS_IPV6 = 'fe80::a9fe:a9fe'
+_PLAN = 'plan.json'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -334,3 +337,47 @@ def _subnets(subnets: Sequence[Any]) -> tuple[Subnet, ...]:
 
 def _address(ip: Any) -> str | None:
     return ip['address'] if ip else None
+
+
+class PlanStore:
+    """A directory for each port that has a box, with its plan and what belongs to it.
+
+    :param directory: made when the first plan is saved
+    """
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        self._directory = directory
+
+    def path(self, port: str, name: str) -> pathlib.Path:
+        """Return the path of a file that is kept with a port's plan."""
+        return self._directory / port / name
+
+    def save(self, plan: Plan) -> None:
+        """Store a plan atomically."""
+        path = self.path(plan.port, _PLAN)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = path.with_name(f'{_PLAN}.new')
+        temporary.write_text(plan.to_json())
+        temporary.replace(path)
+
+    def get(self, port: str) -> Plan | None:
+        """Return the plan of a port; None if there is none that can be read."""
+        try:
+            return Plan.from_json(self.path(port, _PLAN).read_text())
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def all(self) -> list[Plan]:
+        """Return all plans."""
+        if not self._directory.exists():
+            return []
+        plans = [self.get(entry.name) for entry in sorted(self._directory.iterdir())]
+        return [plan for plan in plans if plan]
+
+    def of(self, backup_id: str) -> list[Plan]:
+        """Return the plans of a backup."""
+        return [plan for plan in self.all() if plan.backup_id == backup_id]
+
+    def forget(self, port: str) -> None:
+        """Remove the plan of a port, and what is kept with it."""
+        shutil.rmtree(self._directory / port, ignore_errors=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The boxes of this host: seal a server's ports, open them, and remove everything again."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
 import copy
 import pathlib
@@ -18,14 +18,12 @@ from oslo_log import log as logging
 from specreds_nova import conf
 from specreds_nova import tasks
 from specreds_nova.host.box import announce
-from specreds_nova.host.box import background
 from specreds_nova.host.box import bindings
 from specreds_nova.host.box import dhcp
 from specreds_nova.host.box import errors
 from specreds_nova.host.box import ipv6
 from specreds_nova.host.box import ovs
 from specreds_nova.host.box import plan as box_plan
-from specreds_nova.host.box import plan_store
 from specreds_nova.host.box import privileged
 from specreds_nova.host.box import services
 
@@ -35,6 +33,41 @@ LOG = logging.getLogger(__name__)
 
 # The ports of a server by id, as the network service shows them.
 Ports = dict[str, Mapping[str, Any]]
+# Timeout of the work for a box: network service, DHCP and metadata. In seconds.
+TIMEOUT = 60.0
+# A host may start dozens of backups at once; their work mostly waits for the network service.
+_WORKERS = 32
+
+
+class Background:
+    """The work of each backup that may not have ended yet."""
+
+    def __init__(self) -> None:
+        self._workers = futures.ThreadPoolExecutor(_WORKERS, 'specreds-box')
+        self._begun: dict[str, list[futures.Future[Any]]] = {}
+
+    def start(self, backup_id: str, work: Callable[..., Any],
+              *arguments: Any) -> futures.Future[Any]:
+        """Start work in the background, for which :meth:`wait` waits."""
+        begun = self._workers.submit(work, *arguments)
+        self._begun.setdefault(backup_id, []).append(begun)
+        return begun
+
+    def wait(self, backup_id: str) -> None:
+        """Wait until the work for a backup is done, and raise its first error.
+
+        After an error, other work may go on: :meth:`end` waits for it.
+        """
+        for work in self._begun.get(backup_id, []):
+            work.result(timeout=TIMEOUT)
+        self._begun.pop(backup_id, None)
+
+    def end(self, backup_id: str) -> None:
+        """Cancel the work for a backup, and wait until what has begun has ended."""
+        begun = self._begun.pop(backup_id, [])
+        for work in begun:
+            work.cancel()
+        futures.wait(begun, timeout=TIMEOUT)
 
 
 class Box:
@@ -46,11 +79,11 @@ class Box:
             LOG.error('servers whose networks have DHCP cannot have backups here: %s', missing)
         self._ipv6_served = _serves_ipv6()
         self._host: str = CONF.host
-        self._plans = plan_store.PlanStore(
+        self._plans = box_plan.PlanStore(
             pathlib.Path(CONF.state_path, 'specreds', 'boxes'))
         self._mechanism = ovs.Ovs(self._host)
         self._bindings = self._mechanism.bindings
-        self._background = background.Background()
+        self._background = Background()
         # By backup: the look at its ports in the network service.
         self._looks: dict[str, futures.Future[Ports]] = {}
         self._services = services.Services(self._mechanism, self._plans)
@@ -102,7 +135,7 @@ class Box:
             self._plans.save(plan)
             self._mechanism.seal(plan)
         # If the look has failed, admitted() reports that.
-        if looking.exception(timeout=background.TIMEOUT) is None:
+        if looking.exception(timeout=TIMEOUT) is None:
             plans = self._shown(plans, looking.result())
         vifs = {plan.port: vifs[plan.port] for plan in plans}
         self._background.start(backup_id, self._bind_ports, context, instance, plans, looking)
@@ -119,7 +152,7 @@ class Box:
         """
         looking = self._looks.pop(backup_id, None)
         if looking is not None:
-            looking.result(timeout=background.TIMEOUT)
+            looking.result(timeout=TIMEOUT)
 
     def attached(self, instance: Any, backup_id: str) -> None:
         """Check that the running guest is in its box, and wait for the box's services.
@@ -331,7 +364,7 @@ class Box:
         :raises errors.BoxRefused: the ports cannot be in a box on this host
         """
         # The look was started before, so that a thread is at work on it.
-        ports = looking.result(timeout=background.TIMEOUT)
+        ports = looking.result(timeout=TIMEOUT)
         wanted = [ports[plan.port] for plan in plans]
         bound = self._bindings.bind(context, wanted)
         self._refuse(instance, [self._mismatch(plan, bound[plan.port]) for plan in plans])

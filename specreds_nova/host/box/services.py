@@ -19,7 +19,6 @@ from specreds_nova.host.box import ipv6
 from specreds_nova.host.box import metadata
 from specreds_nova.host.box import ovs
 from specreds_nova.host.box import plan as box_plan
-from specreds_nova.host.box import plan_store
 from specreds_nova.host.box import privileged
 
 LOG = logging.getLogger(__name__)
@@ -33,7 +32,7 @@ class Services:
     :param plans: the plans of the boxes, to which addresses of the network are added
     """
 
-    def __init__(self, mechanism: ovs.Ovs, plans: plan_store.PlanStore) -> None:
+    def __init__(self, mechanism: ovs.Ovs, plans: box_plan.PlanStore) -> None:
         self._mechanism = mechanism
         self._bindings = mechanism.bindings
         self._plans = plans

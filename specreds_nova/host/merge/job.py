@@ -5,7 +5,7 @@ The merge may be cut off at any point and started again: until the record says m
 hold everything. Its end is in :mod:`specreds_nova.host.merge.pivot`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 import contextlib
 import dataclasses
 import threading
@@ -23,7 +23,6 @@ from specreds_nova.host.disks import qmp
 from specreds_nova.host.merge import brake
 from specreds_nova.host.merge import errors
 from specreds_nova.host.merge import pivot
-from specreds_nova.host.merge import turns
 
 LOG = logging.getLogger(__name__)
 
@@ -43,6 +42,11 @@ _ENOUGH = 1 << 20
 _NS = 1e-9
 # libvirt's names of the kinds of a guest's requests.
 _KINDS = ('rd', 'wr', 'flush')
+# Guests that are suspended at a time. libvirt serves 5 requests of a client at a time by default
+# (max_client_requests), and merges must leave some to everything else.
+_SUSPENDED = 3
+# Seconds after which a merge that waits for its turn looks whether it still should.
+_TURN_S = 0.5
 
 
 @dataclasses.dataclass
@@ -62,6 +66,44 @@ class Progress:
     timings_ms: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
+class Turns:
+    """The merges of a host. May be used by several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._disks = 0
+        self._turns = threading.Semaphore(_SUSPENDED)
+
+    @contextlib.contextmanager
+    def copying(self, disks: int) -> Iterator[None]:
+        """Count some more disks while they are copied."""
+        with self._lock:
+            self._disks += disks
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._disks -= disks
+
+    @contextlib.contextmanager
+    def turn(self, wait: Callable[[float], None]) -> Iterator[None]:
+        """Wait for a turn to suspend a guest and copy the rest, and keep the turn meanwhile.
+
+        :param wait: called again and again with 0 seconds; ends the waiting by an error
+        """
+        while not self._turns.acquire(timeout=_TURN_S):
+            wait(0.0)
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+    @property
+    def disks(self) -> int:
+        """The number of disks that are copied."""
+        return self._disks
+
+
 class MergeJob:
     """Merges the disks of one domain.
 
@@ -78,7 +120,7 @@ class MergeJob:
 
     def __init__(self, find: Callable[[], qmp.Domain], superposition_id: str,
                  record: pivot.Record, owned: Callable[[], bool], adopted: Callable[[], bool],
-                 shared: turns.Turns, tell: Callable[[Progress], None],
+                 shared: Turns, tell: Callable[[Progress], None],
                  stop: threading.Event, leaving: Callable[[], bool]) -> None:
         self._find = find
         self._superposition_id = superposition_id

@@ -31,7 +31,6 @@ from specreds_nova.host.disks import nodes as disk_nodes
 from specreds_nova.host.merge import errors as merge_errors
 from specreds_nova.host.merge import job as merge_job
 from specreds_nova.host.merge import pivot
-from specreds_nova.host.merge import turns
 
 CONF = nova.conf.CONF
 conf.register(CONF)
@@ -69,7 +68,7 @@ class Merger:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._running: dict[str, merge_job.MergeJob] = {}
-        self._turns = turns.Turns()
+        self._turns = merge_job.Turns()
         self._executor = futures.ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix='merge')
 
     def ensure(self, instance_uuid: str, superposition_id: str) -> None:

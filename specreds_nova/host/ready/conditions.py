@@ -7,7 +7,7 @@
 ``console:REGEX``       the output of the serial console matches REGEX
 ``tcp:PORT``            the guest accepts a TCP connection
 ``delay:SECONDS``       the guest has run for that time
-``boot``                the boot seems to be over: see :mod:`specreds_nova.host.ready.boot`
+``boot``                the boot seems to be over: see :mod:`specreds_nova.host.ready.probes`
 
 Server metadata ``specreds:ready`` have precedence over the image property ``specreds_ready``; the
 same holds for ``specreds:ready_timeout`` and ``specreds_ready_timeout``, in seconds. A value has
@@ -23,7 +23,7 @@ from typing import Any
 from nova.virt.libvirt import config as vconfig
 from oslo_utils import strutils
 
-from specreds_nova.host.ready import errors
+from specreds_nova import exception
 from specreds_nova.host.ready import expressions
 
 KEY = 'specreds:ready'
@@ -42,6 +42,13 @@ _LONGEST = 86400.0
 _LONGEST_VALUE = 255
 _CHANNEL_NAME = re.compile(r'[A-Za-z0-9_.-]{1,63}')
 _AGENT_CHANNEL = 'org.qemu.guest_agent.0'
+
+
+class BadCondition(exception.BackupError):
+    """A server's metadata or image properties have a malformed condition."""
+
+    code = 400
+    msg_fmt = 'server %(instance)s: %(name)s = %(value)r is no condition of readiness: %(reason)s'
 
 
 class Kind(enum.StrEnum):
@@ -123,7 +130,7 @@ def parse(instance: Any) -> Condition:
     """Return the condition of a server.
 
     :param instance: nova.objects.Instance with its metadata and system metadata
-    :raises errors.BadCondition: the condition or the timeout is malformed
+    :raises BadCondition: the condition or the timeout is malformed
     """
     name, value = _written(instance, KEY, _PROPERTY)
     usual = default(instance)
@@ -132,7 +139,7 @@ def parse(instance: Any) -> Condition:
         try:
             kind, argument = _read(value.strip())
         except ValueError as exc:
-            raise errors.BadCondition(instance=instance.uuid, name=name,
+            raise BadCondition(instance=instance.uuid, name=name,
                                       value=value[:_LONGEST_VALUE],
                                       reason=str(exc)) from exc
     timeout = _timeout(instance)
@@ -152,7 +159,7 @@ def _timeout(instance: Any) -> float | None:
     try:
         return _seconds(value)
     except ValueError as exc:
-        raise errors.BadCondition(instance=instance.uuid, name=name,
+        raise BadCondition(instance=instance.uuid, name=name,
                                   value=value[:_LONGEST_VALUE], reason=str(exc)) from exc
 
 

@@ -8,9 +8,7 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from specreds_nova.host.ready import base
 from specreds_nova.host.ready import conditions
-from specreds_nova.host.ready import first_frame
 from specreds_nova.host.ready import probes
 
 LOG = logging.getLogger(__name__)
@@ -24,7 +22,7 @@ class ReadinessWatch:
     :ivar late: whether its time is over
     """
 
-    def __init__(self, condition: conditions.Condition, probe: base.Probe,
+    def __init__(self, condition: conditions.Condition, probe: probes.Probe,
                  begun: float, then: Callable[[], None] | None = None) -> None:
         self.ready = self.late = False
         self.detail = f'waiting for {condition}'
@@ -98,5 +96,5 @@ def watch_frames(condition: conditions.Condition, guest: Any, box: Any, backup_i
 
     :param condition: whose time it has
     """
-    return ReadinessWatch(condition, first_frame.FirstFrame(guest, box, backup_id),
+    return ReadinessWatch(condition, probes.FirstFrame(guest, box, backup_id),
                           time.monotonic(), then)

@@ -48,7 +48,6 @@ from specreds_nova.host.disks import volume_driver
 from specreds_nova.host.merge import merger as mergers
 from specreds_nova.host.merge import pivot
 from specreds_nova.host.unmerged import dropped_requests
-from specreds_nova.host.unmerged import errors
 from specreds_nova.host.unmerged import settling
 
 CONF = nova.conf.CONF
@@ -61,6 +60,12 @@ _POLL_S = 0.2
 # In these states Nova puts a server into ERROR on any error but InstanceFaultRollback.
 _UNFORGIVEN = (task_states.SUSPENDING, task_states.RESUMING, task_states.REBUILDING,
                task_states.RESIZE_MIGRATING)
+
+
+class NotMerged(exception.BackupError):
+    """The server's disks still go through overlays, which the operation cannot handle."""
+
+    code = 409
 
 
 class Unmerged:
@@ -275,7 +280,7 @@ class Unmerged:
                 f'does') from exc
         for superposition_id, state in known.items():
             if state == states.COLLAPSING or state in states.THROUGH_OVERLAY:
-                raise errors.NotMerged(
+                raise NotMerged(
                     f'server {instance.uuid} cannot be detached from volume {volume_id}: its '
                     f'backup goes on with the volume on another host, by superposition '
                     f'{superposition_id}, which is {state}; try again when the superposition has '
@@ -300,7 +305,7 @@ class Unmerged:
         if domain is None:
             return
         if not self._until(lambda: pivot.note_of(domain.XMLDesc(0)) is None, _SWITCH_S):
-            raise errors.NotMerged(
+            raise NotMerged(
                 f'server {instance.uuid} cannot be {done}: it is suspended for the end of its '
                 f'merge{self._how_far(instance)}; try again later')
 
@@ -314,8 +319,8 @@ class Unmerged:
                 return
         raise self._not_merged(instance, done)
 
-    def _not_merged(self, instance: Any, done: str) -> errors.NotMerged:
-        return errors.NotMerged(
+    def _not_merged(self, instance: Any, done: str) -> NotMerged:
+        return NotMerged(
             f'server {instance.uuid} cannot be {done}: what its backup wrote is being merged '
             f'into its volumes{self._how_far(instance)}; try again when that has ended')
 

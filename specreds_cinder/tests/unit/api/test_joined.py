@@ -3,14 +3,14 @@
 
 import testtools
 
-from specreds_cinder.api import joined
+from specreds_cinder.api import views
 from specreds_cinder.tests.unit.api import base
 
 
 class TestSuperposition(testtools.TestCase):
 
     def test_answer_of_a_back_end_is_shown(self) -> None:
-        view = joined.of(base.ID, base.view(volume_ids=(base.VOLUME, base.SECOND), members=[
+        view = views.of(base.ID, base.view(volume_ids=(base.VOLUME, base.SECOND), members=[
             base.HOST, base.OTHER_HOST]), {base.OTHER_HOST: [base.SECOND]}, None)
         self.assertEqual(
             ('superposed', base.PROJECT, base.HOST, (base.HOST, base.OTHER_HOST),
@@ -19,7 +19,7 @@ class TestSuperposition(testtools.TestCase):
              view.overlay_bytes, view.volume_ids))
 
     def test_state_is_unknown_while_no_back_end_answers(self) -> None:
-        view = joined.of(base.ID, None, {base.HOST: [base.VOLUME], base.OTHER_HOST: [base.SECOND]},
+        view = views.of(base.ID, None, {base.HOST: [base.VOLUME], base.OTHER_HOST: [base.SECOND]},
                          base.OTHER_PROJECT)
         self.assertEqual(
             ('unknown', base.OTHER_PROJECT, None, None, None, (base.HOST, base.OTHER_HOST)),
@@ -29,4 +29,4 @@ class TestSuperposition(testtools.TestCase):
 
     def test_unknown_size_makes_the_sum_unknown(self) -> None:
         volumes = [{'id': base.VOLUME, 'size_bytes': 1, 'overlay_bytes': None}]
-        self.assertIsNone(joined.of(base.ID, base.view(volumes=volumes), {}, None).overlay_bytes)
+        self.assertIsNone(views.of(base.ID, base.view(volumes=volumes), {}, None).overlay_bytes)

@@ -14,7 +14,7 @@ import testtools
 from specreds_cinder import exception
 from specreds_cinder import keys
 from specreds_cinder.service import eligibility
-from specreds_cinder.service import encryption
+from specreds_cinder.service import merging
 from specreds_cinder.superposition.truth import states
 from specreds_cinder.tests.unit import backends
 
@@ -34,17 +34,17 @@ class PassphrasesTest(testtools.TestCase):
                 'volumes': [{'image': 'volume-vol-1'}, {'image': 'other/volume-vol-2'}]}
 
     def test_passphrases_are_those_of_nova(self) -> None:
-        self.assertEqual({'other/volume-vol-2': '01fe'}, encryption.passphrases(self.shown()))
+        self.assertEqual({'other/volume-vol-2': '01fe'}, merging.passphrases(self.shown()))
         [_context, key_id] = self.manager().get.call_args.args
         self.assertEqual('k', key_id)
 
     def test_merged_volume_needs_no_key(self) -> None:
-        self.assertEqual({}, encryption.passphrases(self.shown(states.MERGED)))
+        self.assertEqual({}, merging.passphrases(self.shown(states.MERGED)))
         self.manager().get.assert_not_called()
 
     def test_refusal_of_the_key_manager_is_no_leak(self) -> None:
         self.manager().get.side_effect = ValueError('s3cret')
-        error = self.assertRaises(exception.SuperpositionUnavailable, encryption.passphrases,
+        error = self.assertRaises(exception.SuperpositionUnavailable, merging.passphrases,
                                   self.shown())
         self.assertIn('vol-2', str(error))
         self.assertNotIn('s3cret', str(error))
@@ -54,7 +54,7 @@ class PassphrasesTest(testtools.TestCase):
         hangs = threading.Event()
         self.addCleanup(hangs.set)
         self.manager().get.side_effect = lambda *_arguments: hangs.wait()
-        error = self.assertRaises(exception.SuperpositionUnavailable, encryption.passphrases,
+        error = self.assertRaises(exception.SuperpositionUnavailable, merging.passphrases,
                                   self.shown())
         self.assertIn('TimeoutError', str(error))
 

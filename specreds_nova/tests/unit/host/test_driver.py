@@ -128,8 +128,8 @@ class DriverTest(base.TestCase):
                                        flavor=types.SimpleNamespace(extra_specs={}),
                                        obj_attr_is_set=lambda name: True,
                                        system_metadata={}, uuid=base.SERVER)
-        self.replace('specreds_nova.host.backup.readiness.ready.parse', lambda instance: mock.Mock(
-            devices=lambda: [mock.sentinel.device]))
+        self.replace('specreds_nova.host.ready.conditions.parse',
+                     lambda instance: mock.Mock(devices=lambda: [mock.sentinel.device]))
         theirs = mock.patch.object(nova_driver.LibvirtDriver, '_get_guest_config', autospec=True,
                                    return_value=config)
         with theirs, mock.patch.object(backup_domain, 'marking', return_value=mark):

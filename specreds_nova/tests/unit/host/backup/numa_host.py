@@ -14,7 +14,7 @@ from nova.pci import stats as pci_stats
 from nova.virt import hardware
 
 from specreds_nova.host.backup import journal as journals
-from specreds_nova.host.backup import topology_claims
+from specreds_nova.host.backup import topology
 from specreds_nova.tests.unit.host import base
 
 NODE = 'node2.example'
@@ -66,9 +66,9 @@ class TestCase(base.TestCase):
             stats=pci_stats.PciDeviceStats(self.empty), **{'claim_instance.return_value': []})
         return tracker
 
-    def installed(self, journal: journals.Journal) -> topology_claims.TopologyClaims:
+    def installed(self, journal: journals.Journal) -> topology.TopologyClaims:
         """Return the claims of backups, which the tracker respects."""
-        numa_claims = topology_claims.TopologyClaims(journal, self.tracker)
+        numa_claims = topology.TopologyClaims(journal, self.tracker)
         numa_claims.install()
         return numa_claims
 

@@ -17,10 +17,11 @@ class WatchesTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.watch = self._patch('specreds_nova.host.ready.watch')
-        self.frames = self._patch('specreds_nova.host.ready.watch_frames')
+        self.watch = self._patch('specreds_nova.host.ready.watching.watch')
+        self.frames = self._patch('specreds_nova.host.ready.watching.watch_frames')
         self.condition = conditions.Condition(conditions.Kind.TCP, '80', 60.0, explicit=True)
-        self._patch('specreds_nova.host.ready.parse').side_effect = lambda _: self.condition
+        parse = self._patch('specreds_nova.host.ready.conditions.parse')
+        parse.side_effect = lambda _: self.condition
         self._patch('specreds_nova.host.backup.host.find_instance')
         self._patch('specreds_nova.host.backup.host.admin_context')
         self.record = journals.Record('recovery-1', 'server-1', 'superposition-1', 'node2')
@@ -94,7 +95,7 @@ class WatchesTest(testtools.TestCase):
     def test_invalid_condition_of_the_owner_falls_back_to_the_default(self) -> None:
         instance = mock.Mock(metadata={'specreds:ready': r'console:(a)\1'}, system_metadata={},
                              uuid='server-1')
-        self.useFixture(fixtures.MockPatch('specreds_nova.host.ready.parse',
+        self.useFixture(fixtures.MockPatch('specreds_nova.host.ready.conditions.parse',
                                            conditions.parse))
         with mock.patch('specreds_nova.host.backup.host.find_instance', return_value=instance):
             self.watches.begin(self.record)

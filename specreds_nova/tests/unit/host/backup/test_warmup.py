@@ -5,7 +5,7 @@ from unittest import mock
 
 import testtools
 
-from specreds_nova.host.backup import warmup
+from specreds_nova.host.backup import reconcile
 
 
 class WarmingTest(testtools.TestCase):
@@ -14,7 +14,7 @@ class WarmingTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.this_host = mock.Mock()
-        self.warming = warmup.Warmup(self.this_host)
+        self.warming = reconcile.Warmup(self.this_host)
 
     def counts(self) -> dict[str, int]:
         """Return how often each service has been tried."""

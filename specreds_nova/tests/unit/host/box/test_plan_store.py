@@ -6,7 +6,7 @@ import pathlib
 import fixtures
 import testtools
 
-from specreds_nova.host.box import plan_store
+from specreds_nova.host.box import plan
 from specreds_nova.tests.unit.host.box import fakes
 
 
@@ -16,13 +16,13 @@ class PlanStoreTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'boxes')
-        self.store = plan_store.PlanStore(self.directory)
+        self.store = plan.PlanStore(self.directory)
         self.plan = fakes.plan(details={'ovs_create_tap': True})
 
     def test_saved_plan_is_found(self) -> None:
         self.assertEqual([], self.store.all())
         self.store.save(self.plan)
-        store = plan_store.PlanStore(self.directory)
+        store = plan.PlanStore(self.directory)
         self.assertEqual(self.plan, store.get(fakes.PORT))
         self.assertEqual([self.plan], store.of(fakes.BACKUP_ID))
         self.assertEqual([], store.of('another backup'))

@@ -10,7 +10,6 @@ from nova.network import model as network_model
 from specreds_nova.host.box import errors
 from specreds_nova.host.box import ovs
 from specreds_nova.host.box import plan as plans
-from specreds_nova.host.box import plan_store
 from specreds_nova.tests.unit.host.box import fakes
 from specreds_nova.tests.unit.host.box import sealing_base
 
@@ -174,7 +173,7 @@ class TestRemove(sealing_base.SealingTestCase):
         self.assertEqual({}, self.mechanism.boxes)
         self.assertTrue(self.kept.exists())
         self.assertEqual([fakes.BACKUP_ID],
-                         [plan.backup_id for plan in plan_store.PlanStore(
+                         [plan.backup_id for plan in plans.PlanStore(
                              self.kept.parent).all()])
 
     def test_removal_is_incomplete_without_the_network_service(self) -> None:

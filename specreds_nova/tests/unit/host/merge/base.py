@@ -10,7 +10,6 @@ from specreds_cinder.superposition.overlay import merge_rate
 from specreds_nova.host.disks import qmp
 from specreds_nova.host.merge import job as merge_job
 from specreds_nova.host.merge import pivot
-from specreds_nova.host.merge import turns
 from specreds_nova.tests.unit.host.merge import fakes
 
 MIB = 1 << 20
@@ -30,7 +29,7 @@ class MergingTestCase(testtools.TestCase):
         self.domain = fakes.Domain()
         self.record: Any = fakes.Record(self.domain)
         self.stop = fakes.Stop(self.domain)
-        self.shared = turns.Turns()
+        self.shared = merge_job.Turns()
         self.owned = self.adopted = True
         self.leaving: bool | Exception = False
         self.told: list[tuple[str, str | None]] = []

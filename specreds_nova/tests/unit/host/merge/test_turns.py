@@ -5,13 +5,13 @@ import contextlib
 
 import testtools
 
-from specreds_nova.host.merge import turns
+from specreds_nova.host.merge import job
 
 
 class TurnsTest(testtools.TestCase):
 
     def test_disks_count_while_they_are_copied(self) -> None:
-        shared = turns.Turns()
+        shared = job.Turns()
 
         def fail() -> None:
             with shared.copying(2), shared.copying(3):
@@ -21,7 +21,7 @@ class TurnsTest(testtools.TestCase):
         self.assertEqual(0, shared.disks)
 
     def test_few_guests_are_suspended_at_a_time(self) -> None:
-        shared = turns.Turns()
+        shared = job.Turns()
 
         def wait(_seconds: float) -> None:
             raise TimeoutError

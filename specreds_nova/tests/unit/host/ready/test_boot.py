@@ -8,8 +8,7 @@ import fixtures
 import libvirt
 import testtools
 
-from specreds_nova.host.ready import boot
-from specreds_nova.host.ready import consoles
+from specreds_nova.host.ready import probes
 
 _XML = ('<domain><devices><serial><log file="/console"/></serial>'
         '<interface><target dev="tap1"/></interface></devices></domain>')
@@ -37,7 +36,8 @@ class _BootTest(testtools.TestCase):
         self.packets = (0, 0)
         self.console: bytes | None = None
         self.useFixture(fixtures.MockPatch('time.monotonic', lambda: self.now))
-        self.useFixture(fixtures.MockPatchObject(consoles, 'tail', lambda path: self.console))
+        self.useFixture(fixtures.MockPatchObject(
+            probes, 'console_tail', lambda path: self.console))
         domain = mock.Mock(spec=libvirt.virDomain)
         domain.blockStats.side_effect = lambda disk: (self.requests, 0, self.requests, 0, 0)
         domain.info.side_effect = lambda: [1, 0, 0, 1, int(self.cpu * 1e9)]
@@ -47,11 +47,11 @@ class _BootTest(testtools.TestCase):
         self.domain = domain
         self.boot = self.booting(domain)
 
-    def booting(self, domain: Any) -> boot.Boot:
+    def booting(self, domain: Any) -> probes.Boot:
         """Return the probe of a domain."""
         guest = mock.Mock(_domain=domain)
         guest.get_xml_desc.return_value = _XML
-        return boot.Boot(guest)
+        return probes.Boot(guest)
 
     def stats(self, domains: list[Any], kinds: int) -> list[tuple[Any, dict[str, int]]]:
         """Return what libvirt does; like libvirt, take nothing but domains."""

@@ -7,7 +7,6 @@ import fixtures
 import testtools
 
 from specreds_nova.host.ready import conditions
-from specreds_nova.host.ready import errors
 
 
 def _server(metadata: dict[str, str] | None = None, **image: str) -> Any:
@@ -37,7 +36,7 @@ class TestParse(testtools.TestCase):
               'delay:x', 'delay:1e9', 'agent: ', 'agent:"', 'boot:1',
               r'console:(a)\1', 'console:(?=a)b')
     def test_invalid_condition_is_refused(self, text: str) -> None:
-        error = self.assertRaises(errors.BadCondition, conditions.parse,
+        error = self.assertRaises(conditions.BadCondition, conditions.parse,
                                   _server({'specreds:ready': text}))
         self.assertIn(repr(text), str(error))
         self.assertIn('specreds:ready', str(error))
@@ -58,7 +57,7 @@ class TestParse(testtools.TestCase):
             conditions.parse(_server({key: f'{"0" * 254}1' if 'timeout' in key
                                       else f'agent:{"x" * 249}'}))
             for value in ('9' * 256, f'console:{"x" * 100_000}'):
-                error = self.assertRaises(errors.BadCondition, conditions.parse,
+                error = self.assertRaises(conditions.BadCondition, conditions.parse,
                                           _server({key: value}))
                 self.assertIn('more than 255 characters', str(error))
                 self.assertTrue(len(str(error)) < 500)
@@ -70,7 +69,7 @@ class TestParse(testtools.TestCase):
         self.assertEqual([], condition.devices())
 
     def test_invalid_timeout_is_refused(self) -> None:
-        error = self.assertRaises(errors.BadCondition, conditions.parse,
+        error = self.assertRaises(conditions.BadCondition, conditions.parse,
                                   _server({'specreds:ready_timeout': 'long'}))
         self.assertIn('specreds:ready_timeout', str(error))
 

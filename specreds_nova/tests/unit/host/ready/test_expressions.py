@@ -11,7 +11,6 @@ from hypothesis import strategies
 import testtools
 
 from specreds_nova.host.ready import conditions
-from specreds_nova.host.ready import errors
 from specreds_nova.host.ready import expressions
 from testing import hostile_metadata
 
@@ -40,7 +39,7 @@ class ExpressionTest(testtools.TestCase):
                                            system_metadata={})
             try:
                 condition = conditions.parse(server)
-            except errors.BadCondition as exc:
+            except conditions.BadCondition as exc:
                 # What is repeated in logs and answers is bounded, too.
                 self.assertTrue(len(str(exc)) < 2000)
                 return
@@ -63,7 +62,7 @@ class ExpressionTest(testtools.TestCase):
                                                system_metadata={})
                 try:
                     condition = conditions.parse(server)
-                except errors.BadCondition:
+                except conditions.BadCondition:
                     continue
                 self.assertTrue(0 <= condition.timeout <= 86400)
                 self.assertTrue(len(condition.argument) <= 255)

@@ -11,14 +11,12 @@ import libvirt_qemu
 import nova.privsep
 import testtools
 
-from specreds_nova.host.ready import base
 from specreds_nova.host.ready import conditions
-from specreds_nova.host.ready import first_frame
 from specreds_nova.host.ready import probes
 
 
 def _of(kind: conditions.Kind, argument: str = '', guest: Any = None, box: Any = None
-        ) -> base.Probe:
+        ) -> probes.Probe:
     return probes.of(conditions.Condition(kind, argument, 1.0), guest or mock.MagicMock(), box,
                      'backup-1')
 
@@ -155,7 +153,7 @@ class FirstFrameTest(testtools.TestCase):
         self.box = mock.Mock(**{'has_sent.return_value': True})
         guest = mock.Mock()
         guest._domain.blockStats.side_effect = lambda disk: (9, 9, self.writes, 0, 0)
-        self.probe = first_frame.FirstFrame(guest, self.box, 'backup')
+        self.probe = probes.FirstFrame(guest, self.box, 'backup')
 
     def test_frame_before_the_first_write_does_not_count(self) -> None:
         self.assertIsNone(self.probe.look())

@@ -13,7 +13,6 @@ from specreds_nova.host.disks import connections
 from specreds_nova.host.disks import durable
 from specreds_nova.host.disks import errors as disk_errors
 from specreds_nova.host.disks import server_disks
-from specreds_nova.host.unmerged import errors
 from specreds_nova.host.unmerged import operations
 from specreds_nova.host.unmerged import settling
 from specreds_nova.tests.unit.host.disks import test_connections as data
@@ -69,7 +68,7 @@ class RefuseTest(OperationsTestCase):
     def test_operation_on_overlays_is_refused(self) -> None:
         self.merger.progress.return_value = {
             'done': 3 << 20, 'total': 9 << 20, 'error': 'Ceph is full'}
-        exc = self.assertRaises(errors.NotMerged, self.unmerged.refuse_until_merged,
+        exc = self.assertRaises(operations.NotMerged, self.unmerged.refuse_until_merged,
                                 self.instance, 'rescued')
         self.assertIn('cannot be rescued', str(exc))
         self.assertIn('3 of 9 MiB: Ceph is full', str(exc))
@@ -90,7 +89,7 @@ class RefuseTest(OperationsTestCase):
 
     def test_operation_on_a_stopped_unmerged_server_is_refused(self) -> None:
         self.gone()
-        self.assertRaises(errors.NotMerged, self.unmerged.refuse_until_merged, self.instance,
+        self.assertRaises(operations.NotMerged, self.unmerged.refuse_until_merged, self.instance,
                           'rescued')
 
     def test_operation_on_a_merged_server_is_allowed(self) -> None:
@@ -121,7 +120,7 @@ class RefuseTest(OperationsTestCase):
             self.instance.task_state = task
             exc = self.assertRaises(nova_exception.InstanceFaultRollback,
                                     self.unmerged.refuse_until_merged, self.instance, 'changed')
-            self.assertIsInstance(exc.inner_exception, errors.NotMerged)
+            self.assertIsInstance(exc.inner_exception, operations.NotMerged)
 
     def test_live_migration_of_an_unmerged_server_is_refused(self) -> None:
         exc = self.assertRaises(nova_exception.MigrationPreCheckError,
@@ -134,7 +133,7 @@ class RefuseTest(OperationsTestCase):
     def test_detach_of_an_overlay_is_refused(self) -> None:
         self.unmerged.before_detach(self.instance, data.PLAIN)
         exc = self.assertRaises(
-            errors.NotMerged, self.unmerged.before_detach, self.instance,
+            operations.NotMerged, self.unmerged.before_detach, self.instance,
             {**data.through('one'), 'serial': 'volume-1'})
         self.assertIn('volume-1', str(exc))
 
@@ -143,8 +142,8 @@ class RefuseTest(OperationsTestCase):
         plain = {**data.PLAIN, 'serial': 'volume-1'}
         for state in ('collapsing', 'promoted', 'merging'):
             self.cinder.with_volume.return_value = {'one': state}
-            exc = self.assertRaises(errors.NotMerged, self.unmerged.before_detach, self.instance,
-                                    plain)
+            exc = self.assertRaises(operations.NotMerged, self.unmerged.before_detach,
+                                    self.instance, plain)
             self.assertIn(f'superposition one, which is {state}', str(exc))
         self.cinder.with_volume.assert_called_with(data.SERVER, 'volume-1')
         # The backup that races is dropped, and one that was merged has its own connection.
@@ -303,7 +302,7 @@ class ServerDisksTest(OperationsTestCase):
 
     def test_operations_on_unmerged_disks_are_refused(self) -> None:
         for done in ('snapshotted', 'rebuilt', 'suspended'):
-            self.assertRaises(errors.NotMerged, self.unmerged.refuse_until_merged,
+            self.assertRaises(operations.NotMerged, self.unmerged.refuse_until_merged,
                               self.instance, done)
         self.disks.unmerged.return_value = None
         self.unmerged.refuse_until_merged(self.instance, 'snapshotted')
@@ -313,7 +312,7 @@ class ServerDisksTest(OperationsTestCase):
         exc = self.assertRaises(
             nova_exception.InstanceFaultRollback, self.unmerged.refuse_unless_merged_disks,
             self.instance, 'migrated or resized')
-        self.assertIsInstance(exc.inner_exception, errors.NotMerged)
+        self.assertIsInstance(exc.inner_exception, operations.NotMerged)
         self.assertIn('cannot be migrated or resized', str(exc.inner_exception))
 
     def test_cold_migration_on_overlays_of_volumes_is_allowed(self) -> None:
@@ -324,7 +323,7 @@ class ServerDisksTest(OperationsTestCase):
     def test_server_is_not_shut_down_for_shelving(self) -> None:
         self.unmerged.before_power_off(self.instance)
         self.instance.task_state = 'shelving'
-        self.assertRaises(errors.NotMerged, self.unmerged.before_power_off, self.instance)
+        self.assertRaises(operations.NotMerged, self.unmerged.before_power_off, self.instance)
 
     def test_start_elsewhere_is_refused(self) -> None:
         self.disks.check.side_effect = disk_errors.NotHere('elsewhere')

@@ -7,7 +7,6 @@ from nova import exception as nova_exception
 from nova import objects
 from nova.compute import power_state
 
-from specreds_nova.host.unmerged import errors
 from specreds_nova.host.unmerged import operations
 from specreds_nova.tests.unit.host.unmerged import test_operations
 
@@ -88,7 +87,7 @@ class SwitchingTest(test_operations.OperationsTestCase):
         self.assertGreater(self.clock, 0)
 
     def test_wait_for_the_switch_is_limited(self) -> None:
-        exc = self.assertRaises(errors.NotMerged, self.unmerged.unless_switching,
+        exc = self.assertRaises(operations.NotMerged, self.unmerged.unless_switching,
                                 self.instance, 'paused')
         self.assertIn('cannot be paused', str(exc))
 
