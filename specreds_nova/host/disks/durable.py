@@ -5,7 +5,8 @@ The disks of a backup ignore flushes (cache mode ``unsafe``). Before its version
 everything that it has written must be in Ceph, and its disks must honour every later flush.
 """
 
-import dataclasses
+from collections.abc import Iterator
+import contextlib
 import time
 from typing import Any
 
@@ -27,18 +28,6 @@ class NotDurable(Exception):
     """A disk of a domain may lose writes that were acknowledged as flushed."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Report:
-    """What :func:`harden` has changed.
-
-    :param nodes: the block nodes that honour flushes, and did not before
-    :param seconds: duration
-    """
-
-    nodes: tuple[str, ...]
-    seconds: float
-
-
 def ignoring_flushes(domain: qmp.Domain) -> list[str]:
     """Return the block nodes of a running domain's RBD disks that ignore flushes.
 
@@ -48,13 +37,14 @@ def ignoring_flushes(domain: qmp.Domain) -> list[str]:
         return _ignoring_flushes(domain, disk_nodes.disks(domain))
 
 
-def harden(domain: qmp.Domain) -> Report:
+def harden(domain: qmp.Domain) -> list[str]:
     """Make the disks of a running domain durable. May be repeated, also during a merge.
 
     When this returns, everything that the guest has written is in Ceph, and its later flushes get
     there too.
 
     :param domain: a libvirt domain
+    :returns: the block nodes that honour flushes, and did not before
     :raises NotDurable: a disk still ignores flushes; disks that were durable before still are
     """
     began = time.monotonic()
@@ -68,11 +58,10 @@ def harden(domain: qmp.Domain) -> Report:
             raise NotDurable(f'domain {domain.name()} still ignores flushes in {", ".join(left)}: '
                              f'its disks are not durable; try again')
         _redefine(domain)
-    report = Report(tuple(before), time.monotonic() - began)
     if before:
         LOG.info('domain %s: %s honour flushes (%.0f ms)', domain.name(),
-                 ', '.join(before), report.seconds * 1e3)
-    return report
+                 ', '.join(before), (time.monotonic() - began) * 1e3)
+    return before
 
 
 def flush(domain: qmp.Domain, disks: list[disk_nodes.Disk]) -> None:
@@ -164,16 +153,11 @@ def _redefine(domain: qmp.Domain) -> None:
         domain.connect().defineXML(with_flushes(stored))
 
 
-class _explained:  # noqa: N801  used as a function
+@contextlib.contextmanager
+def _explained(domain: qmp.Domain) -> Iterator[None]:
     """Convert errors of libvirt and QEMU into :class:`NotDurable`."""
-
-    def __init__(self, domain: qmp.Domain) -> None:
-        self._domain = domain
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: Any, exc: BaseException | None, _trace: Any) -> None:
-        if isinstance(exc, (qmp.MonitorError, libvirt.libvirtError)):
-            raise NotDurable(f'the disks of domain {self._domain.name()} could not be made '
-                             f'durable: {exc}') from exc
+    try:
+        yield
+    except (qmp.MonitorError, libvirt.libvirtError) as exc:
+        raise NotDurable(f'the disks of domain {domain.name()} could not be made durable: {exc}'
+                         ) from exc

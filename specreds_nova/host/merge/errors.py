@@ -2,14 +2,6 @@
 """Reasons why a merge does not go on."""
 
 
-class Refused(Exception):
-    """Cinder refuses a step; nothing was done."""
-
-
-class Unknown(Exception):
-    """Cinder or Nova does not answer; it is unknown whether a step was done."""
-
-
 class Gone(Exception):
     """The domain does not run."""
 

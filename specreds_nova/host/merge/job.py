@@ -115,7 +115,7 @@ class MergeJob:
     :param tell: called with the progress whenever it has changed
     :param stop: set when this process is about to end
     :param leaving: returns whether Nova evacuates the server, or has; raises
-        :class:`errors.Unknown`
+        :class:`errors.Interrupted` if that is unknown
     """
 
     def __init__(self, find: Callable[[], qmp.Domain], superposition_id: str,
@@ -224,7 +224,7 @@ class MergeJob:
                     f'superposition {self._superposition_id} is {state}: only a promoted one '
                     f'can be merged')
             self._record.step('begin')
-        except (errors.Refused, errors.Unknown) as exc:
+        except pivot.NO_ANSWER as exc:
             raise errors.Interrupted(str(exc)) from exc
 
     def _converge(self, domain: qmp.Domain) -> None:
@@ -286,7 +286,7 @@ class MergeJob:
                 f'the server has left this host: its merge in superposition '
                 f'{self._superposition_id} ends here')
         # Without an answer nothing is known; the end of the merge insists on one.
-        with contextlib.suppress(errors.Refused, errors.Unknown):
+        with contextlib.suppress(*pivot.NO_ANSWER):
             if self._record.state() is None:
                 raise errors.Overtaken(pivot.gone(self._superposition_id))
 
@@ -295,11 +295,7 @@ class MergeJob:
 
         :raises Interrupted: Nova does, or does not answer
         """
-        try:
-            leaving = self._leaving()
-        except errors.Unknown as exc:
-            raise errors.Interrupted(str(exc)) from exc
-        if leaving:
+        if self._leaving():
             raise errors.Interrupted(
                 'Nova evacuates the server from this host: its merge ends if the server stays')
 

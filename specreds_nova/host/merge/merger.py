@@ -198,12 +198,12 @@ class Merger:
     def _leaving(self, instance_uuid: str) -> bool:
         """Return whether Nova evacuates a server from this host, or has.
 
-        :raises Unknown: the database does not answer
+        :raises Interrupted: the database does not answer
         """
         try:
             instance = self._instance(instance_uuid)
         except Exception as exc:
-            raise merge_errors.Unknown(
+            raise merge_errors.Interrupted(
                 f'Nova does not report whether the server is evacuated ({exc})') from exc
         return (instance is None or instance.host != CONF.host
                 or tasks.is_rebuild(instance.task_state))

@@ -25,8 +25,7 @@ A note in the domain's metadata, which lives as long as its QEMU, says after a c
 is suspended for a merge. Everything else is read from the domain and the record.
 """
 
-from collections.abc import Callable, Iterator
-import contextlib
+from collections.abc import Callable
 import dataclasses
 import time
 from typing import Any
@@ -44,6 +43,7 @@ from specreds_nova.host.merge import errors
 
 # The volumes are the real version, as they are without a record.
 ENDED = (states.MERGED, None)
+NO_ANSWER = (exception.SuperpositionRefused, exception.SuperpositionUnknown)
 
 _PREFIX = 'specreds'
 _NAMESPACE = 'urn:specreds:merge:1'
@@ -57,38 +57,27 @@ _DRAIN_S = 5.0
 _UNTOLD = 'the guest is suspended: Cinder does not report whether the merge has ended: {}'
 
 
+@dataclasses.dataclass(frozen=True)
 class Record:
     """The superposition's record in Cinder.
 
-    Its requests raise :class:`errors.Refused` or :class:`errors.Unknown`.
+    Its requests raise :data:`NO_ANSWER`: after SuperpositionRefused it is certain that nothing was
+    done, after SuperpositionUnknown it is not.
     """
 
-    def __init__(self, cinder: cinder_api.CinderAPI, superposition_id: str) -> None:
-        self._cinder = cinder
-        self._id = superposition_id
+    cinder: cinder_api.CinderAPI
+    id: str
 
     def state(self) -> str | None:
         """Return the state; None if there is no record.
 
         The overlays are removed before the record: a domain that has one open is stale then.
         """
-        with _translated():
-            return self._cinder.state(self._id)
+        return self.cinder.state(self.id)
 
     def step(self, step: str) -> None:
         """Note the begin or the end of the merge. May be repeated."""
-        with _translated():
-            self._cinder.merge(self._id, step)
-
-
-@contextlib.contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except exception.SuperpositionRefused as exc:
-        raise errors.Refused(str(exc)) from exc
-    except exception.SuperpositionUnknown as exc:
-        raise errors.Unknown(str(exc)) from exc
+        self.cinder.merge(self.id, step)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,7 +157,7 @@ class Pivot:
                 if state is None:
                     self._overtaken()
                 return state
-            except (errors.Refused, errors.Unknown) as exc:
+            except NO_ANSWER as exc:
                 if noted is None:
                     raise errors.Interrupted(str(exc)) from exc
                 self._tell(_UNTOLD.format(exc))
@@ -250,9 +239,9 @@ class Pivot:
             try:
                 self._record.step('end')
                 return True
-            except errors.Refused as exc:
+            except exception.SuperpositionRefused as exc:
                 error, refusals = str(exc), refusals + 1
-            except errors.Unknown as exc:
+            except exception.SuperpositionUnknown as exc:
                 error, unanswered = str(exc), True
             if self._ended():
                 return True
@@ -265,7 +254,7 @@ class Pivot:
     def _ended(self) -> bool:
         try:
             state = self._record.state()
-        except (errors.Refused, errors.Unknown):
+        except NO_ANSWER:
             return False
         if state is None:
             self._overtaken()

@@ -9,8 +9,8 @@ from specreds_nova.host.disks import nodes as disk_nodes
 from specreds_nova.host.disks import qmp
 from specreds_nova.tests.unit.host.merge import fakes
 
-NODES = ('libvirt-3-format', 'libvirt-3-storage', 'libvirt-4-format', 'libvirt-4-storage',
-         'libvirt-1-format', 'libvirt-1-storage', 'libvirt-2-format', 'libvirt-2-storage')
+NODES = ['libvirt-3-format', 'libvirt-3-storage', 'libvirt-4-format', 'libvirt-4-storage',
+         'libvirt-1-format', 'libvirt-1-storage', 'libvirt-2-format', 'libvirt-2-storage']
 
 
 class DurableTestCase(testtools.TestCase):
@@ -31,8 +31,7 @@ class DurableTestCase(testtools.TestCase):
 class HardenTest(DurableTestCase):
 
     def test_flushes_twice_with_a_write_in_between(self) -> None:
-        report = durable.harden(self.domain)
-        self.assertEqual(NODES, report.nodes)
+        self.assertEqual(NODES, durable.harden(self.domain))
         # The first reopen flushes nodes that still ignore flushes; only the second one, after a
         # write to each node, flushes effectively.
         self.assertEqual(['blockdev-reopen', 'change-backing-file', 'change-backing-file',
@@ -45,7 +44,7 @@ class HardenTest(DurableTestCase):
             self.domain.disks[1].device = device
             self.domain.durable.clear()
             del self.domain.requests[:]
-            self.assertEqual(NODES, durable.harden(self.domain).nodes)
+            self.assertEqual(NODES, durable.harden(self.domain))
             self.assertEqual(['blockdev-reopen', 'change-backing-file', 'blockdev-reopen'],
                              self.commands)
             options = {node['node-name']: node for _command, arguments in self.domain.requests
@@ -56,18 +55,18 @@ class HardenTest(DurableTestCase):
     def test_cdrom_without_an_overlay_is_not_touched(self) -> None:
         for disk in self.domain.disks:
             disk.overlay, disk.device, disk.read_only = None, 'cdrom', True
-        self.assertEqual((), durable.harden(self.domain).nodes)
+        self.assertEqual([], durable.harden(self.domain))
         self.assertEqual([], self.commands)
 
     def test_harden_may_be_repeated(self) -> None:
         durable.harden(self.domain)
         del self.domain.requests[:]
-        self.assertEqual((), durable.harden(self.domain).nodes)
+        self.assertEqual([], durable.harden(self.domain))
         self.assertEqual([], self.commands)
 
     def test_partly_hardened_disk_is_completed(self) -> None:
         self.domain.durable = set(NODES[:3])
-        self.assertEqual(NODES[3:], durable.harden(self.domain).nodes)
+        self.assertEqual(NODES[3:], durable.harden(self.domain))
 
     def test_options_are_libvirts_own(self) -> None:
         durable.harden(self.domain)

@@ -7,6 +7,7 @@ import itertools
 import libvirt
 
 from specreds_cinder.superposition.truth import states
+from specreds_nova import exception
 from specreds_nova.host.merge import errors
 from specreds_nova.tests.unit.host.merge import base
 from specreds_nova.tests.unit.host.merge import fakes
@@ -251,7 +252,8 @@ class OvertakenTest(base.MergingTestCase):
 
     def test_record_removed_during_the_pause_ends_the_merge(self) -> None:
         self.vanish('suspend')
-        self.record.answers['end'] = [errors.Refused('there is no such superposition')]
+        self.record.answers['end'] = [
+            exception.SuperpositionRefused('there is no such superposition')]
         self.overtaken()
         # Another one of it may run by now.
         self.assertFalse(self.domain.running)
@@ -282,8 +284,8 @@ class OvertakenTest(base.MergingTestCase):
 
     def test_unanswered_requests_do_not_end_the_merge(self) -> None:
         self.domain.disks[0].size = 1600 * base.MIB
-        answers: list[Exception | None] = [None, errors.Unknown('Cinder is down'),
-                                           errors.Refused('no'), None]
+        answers: list[Exception | None] = [None, exception.SuperpositionUnknown('Cinder is down'),
+                                           exception.SuperpositionRefused('no'), None]
         self.record.answers['state'] = answers
         self.merge()
         self.assertEqual([None], answers)
@@ -314,12 +316,12 @@ class NotNowTest(base.MergingTestCase):
         self.assertNotIn('commit vda', self.domain.log)
 
     def test_server_is_not_merged_without_cinder(self) -> None:
-        self.record.answers['state'] = [errors.Unknown('Cinder is down')]
+        self.record.answers['state'] = [exception.SuperpositionUnknown('Cinder is down')]
         self.assertRaises(errors.Interrupted, self.merge)
         self.assertNotIn('commit vda', self.domain.log)
 
     def test_outage_of_cinder_during_the_copy_interrupts_the_merge(self) -> None:
-        self.record.answers['state'] = [None, errors.Unknown('Cinder is down')]
+        self.record.answers['state'] = [None, exception.SuperpositionUnknown('Cinder is down')]
         self.assertRaises(errors.Interrupted, self.merge)
         self.assertNotIn('suspend', self.domain.log)
         self.record.answers.clear()

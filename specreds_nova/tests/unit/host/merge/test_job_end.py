@@ -6,6 +6,7 @@ import contextlib
 from typing import Any
 from unittest import mock
 
+from specreds_nova import exception
 from specreds_nova.host.merge import errors
 from specreds_nova.host.merge import job as merge_job
 from specreds_nova.tests.unit.host.merge import base
@@ -50,7 +51,7 @@ class EndTest(base.MergingTestCase):
         self.assertEqual('merging', self.record.now)
 
     def test_refused_end_resumes_the_guest(self) -> None:
-        self.record.answers['end'] = [errors.Refused('no')]
+        self.record.answers['end'] = [exception.SuperpositionRefused('no')]
         self.assertRaises(errors.Interrupted, self.merge)
         self.assertTrue(self.domain.running)
         self.assertIsNone(self.domain.note)
@@ -62,13 +63,13 @@ class EndTest(base.MergingTestCase):
 
     def test_end_refused_once_is_repeated(self) -> None:
         # Another client has changed the record in between.
-        self.record.answers['end'] = [errors.Refused('changed'), None]
+        self.record.answers['end'] = [exception.SuperpositionRefused('changed'), None]
         self.merge()
         self.assertEqual(1, self.domain.log.count('suspend'))
         self.assert_merged()
 
     def test_guest_of_a_server_that_is_evacuated_is_not_suspended(self) -> None:
-        for self.leaving in (True, errors.Unknown('the database is down')):
+        for self.leaving in (True, errors.Interrupted('the database is down')):
             self.assertRaises(errors.Interrupted, self.merge)
             self.assertNotIn('suspend', self.domain.log)
             self.assertTrue(self.domain.running)
@@ -86,7 +87,7 @@ class EndTest(base.MergingTestCase):
             if step == 'end':
                 self.leaving = True
         self.record.step = ended
-        for self.leaving in (False, True, errors.Unknown('the database is down')):
+        for self.leaving in (False, True, errors.Interrupted('the database is down')):
             self.assertRaises(errors.Interrupted, self.merge)
             self.assertEqual(('merged', False), (self.record.now, self.domain.running))
             self.assertTrue(all(disk.overlay for disk in self.domain.disks))
@@ -103,12 +104,13 @@ class EndTest(base.MergingTestCase):
             if calls[0] < 20:
                 # It is unknown whether the end was recorded.
                 self.assertFalse(self.domain.running)
-                raise errors.Unknown('Cinder does not answer')
+                raise exception.SuperpositionUnknown('Cinder does not answer')
         record_step = self.record.step
 
         def unknown(step: str) -> None:
             if step == 'end':
-                self.record.answers['state'] = [errors.Unknown('Cinder does not answer')]
+                self.record.answers['state'] = [
+                    exception.SuperpositionUnknown('Cinder does not answer')]
                 answer(step)
             record_step(step)
         self.record.step = unknown
@@ -123,7 +125,7 @@ class EndTest(base.MergingTestCase):
         def lost(step: str) -> None:
             record_step(step)
             if step == 'end':
-                raise errors.Unknown('the answer was lost')
+                raise exception.SuperpositionUnknown('the answer was lost')
         self.record.step = lost
         self.merge()
         self.assert_merged()
@@ -131,7 +133,8 @@ class EndTest(base.MergingTestCase):
 
     def test_refusal_after_an_unknown_end_does_not_resume_the_guest(self) -> None:
         # The first request may still be under way, whatever a later refusal says.
-        self.record.answers['end'] = [errors.Unknown('?')] + [errors.Refused('no')] * 9 + [None]
+        self.record.answers['end'] = [exception.SuperpositionUnknown('?'), *[
+            exception.SuperpositionRefused('no')] * 9, None]
         self.merge()
         self.assert_merged()
         self.assertEqual(1, self.domain.log.count('resume'))
@@ -254,7 +257,8 @@ class CutOffTest(base.MergingTestCase):
         self.die(base.ALL.index('record end') + 1, _died)
         self.assertRaises(base.Died, self.merge)
         self.domain.after = lambda _what: None
-        self.record.answers['state'] = [errors.Unknown('Cinder is down')] * 9 + [None]
+        self.record.answers['state'] = [
+            *[exception.SuperpositionUnknown('Cinder is down')] * 9, None]
         self.merge()
         self.assert_merged()
         self.assert_paused_while_unclear()
