@@ -4,7 +4,7 @@
 Each operation is Nova's own, after :class:`operations.Unmerged` has prepared or refused it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
 from typing import Any
 
@@ -19,6 +19,26 @@ _before = signatures.before(driver.LibvirtDriver)
 _around = signatures.around(driver.LibvirtDriver)
 
 
+def _refreshed(name: str) -> Callable[..., Any]:
+    """Return Nova's method, before which the connections of the volumes are refreshed."""
+    def refresh(self: Any, instance: Any, block_device_info: Any) -> None:
+        if self.unmerged is not None:
+            self.unmerged.refresh(instance, block_device_info)
+    refresh.__name__ = name
+    return _before(refresh)
+
+
+def _refused(name: str, done: str) -> Callable[..., Any]:
+    """Return Nova's method, which is refused until the server is merged.
+
+    :param done: the operation, as in "the server cannot be DONE"
+    """
+    def refuse(self: Any, instance: Any) -> None:
+        self._refuse_until_merged(instance, done)
+    refuse.__name__ = name
+    return _before(refuse)
+
+
 class UnmergedLibvirtDriver(driver.LibvirtDriver):
     """LibvirtDriver for a host on which servers may have been backups.
 
@@ -31,16 +51,16 @@ class UnmergedLibvirtDriver(driver.LibvirtDriver):
 
     # Operations that open disks: as they are now, not as Nova has noted them
 
+    power_on = _refreshed('power_on')
+    resume_state_on_host_boot = _refreshed('resume_state_on_host_boot')
+    finish_migration = _refreshed('finish_migration')
+    finish_revert_migration = _refreshed('finish_revert_migration')
+
     @_before
     def spawn(self, instance: Any, block_device_info: Any) -> None:
         """Start a server that is new here."""
         if self.unmerged is not None:
             self.unmerged.before_spawn(instance, block_device_info)
-
-    @_before
-    def power_on(self, instance: Any, block_device_info: Any) -> None:
-        """Start a server."""
-        self._refresh(instance, block_device_info)
 
     @_around
     @contextlib.contextmanager
@@ -58,25 +78,10 @@ class UnmergedLibvirtDriver(driver.LibvirtDriver):
         return super()._soft_reboot(instance)
 
     @_before
-    def resume_state_on_host_boot(self, instance: Any, block_device_info: Any) -> None:
-        """Start a server that ran when the host went down."""
-        self._refresh(instance, block_device_info)
-
-    @_before
     def resume(self, instance: Any, block_device_info: Any) -> None:
         """Resume a server that was suspended."""
         if self.unmerged is not None:
             self.unmerged.before_resume(instance, block_device_info)
-
-    @_before
-    def finish_migration(self, instance: Any, block_device_info: Any) -> None:
-        """Start a server that was migrated to this host."""
-        self._refresh(instance, block_device_info)
-
-    @_before
-    def finish_revert_migration(self, instance: Any, block_device_info: Any) -> None:
-        """Start a server that has come back to this host."""
-        self._refresh(instance, block_device_info)
 
     @_before
     def rescue(self, instance: Any, network_info: Any, block_device_info: Any) -> None:
@@ -145,30 +150,11 @@ class UnmergedLibvirtDriver(driver.LibvirtDriver):
         with self._unless_dropped(instance):
             yield
 
-    @_before
-    def snapshot(self, instance: Any) -> None:
-        """Make an image of a server."""
-        self._refuse_until_merged(instance, 'snapshotted')
-
-    @_before
-    def volume_snapshot_create(self, instance: Any) -> None:
-        """Make a snapshot of a volume."""
-        self._refuse_until_merged(instance, 'snapshotted')
-
-    @_before
-    def volume_snapshot_delete(self, instance: Any) -> None:
-        """Remove a snapshot of a volume."""
-        self._refuse_until_merged(instance, 'snapshotted')
-
-    @_before
-    def swap_volume(self, instance: Any) -> None:
-        """Replace a volume by another one."""
-        self._refuse_until_merged(instance, 'given another volume')
-
-    @_before
-    def extend_volume(self, instance: Any) -> None:
-        """Inform a guest that its volume has grown."""
-        self._refuse_until_merged(instance, 'given a larger volume')
+    snapshot = _refused('snapshot', 'snapshotted')
+    volume_snapshot_create = _refused('volume_snapshot_create', 'snapshotted')
+    volume_snapshot_delete = _refused('volume_snapshot_delete', 'snapshotted')
+    swap_volume = _refused('swap_volume', 'given another volume')
+    extend_volume = _refused('extend_volume', 'given a larger volume')
 
     @_around
     @contextlib.contextmanager
@@ -206,10 +192,6 @@ class UnmergedLibvirtDriver(driver.LibvirtDriver):
         """Return the context in which a request is refused if the engine has dropped it."""
         return (contextlib.nullcontext() if self.unmerged is None
                 else dropped_requests.refused(instance))
-
-    def _refresh(self, instance: Any, block_device_info: Any) -> None:
-        if self.unmerged is not None:
-            self.unmerged.refresh(instance, block_device_info)
 
     def _refuse_until_merged(self, instance: Any, done: str) -> None:
         if self.unmerged is not None:
