@@ -46,6 +46,12 @@ class MapTest(testtools.TestCase):
             self.assertTrue(path.exists(), f'{file} does not exist')
             self.assertTrue(defines(path.read_text(), name), f'{file} does not define {name}')
 
+    def test_twelve_questions_are_answered_in_one_step(self) -> None:
+        [questions] = re.findall(r'^Twelve questions\n=+\n(.*?)^\S[^\n]*\n=+$',
+                                 _PAGE.read_text(), re.MULTILINE | re.DOTALL)
+        rows = re.findall(r'\n   \* - [A-Z][^?]+\?\n     - ([^\n]+)', questions)
+        self.assertEqual(12, len([row for row in rows if _PLACE.fullmatch(row)]))
+
     def test_every_row_names_a_file(self) -> None:
         page = _PAGE.read_text()
         self.assertEqual(page.count('\n   * - '), len(_PLACE.findall(page)))
