@@ -7,6 +7,7 @@ handled exactly as by Nova's own class.
 """
 
 import contextlib
+import functools
 import inspect
 import os
 from typing import Any
@@ -96,7 +97,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         topologies = topology.TopologyClaims(self._journal, compute.rt)
         this_host = backup_host.Host(
             name=host, driver=self, journal=self._journal, cinder=cinder, launcher=launcher,
-            claims=claims.Claims(_Provider(host)), topologies=topologies,
+            claims=claims.Claims(functools.cache(lambda: _provider(host))), topologies=topologies,
             eligibility=eligibility.Eligibility(self, launcher, host, self._box, cinder,
                                                 topologies),
             box=self._box)
@@ -114,7 +115,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         self._reconciler.reset_evacuations()
         rpc.add_extra_exmods(exception.__name__)
         compute.additional_endpoints.append(endpoint.Endpoint(
-            host_backups, stale.StaleServers(compute, host)))
+            host_backups, functools.partial(stale.clean, compute, host)))
         group_policy.install(compute, self._journal)
         repeated_evacuations.install(compute)
         interrupted_reboots.install(compute)
@@ -288,16 +289,7 @@ def _stale_note(instance_uuid: str) -> str:
     return os.path.join(CONF.state_path, 'specreds', 'stale', f'{instance_uuid}.json')
 
 
-class _Provider:
-    """Returns the UUID of the host's resource provider, which it reads once."""
-
-    def __init__(self, host: str) -> None:
-        self._host = host
-        self._uuid: str | None = None
-
-    def __call__(self) -> str:
-        if self._uuid is None:
-            nodes = objects.ComputeNodeList.get_all_by_host(
-                backup_host.admin_context(), self._host)
-            self._uuid = str(nodes[0].uuid)
-        return self._uuid
+def _provider(host: str) -> str:
+    """Return the UUID of the host's resource provider."""
+    [node, *_] = objects.ComputeNodeList.get_all_by_host(backup_host.admin_context(), host)
+    return str(node.uuid)

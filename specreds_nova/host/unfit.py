@@ -28,7 +28,7 @@ class PlainLibvirtDriver(driver.LibvirtDriver):
         if endpoints is not None:
             rpc.add_extra_exmods(exception.__name__)
             refusal = Refusal(reasons)
-            endpoints.append(endpoint.Endpoint(refusal, refusal))
+            endpoints.append(endpoint.Endpoint(refusal, refusal.returned))
 
 
 class Refusal:

@@ -105,7 +105,6 @@ class Backups:
     def __init__(self, host: backup_host.Host, watches: readiness.Watches) -> None:
         self._host = host
         self._journal = host.journal
-        self._remover = backup_host.Remover(host)
         self._watches = watches
         watches.then = self._harden_early
         self._starter = starts.Starter(host)
@@ -381,7 +380,7 @@ class Backups:
     def _undo(self, record: journals.Record) -> None:
         self._watches.end(record.backup_id)
         try:
-            self._remover.remove(record)
+            backup_host.remove(self._host, record)
         except exception.UndoIncomplete as exc:
             why = exc.format_message()
             if why != record.error:

@@ -80,41 +80,35 @@ def find_instance(context: Any, instance_uuid: str) -> Any | None:
         return None
 
 
-class Remover:
-    """Removes everything that the start of a backup has made. May be repeated."""
+def remove(host: Host, record: journals.Record) -> None:
+    """Remove everything that the start of a backup has made: first the domain. May be repeated.
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    :raises UndoIncomplete: something could not be removed; everything else is removed
+    """
+    context = admin_context()
+    instance = find_instance(context, record.instance_uuid)
+    steps: list[Callable[[], Any]] = [
+        lambda: host.launcher.remove(record.backup_id, record.instance_uuid),
+        lambda: host.box.remove(context, record.backup_id),
+        lambda: _remove_files(host, record, instance),
+        lambda: host.claims.release(context, record.backup_id),
+    ]
+    failures = []
+    for step in steps:
+        try:
+            step()
+        except nova_exception.NovaException as exc:
+            failures.append(exc.format_message())
+        except Exception as exc:
+            failures.append(f'{type(exc).__name__}: {exc}')
+    if failures:
+        raise exception.UndoIncomplete('; '.join(failures))
 
-    def remove(self, record: journals.Record) -> None:
-        """Remove the domain first, and then what it uses.
 
-        :raises UndoIncomplete: something could not be removed; everything else is removed
-        """
-        context = admin_context()
-        instance = find_instance(context, record.instance_uuid)
-        host = self._host
-        steps: list[Callable[[], Any]] = [
-            lambda: host.launcher.remove(record.backup_id, record.instance_uuid),
-            lambda: host.box.remove(context, record.backup_id),
-            lambda: self._remove_files(record, instance),
-            lambda: host.claims.release(context, record.backup_id),
-        ]
-        failures = []
-        for step in steps:
-            try:
-                step()
-            except nova_exception.NovaException as exc:
-                failures.append(exc.format_message())
-            except Exception as exc:
-                failures.append(f'{type(exc).__name__}: {exc}')
-        if failures:
-            raise exception.UndoIncomplete('; '.join(failures))
-
-    def _remove_files(self, record: journals.Record, instance: Any) -> None:
-        """Remove the server's directory and passphrases, unless another domain uses them."""
-        if instance is not None and instance.host == self._host.name:
-            return
-        if self._host.launcher.find(record.instance_uuid) is None:
-            self._host.launcher.remove_secrets(record.volume_ids)
-            self._host.launcher.remove_files(record.instance_uuid)
+def _remove_files(host: Host, record: journals.Record, instance: Any) -> None:
+    """Remove the server's directory and passphrases, unless another domain uses them."""
+    if instance is not None and instance.host == host.name:
+        return
+    if host.launcher.find(record.instance_uuid) is None:
+        host.launcher.remove_secrets(record.volume_ids)
+        host.launcher.remove_files(record.instance_uuid)

@@ -16,42 +16,27 @@ from specreds_nova.host.backup import host as backup_host
 LOG = logging.getLogger(__name__)
 
 
-class StaleServers:
-    """Removes stale servers from this host.
+def clean(compute: Any, host: str) -> dict[str, Any]:
+    """Remove the domains and claims of servers that were evacuated from this host.
 
     :param compute: Nova's compute manager
     :param host: this host's name in Nova
+    :returns: ``clean``, and ``left``, the UUIDs of other hosts' servers that still run here
+    :raises UndoIncomplete: Nova could not remove them
     """
-
-    def __init__(self, compute: Any, host: str) -> None:
-        self._compute = compute
-        self._host = host
-
-    def clean(self) -> dict[str, Any]:
-        """Remove the domains and claims of servers that were evacuated from this host.
-
-        :returns: ``clean``, and ``left``, the UUIDs of other hosts' servers that still run here
-        :raises UndoIncomplete: Nova could not remove them
-        """
-        context = backup_host.admin_context()
-        try:
-            self._compute._destroy_evacuated_instances(
-                context, self._compute._get_nodes(context))
-        except nova_exception.NovaException as exc:
-            raise exception.UndoIncomplete(
-                f'evacuated servers could not be removed from host {self._host}: '
-                f'{exc.format_message()}') from exc
-        left = self._astray(context)
-        if left:
-            LOG.warning('servers %s belong to other hosts but still run here', ', '.join(left))
-        return {'clean': not left, 'left': left}
-
-    def _astray(self, context: Any) -> list[str]:
-        """Return the servers of other hosts that run here and are not being moved."""
-        astray = []
-        for uuid in self._compute.driver.list_instance_uuids():
-            instance = backup_host.find_instance(context, uuid)
-            if (instance is not None and instance.host != self._host
-                    and instance.task_state is None):
-                astray.append(uuid)
-        return astray
+    context = backup_host.admin_context()
+    try:
+        compute._destroy_evacuated_instances(context, compute._get_nodes(context))
+    except nova_exception.NovaException as exc:
+        raise exception.UndoIncomplete(
+            f'evacuated servers could not be removed from host {host}: '
+            f'{exc.format_message()}') from exc
+    left = []
+    for uuid in compute.driver.list_instance_uuids():
+        instance = backup_host.find_instance(context, uuid)
+        # A server with a task may be moving here.
+        if instance is not None and instance.host != host and instance.task_state is None:
+            left.append(uuid)
+    if left:
+        LOG.warning('servers %s belong to other hosts but still run here', ', '.join(left))
+    return {'clean': not left, 'left': left}

@@ -33,7 +33,7 @@ class RpcTest(base.TestCase):
         self.returning = mock.Mock()
         server = messaging.get_rpc_server(
             transport, messaging.Target(exchange='nova', topic='compute', server=base.HOST),
-            [endpoint.Endpoint(self.served, self.returning)], executor='threading')
+            [endpoint.Endpoint(self.served, self.returning.clean)], executor='threading')
         server.start()
         self.addCleanup(server.wait)
         self.addCleanup(server.stop)
@@ -52,23 +52,28 @@ class RpcTest(base.TestCase):
             wanted = [ids[parameter] for parameter in inspect.signature(method).parameters
                       if parameter in ids]
             method({}, base.HOST, *wanted)
-            getattr(self.served, name).assert_called_once_with(*wanted, **_DEFAULTS.get(name, {}))
+            getattr(self.served, name).assert_called_once_with(**_DEFAULTS.get(name, {}), **{
+                parameter: ids[parameter] for parameter in inspect.signature(method).parameters
+                if parameter in ids})
 
     def test_begun_backup_is_started_by_the_host(self) -> None:
         started = threading.Event()
 
-        def start(*_ids: str) -> dict[str, str]:
+        def start(**_ids: str) -> dict[str, str]:
             started.set()
             return {}
         self.served.start.side_effect = start
         self.api.begin({}, base.HOST, base.BACKUP_ID, base.SERVER, base.SUPERPOSITION)
         self.assertTrue(started.wait(20.0))
-        self.served.start.assert_called_with(base.BACKUP_ID, base.SERVER, base.SUPERPOSITION)
+        self.served.start.assert_called_with(
+            backup_id=base.BACKUP_ID, instance_uuid=base.SERVER,
+            superposition_id=base.SUPERPOSITION)
 
     def test_promote_passes_keep_claim_on(self) -> None:
         self.served.promote.return_value = {}
         self.api.promote({}, base.HOST, base.BACKUP_ID, keep_claim=True)
-        self.served.promote.assert_called_once_with(base.BACKUP_ID, keep_claim=True)
+        self.served.promote.assert_called_once_with(
+            backup_id=base.BACKUP_ID, keep_claim=True)
 
     def test_returned_host_cleans_up(self) -> None:
         self.returning.clean.return_value = {'clean': False, 'left': [base.SERVER]}
@@ -97,7 +102,7 @@ class RpcTest(base.TestCase):
         entered, free = threading.Event(), threading.Event()
         self.addCleanup(free.set)
 
-        def slow(*ids: str) -> dict[str, Any]:
+        def slow(**ids: str) -> dict[str, Any]:
             entered.set()
             free.wait(10)
             return {}

@@ -103,7 +103,7 @@ class UnfitTest(base.TestCase):
             plain.init_host(base.HOST)
         init_host.assert_called_once_with(base.HOST)
         [endpoint] = virtapi._compute.additional_endpoints
-        answer = endpoint.check({}, base.SERVER)
+        answer = endpoint.check({}, instance_uuid=base.SERVER)
         self.assertFalse(answer['eligible'])
         self.assertIn('LibvirtDriver has no absent()', answer['reasons'][0])
         refusal = unfit.Refusal(['it is another'])
