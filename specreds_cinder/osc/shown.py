@@ -89,7 +89,7 @@ def one(superposition: Mapping[str, Any]) -> Fields:
 def many(superpositions: Sequence[Mapping[str, Any]], *, long: bool) -> Rows:
     """Return the headers and rows of superpositions.
 
-    :param long: show all fields; the superpositions have to have them
+    :param long: show all fields, which the superpositions must have
     """
     shown = _LONG if long else _BRIEF
     rows = [{**each, 'volume_ids': [*each.get('volume_ids', ()), *each.get('disks', ())]}

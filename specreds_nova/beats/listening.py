@@ -67,7 +67,7 @@ class Listening:
     def echoed(self) -> float:
         """Return when the newest echo was sent, by the engine's clock.
 
-        Whatever is read from now on has reached the broker after that.
+        Beats that are read later have reached the broker after this time.
         """
         return self._horizon
 

@@ -53,7 +53,7 @@ class Brokers:
     def connected(self) -> Iterator[Any]:
         """Have a connection to the next one, and the exchange declared.
 
-        :raises Exception: it cannot be had, or breaks; of whatever kind the libraries have for it
+        :raises Exception: the connection cannot be made, or breaks; its type is the library's
         """
         options = self._options
         url, node = next(self._addresses)
@@ -113,7 +113,7 @@ class Publisher:
     def cast(self, method: str, arguments: dict[str, Any]) -> None:
         """Send.
 
-        :raises Exception: it may have got there, or not; of whatever kind the libraries have
+        :raises Exception: the message may have arrived, or not; its type is the library's
         """
         try:
             if self._channel is None:
@@ -145,7 +145,7 @@ class Answers:
     def send_all(self, answers: Iterable[tuple[str, dict[str, Any]]]) -> None:
         """Send answers, each to its host; a host that does not listen gets none.
 
-        :raises Exception: of whatever kind the libraries have; the next call connects again
+        :raises Exception: its type is the library's; the next call connects again
         """
         try:
             if self._channel is None:

@@ -259,15 +259,15 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         return super()._create_guest(context, xml, instance, *args, **kwargs)
 
     def _ended_as_stale(self, event: Any) -> bool:
-        """Return whether specreds-sentinel ended the domain, which it notes before."""
+        """Return whether specreds-sentinel has noted that it ends the domain."""
         return (_stopped(event)
                 and os.path.exists(_stale_note(event.get_instance_uuid())))
 
     def _overlooked(self, uuid: str) -> bool:
         """Return whether the end of a domain is not the end of its server.
 
-        A domain that specreds-sentinel ended may be the server: Cinder merges a server that has
-        lost Ceph for half a minute, and fences it. Engines know where each server is.
+        A domain that specreds-sentinel ended may be the server: Cinder fences and merges a
+        server that has lost Ceph for half a minute. Engines know where each server is.
         """
         return uuid in self._journal.hidden()
 

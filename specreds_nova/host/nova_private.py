@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever of Nova's is overridden or used although it is no interface, and a guard of it.
+"""Private parts of Nova that the plug-in overrides or uses, and a check that they exist.
 
 A release of Nova may change any of this without notice. The guard compares what is here with the
 Nova that is installed, by signatures and names, before the driver is made of it.

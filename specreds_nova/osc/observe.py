@@ -55,10 +55,10 @@ class Report(base.SpeculativeCommand, command.Lister):
     s of silence, and timeouts of 60 and 180 s. "Hosts": silences of hosts on which engines would
     have acted. "Spared": the host was back before its servers were replaced. "Replaced": it was
     not. "Wrongly": of these, the host came back by itself, with its servers. "Open": of these, the
-    host is not back yet. "Servers": those of the replaced hosts. "Without Room": those of them for
-    which no host had room. "Seconds Saved": how much sooner speculative recovery would have begun
-    to serve than the timeout, in all servers that the timeout would have replaced. The row
-    "restart" counts servers that have crashed on their hosts, or with them.
+    host is not back yet. "Servers": servers of the replaced hosts. "Without Room": servers of
+    these hosts for which no other host had room. "Seconds Saved": how much sooner speculative
+    recovery would have begun to serve than the timeout, in all servers that the timeout would have
+    replaced. The row "restart" counts servers that have crashed on their hosts, or with them.
     """
 
     arguments = (_add_since,)

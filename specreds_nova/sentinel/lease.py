@@ -176,7 +176,7 @@ class Lease:
         LOG.warning('%s: neither Ceph nor an engine was heard for %g s: setting its network down '
                     '(%s)', guest.name, self._length, ', '.join(taps_up))
         self._down.update((tap, (index, now)) for tap, index in taps_up.items())
-        # Whatever is set down and not written down would stay down after a restart.
+        # First the file: an interface that is down but not recorded would stay down after a crash.
         self._save_down()
         for tap, index in taps_up.items():
             self._links.set(tap, index, 'down')

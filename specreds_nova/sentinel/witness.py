@@ -44,7 +44,7 @@ class Question:
     :param timeout: seconds that Ceph gives the sentinel to answer
     :param answered: called with the servers if the sentinel answers, in a thread of librados that
         eventlet does not know
-    :param silent: called likewise if the sentinel watches its object, and has not answered in time
+    :param silent: called in the same way if the sentinel watches its object, but does not answer
     :raises ClusterError: Ceph cannot be asked
     """
 

@@ -97,8 +97,8 @@ class Facts:
         if self.invalid_map and self.features & rbd.RBD_FEATURE_OBJECT_MAP:
             against.append('its object map is flagged invalid: run "rbd object-map rebuild"')
         if self.size_bytes % _SECTOR:
-            against.append(f'its size of {self.size_bytes} bytes is no multiple of {_SECTOR}, as '
-                           f'that of a disk has to be: resize it')
+            against.append(f'its size of {self.size_bytes} bytes is no multiple of {_SECTOR}, '
+                           f'which a disk needs: resize it')
         if self.size_bytes > _LARGEST:
             against.append('it is larger than 64 TiB, for which there is no overlay')
         if self.mirrored:

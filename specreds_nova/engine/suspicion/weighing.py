@@ -25,7 +25,7 @@ from specreds_nova.engine.suspicion import evidence
 from specreds_nova.engine.suspicion import settings as monitoring
 from specreds_nova.engine.suspicion import watched
 
-# Seconds that a sentinel has to return after its own goodbye, or after that of the nova-compute.
+# Seconds that a sentinel has to return after its own goodbye, or the goodbye of nova-compute.
 RETURN_S = 60.0
 
 

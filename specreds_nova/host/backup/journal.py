@@ -53,8 +53,8 @@ class Record:
         as a primitive of Nova's InstanceNUMATopology; None if the server has no topology
     :ivar topology_offered: Nova's scheduler sees that claim as free, so that it allows the
         evacuation to this host
-    :ivar ready_timeout: seconds after which the server's owner takes the backup for late; None if
-        the metadata name no time
+    :ivar ready_timeout: seconds after which the backup counts as late; None if the server's
+        metadata name no time
     :ivar first_frame: its guest has sent a frame after its first write to a disk, and its owner
         has set no condition
     :ivar timings_ms: duration of each step, in milliseconds

@@ -174,8 +174,8 @@ class Bindings:
     def delete_other_bindings(self, context: Any, ports: Iterable[str]) -> None:
         """Delete the bindings that ports of this host still have on other hosts. Idempotent.
 
-        While there is one, the agent here takes the port for one that is being migrated there, and
-        does nothing for it.
+        While there is one, the agent here treats the port as being migrated there, and does
+        nothing for it.
         """
         client = _client(context)
         for port in ports:
@@ -193,7 +193,7 @@ class Bindings:
         """Delete the ports' inactive bindings here, and undo their preparation. Idempotent.
 
         A port that was plugged again on its own host meanwhile is wired there afterwards: while it
-        had a second binding, the agent of that host took it for one that was being migrated away.
+        had a second binding, the agent of that host treated it as being migrated away.
 
         :raises errors.BoxFailed: something is left, try again
         """

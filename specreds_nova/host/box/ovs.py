@@ -191,8 +191,8 @@ class Ovs:
 
     def conceal(self, plan: box_plan.Plan) -> None:
         """Hide from the network service that the guest's device is removed. Idempotent."""
-        # os-vif gives the port's id to the guest's device, too. Neutron's agent takes a port for
-        # removed with any interface that has its id, whatever bridge that is in.
+        # os-vif gives the port's id to the guest's device, too. Neutron's agent treats a port
+        # as removed if any interface with its id is removed, in whatever bridge that is.
         self._transact(plan, self._switch.ovsdb.db_remove(
             'Interface', plan.device, 'external_ids', _IFACE_ID, if_exists=True))
 
@@ -357,7 +357,7 @@ def _unplug(port: str, device: str, bridge: str, instance: str, details: Mapping
 
 
 def _external_ids(plan: box_plan.Plan) -> dict[str, str]:
-    """Return the external ids by which Neutron's agent takes an interface for the port."""
+    """Return the external ids by which Neutron's agent recognizes the interface of the port."""
     ids = {'iface-status': 'active', 'attached-mac': plan.mac, 'vm-uuid': plan.instance}
     return ids if plan.ovn else {_IFACE_ID: plan.port, **ids}
 

@@ -410,7 +410,7 @@ class Box:
     def _unplug(self, port: str) -> Exception | None:
         """Unplug the device of a port whose guest is gone; return the failure, if it failed.
 
-        Whatever fails, the box is removed before anything else is done.
+        If this fails, the box is removed all the same, and before anything else is done.
         """
         plan = self._plans.get(port)
         try:

@@ -3,11 +3,11 @@
 
 The network service's agent looks at the switch every two seconds (Neutron's ``[AGENT]
 polling_interval``). If one look finds a port unplugged in one place and plugged in another, the
-agent wires the port and then takes it for removed. A server that is only restarted therefore keeps
+agent wires the port and then treats it as removed. A server that is only restarted therefore keeps
 its boxes, and a port whose box was removed is plugged only after the agent has noticed.
 
 A restarted server gets a new device in its box. The agent must not notice that the old one is
-gone: it could take the port for removed, and overlook its return, because it reads what happened
+gone: it could treat the port as removed, and overlook its return, because it reads what happened
 from one connection to the switch's database, and what exists from another, possibly older one. The
 end of the old device is therefore hidden from the agent, unless Nova waits for the port's return.
 

@@ -154,7 +154,7 @@ def refuse_stop(instance: Any) -> None:
 
 
 def _read(instance: Any) -> Any:
-    """Return a server as the database has it."""
+    """Return a server from the database."""
     return objects.Instance.get_by_uuid(
         nova_context.get_admin_context(), instance.uuid, expected_attrs=[])
 
