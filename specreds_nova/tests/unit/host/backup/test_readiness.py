@@ -11,6 +11,8 @@ from specreds_nova.host.backup import journal as journals
 from specreds_nova.host.backup import readiness
 from specreds_nova.host.ready import conditions
 
+_PARSE = conditions.parse
+
 
 class WatchesTest(testtools.TestCase):
     """The watches of a running backup."""
@@ -95,8 +97,7 @@ class WatchesTest(testtools.TestCase):
     def test_invalid_condition_of_the_owner_falls_back_to_the_default(self) -> None:
         instance = mock.Mock(metadata={'specreds:ready': r'console:(a)\1'}, system_metadata={},
                              uuid='server-1')
-        self.useFixture(fixtures.MockPatch('specreds_nova.host.ready.conditions.parse',
-                                           conditions.parse))
+        self.useFixture(fixtures.MockPatch('specreds_nova.host.ready.conditions.parse', _PARSE))
         with mock.patch('specreds_nova.host.backup.host.find_instance', return_value=instance):
             self.watches.begin(self.record)
         condition = self.watch.call_args.args[0]
