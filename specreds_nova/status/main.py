@@ -42,61 +42,22 @@ class Checks(upgradecheck.UpgradeCommands):
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
 
-    def engine_options(self) -> upgradecheck.Result:
-        """Check the engine's configuration."""
-        return self._of_engine(lambda: engine.settings(
-            self._engine_files(), self._nova_files()))
-
-    def engine_database(self) -> upgradecheck.Result:
-        """Check the engine's database."""
-        return self._of_engine(lambda: engine.database(self._conf))
-
-    def engine_api(self) -> upgradecheck.Result:
-        """Check that the engine's API answers where clients look for it."""
-        return self._of_engine(lambda: engine.answers(self._conf))
-
-    def engine_policies(self) -> upgradecheck.Result:
-        """Check the policies of the engine's API."""
-        return self._of_engine(lambda: engine.rules(self._conf))
-
-    def engine_policy_format(self) -> upgradecheck.Result:
-        """Check that the policies are not JSON, which oslo.policy has deprecated."""
-        return common_checks.check_policy_json(self, self._conf)
-
-    def cinder_options(self) -> upgradecheck.Result:
-        """Check the configuration of Cinder's services."""
-        return self._of_cinder(cinder.settings)
-
-    def cinder_capabilities(self) -> upgradecheck.Result:
-        """Check the capabilities of Cinder in Ceph."""
-        return self._of_cinder(ceph.capabilities)
-
-    def nova_options(self) -> upgradecheck.Result:
-        """Check the configuration of nova-compute, and of the sentinel beside it."""
-        def look(config: files.Files, python: str) -> Iterator[findings.Finding]:
-            other = self._engine_files() if self._conf.config_file else None
-            return nova.settings(config, other, python)
-        return self._of_nova(look)
-
-    def nova_network(self) -> upgradecheck.Result:
-        """Check Neutron's agents."""
-        return self._of_nova(lambda config, _: neutron.agents(config))
-
-    def nova_caches(self) -> upgradecheck.Result:
-        """Check the caches of the servers that run here."""
-        return self._of_nova(lambda config, _: caches.running(config))
-
+    # The name of each check, and a function of these checks.
     _upgrade_checks = (
-        ('Engine: configuration', engine_options),
-        ('Engine: database', engine_database),
-        ('Engine: API', engine_api),
-        ('Engine: policies', engine_policies),
-        ('Engine: format of the policies', engine_policy_format),
-        ('Cinder: configuration', cinder_options),
-        ('Cinder: capabilities in Ceph', cinder_capabilities),
-        ('Nova: configuration', nova_options),
-        ('Nova: network agents', nova_network),
-        ('Nova: caches of servers', nova_caches),
+        ('Engine: configuration', lambda self: self._of_engine(
+            lambda: engine.settings(self._engine_files(), self._nova_files()))),
+        ('Engine: database', lambda self: self._of_engine(lambda: engine.database(self._conf))),
+        ('Engine: API', lambda self: self._of_engine(lambda: engine.answers(self._conf))),
+        ('Engine: policies', lambda self: self._of_engine(lambda: engine.rules(self._conf))),
+        ('Engine: format of the policies',
+         lambda self: common_checks.check_policy_json(self, self._conf)),
+        ('Cinder: configuration', lambda self: self._of_cinder(cinder.settings)),
+        ('Cinder: capabilities in Ceph', lambda self: self._of_cinder(ceph.capabilities)),
+        ('Nova: configuration', lambda self: self._of_nova(self._look_at_nova)),
+        ('Nova: network agents',
+         lambda self: self._of_nova(lambda config, _: neutron.agents(config))),
+        ('Nova: caches of servers',
+         lambda self: self._of_nova(lambda config, _: caches.running(config))),
     )
 
     def _of_engine(self, look: Callable[[], Iterator[findings.Finding]]) -> upgradecheck.Result:
@@ -124,6 +85,10 @@ class Checks(upgradecheck.UpgradeCommands):
             service.paths if service else [], 'nova-compute is not on this host', nova.named,
             ': servers of this host have no backups, and it can have none',
             lambda config: look(config, python))
+
+    def _look_at_nova(self, config: files.Files, python: str) -> Iterator[findings.Finding]:
+        other = self._engine_files() if self._conf.config_file else None
+        return nova.settings(config, other, python)
 
     @staticmethod
     def _of_files(paths: Sequence[str], absent: str, in_use: Callable[[files.Files], bool],

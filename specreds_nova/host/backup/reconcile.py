@@ -89,7 +89,7 @@ class Reconciler:
             except Exception:
                 LOG.exception('cannot reconcile backup %s, which is %s', record.backup_id,
                               record.phase)
-        for what, step in (('boxes', self._reconcile_boxes), ('merges', self._scan_merges)):
+        for what, step in (('boxes', self._reconcile_boxes), ('merges', self._merger.scan)):
             try:
                 step()
             except Exception:
@@ -194,9 +194,6 @@ class Reconciler:
                     if record.phase == journals.PROMOTED or record.phase in journals.OURS],
             unsure=[record.backup_id for record in records
                     if record.phase == journals.ABORTING])
-
-    def _scan_merges(self) -> None:
-        self._merger.scan()
 
 
 class Warmup:

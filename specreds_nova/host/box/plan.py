@@ -303,8 +303,7 @@ def namespace_of(port: str) -> str:
     return f'specreds-{port}'
 
 
-def from_vif(vif: Any, instance: str, backup_id: str,
-             neighbours: Mapping[str, str] | None = None, *, ipv6_served: bool = False) -> Plan:
+def from_vif(vif: Any, instance: str, backup_id: str, *, ipv6_served: bool = False) -> Plan:
     """Return the plan of a port.
 
     :param vif: nova.network.model.VIF, as on this host
@@ -314,7 +313,6 @@ def from_vif(vif: Any, instance: str, backup_id: str,
     return Plan(port=vif['id'], mac=vif['address'].lower(), tap=vif['devname'],
                 integration_bridge=network['bridge'], instance=instance, backup_id=backup_id,
                 mtu=network.get_meta('mtu'), subnets=_subnets(network['subnets']),
-                neighbours=dict(neighbours or {}),
                 details={key: value for key, value in (vif['details'] or {}).items()
                          if key in _PLUGGING},
                 hybrid=bool(vif.is_hybrid_plug_enabled()), ovn=is_ovn(vif['details'] or {}),

@@ -76,18 +76,15 @@ class ReadinessWatch:
 
 
 def watch(condition: conditions.Condition, guest: Any, box: Any, backup_id: str,
-          begun: float | None = None, then: Callable[[], None] | None = None
-          ) -> ReadinessWatch:
+          then: Callable[[], None] | None = None) -> ReadinessWatch:
     """Start to watch a backup.
 
     :param guest: nova.virt.libvirt.guest.Guest, running
     :param box: the boxes of this host
-    :param begun: start of the backup, by time.monotonic(); default: now
     :param then: called once when it is ready, by the thread of the watch
     """
     probe = probes.of(condition, guest, box, backup_id)
-    return ReadinessWatch(condition, probe,
-                          time.monotonic() if begun is None else begun, then)
+    return ReadinessWatch(condition, probe, time.monotonic(), then)
 
 
 def watch_frames(condition: conditions.Condition, guest: Any, box: Any, backup_id: str,
