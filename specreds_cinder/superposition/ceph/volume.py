@@ -214,10 +214,20 @@ def inspect(cluster: ceph.Cluster, ref: records.VolumeRef) -> Facts:
 def current(cluster: ceph.Cluster, volume: records.Volume) -> records.Volume:
     """Return a volume with the name that its image has at this moment.
 
+    QEMU opens images by name. An image in the trash keeps its name, which another one may get.
+
     :raises VolumeGone: the image is gone
+    :raises MergeFailed: the name does not lead to the image
     """
     with opened(cluster, volume.ref, image_id=volume.image_id) as image:
-        return dataclasses.replace(volume, image=image.get_name())
+        named = dataclasses.replace(volume, image=image.get_name())
+    with contextlib.suppress(errors.VolumeGone), opened(cluster, named.ref) as image:
+        if image.id() == volume.image_id:
+            return named
+    raise errors.MergeFailed(
+        f'the image of {volume.ref} cannot be opened by its name: is the image in the trash? '
+        f'Restore it by "rbd trash restore --pool {volume.pool} {volume.image_id}", with '
+        f'"--image" and another name if its name is taken, and repeat the merge')
 
 
 def clients(cluster: ceph.Cluster, ref: records.VolumeRef,
@@ -241,12 +251,14 @@ def watchers(cluster: ceph.Cluster, ref: records.VolumeRef,
     return watchers_and_owners(cluster, ref, image_id)[0]
 
 
-def owners(cluster: ceph.Cluster, ref: records.VolumeRef) -> frozenset[str]:
+def owners(cluster: ceph.Cluster, ref: records.VolumeRef,
+           image_id: str | None = None) -> frozenset[str]:
     """Return the addresses that own a lock on an image, without this process's.
 
+    :param image_id: as for :func:`opened`
     :raises VolumeGone: there is no such image
     """
-    return watchers_and_owners(cluster, ref)[1]
+    return watchers_and_owners(cluster, ref, image_id)[1]
 
 
 def watchers_and_owners(cluster: ceph.Cluster, ref: records.VolumeRef,

@@ -200,11 +200,16 @@ class _Commit:
         """Wait until qemu-img has both images open, and enter its clients.
 
         :returns: the clients of qemu-img; none if it has ended
+        :raises MergeFailed: qemu-img may have opened another image, which has the name now
         :raises TimeoutError: qemu-img has not opened its images in time
         """
         began = time.monotonic()
         while process.poll() is None:
             opened = [now - then for now, then in zip(self._clients(), before, strict=True)]
+            if volumes.current(self._cluster, self._volume) != self._volume:
+                raise errors.MergeFailed(
+                    f'{self._volume.ref} was renamed before {self._volume.overlay_ref} was merged '
+                    f'into it: repeat the merge')
             if all(opened):
                 self._ledger.enter(self._volume, self._all(opened), self._entry)
                 return self._all(opened)
@@ -215,8 +220,8 @@ class _Commit:
 
     def _clients(self) -> _Clients:
         """Return the clients of the overlay, and of the volume's own image."""
-        return [volumes.watchers(self._cluster, ref)
-                for ref in (self._volume.overlay_ref, self._volume.ref)]
+        return [volumes.watchers(self._cluster, self._volume.overlay_ref),
+                volumes.watchers(self._cluster, self._volume.ref, self._volume.image_id)]
 
     @staticmethod
     def _all(clients: _Clients) -> frozenset[str]:

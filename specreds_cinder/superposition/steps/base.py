@@ -231,9 +231,10 @@ class Site:
         return frozenset().union(*self.each(
             lambda volume: self.visible(volumes.owners, volume.overlay_ref), record.volumes))
 
-    def visible(self, clients: Callable[[ceph.Cluster, records.VolumeRef], frozenset[str]],
-                ref: records.VolumeRef) -> frozenset[str]:
+    def visible(self, clients: Callable[[ceph.Cluster, records.VolumeRef, str | None],
+                                        frozenset[str]],
+                ref: records.VolumeRef, image_id: str | None = None) -> frozenset[str]:
         """Return the clients of an image by a function; none if the image is gone."""
         with contextlib.suppress(errors.VolumeGone):
-            return clients(self.cluster, ref)
+            return clients(self.cluster, ref, image_id)
         return frozenset()

@@ -383,7 +383,8 @@ def _shut_rest(site: base.Site, renewal: renewals.Renewal, first: sweep.SweepRep
 def _alive(site: base.Site, first: sweep.SweepReport, kept: Sequence[records.Volume]
            ) -> sweep.SweepReport:
     """Return a report that the owners of some locks live: the primary, or somebody else."""
-    owners = {volume.ref: volumes.owners(site.cluster, volume.ref) for volume in kept}
+    owners = {volume.ref: volumes.owners(site.cluster, volume.ref, volume.image_id)
+              for volume in kept}
     dirty = any(owners[volume.ref] & set(volume.clients) for volume in kept)
     return dataclasses.replace(
         first, dirty=dirty, unproven=not dirty,

@@ -76,7 +76,7 @@ def _evict(site: base.Site, record: records.Record) -> None:
     hosts -= {address.host(client) for client in record.clients}
     below = frozenset(
         client for volume in record.volumes
-        for client in site.visible(volumes.clients, volume.ref)
+        for client in site.visible(volumes.clients, volume.ref, volume.image_id)
         if address.host(client) in hosts) if hosts and record.clients else frozenset()
     # The clients of the overlays are fenced when these are removed.
     site.keep_fenced(record.homes, backup | below | site.owners(record), record.id,

@@ -148,6 +148,27 @@ class LifeTest(protocol_base.ProtocolTestCase):
         self.assertEqual(b'\7' * 4096, self.contents(renamed)[:4096])
         self.assert_nothing_left(record)
 
+    def test_volume_in_the_trash_is_not_merged_into_another_one_of_its_name(self) -> None:
+        record = self.superpose(self.make_volume())
+        volume = record.volumes[0]
+        self.child_io(record, 'write -P 7 0 4k')
+        self.assertEqual('promoted', self.protocol.collapse(record).outcome)
+        self.protocol.begin_merge(record)
+        with self.open_pool() as io:
+            rbd.RBD().trash_move(io, volume.image)
+            error = self.assertRaises(sp.MergeFailed, self.protocol.merge, record)
+            self.assertIn('rbd trash restore', str(error))
+            rbd.RBD().create(io, volume.image, protocol_base.SIZE, old_format=False)
+            other = self.contents(volume.ref)
+            self.assertRaises(sp.MergeFailed, self.protocol.merge, record)
+            self.assertEqual(other, self.contents(volume.ref))
+            restored = dataclasses.replace(volume.ref, image=f'{volume.image}-restored')
+            rbd.RBD().trash_restore(io, volume.image_id, restored.image)
+        self.addCleanup(self.remove_image, restored)
+        self.protocol.merge(record)
+        self.assertEqual(b'\7' * 4096, self.contents(restored)[:4096])
+        self.assert_nothing_left(record)
+
     def test_orphaned_merge_can_be_repeated(self) -> None:
         record = self.superpose(self.make_volume())
         volume = record.volumes[0]

@@ -109,6 +109,27 @@ class OfflineTest(testtools.TestCase):
         self.ledger.leave.side_effect = lambda *_: self.renamed.update(second='migrated')
         self.assertEqual(['vol', 'migrated'], self.merged_into())
 
+    def test_volume_that_is_renamed_while_it_is_opened_is_not_written(self) -> None:
+        # Another image may have the old name by now.
+        wrote = self.bin / 'wrote'
+        self.qemu_img(rf'printf "    (0.00/100%%)\r"; >{wrote}; exec sleep 60')
+        renamed = iter([{}, {'vol': 'migrated'}])
+        current = self.current
+        with mock.patch.object(volumes, 'current', lambda *arguments: (
+                self.renamed.update(next(renamed, {})), current(*arguments))[1]):
+            error = self.assertRaises(errors.MergeFailed, self.merge)
+        self.assertIn('was renamed', str(error))
+        self.announce.assert_not_called()
+        self.assertFalse(wrote.exists())
+
+    def test_clients_of_the_volume_are_looked_up_by_its_id(self) -> None:
+        self.qemu_img(r'printf "    (100.00/100%%)\r\n"')
+        self.merge()
+        looks = volumes.watchers.call_args_list  # type: ignore[attr-defined]
+        self.assertIn(mock.call(self.cluster, self.record.volumes[0].ref,
+                                self.record.volumes[0].image_id), looks)
+        self.assertNotIn(mock.call(self.cluster, self.record.volumes[0].ref), looks)
+
     def test_other_volumes_are_written_if_one_is_deleted_meanwhile(self) -> None:
         self.announce.side_effect = lambda: self.renamed.update(second=None)
         self.record = dataclasses.replace(self.record, volumes=(

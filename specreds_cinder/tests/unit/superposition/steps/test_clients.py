@@ -38,7 +38,8 @@ class LookTest(testtools.TestCase):
         self.looks.append(ref.image)
         return frozenset({_BACKUP}), frozenset({_PRIMARY})
 
-    def look_at_overlay(self, _cluster: object, ref: records.VolumeRef) -> frozenset[str]:
+    def look_at_overlay(self, _cluster: object, ref: records.VolumeRef, _image_id: str | None
+                        ) -> frozenset[str]:
         """Return the clients of the overlay."""
         self.looks.append(ref.image)
         return frozenset({_BACKUP})

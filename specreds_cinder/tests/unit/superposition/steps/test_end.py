@@ -91,6 +91,24 @@ class LiftTest(testtools.TestCase):
         self.assertEqual(mock.call.fence.close({_CLIENT}), self.lift()[-1])
 
 
+class EvictTest(testtools.TestCase):
+    """A backup whose clients an abort fences."""
+
+    def test_clients_of_another_image_with_the_name_of_the_volume_are_spared(self) -> None:
+        step: Any = base.Site(mock.Mock())
+        step.fence = mock.Mock()
+        step.fenced_clients = mock.Mock()
+        step.users = mock.Mock(return_value=frozenset({_NEIGHBOUR}))
+        step.owners = mock.Mock(return_value=frozenset())
+        below, other = '10.0.0.2:0/3', '10.0.0.2:0/4'
+        record = fakes.superposition()
+        [volume] = record.volumes
+        self.patch(volumes, 'clients', lambda _cluster, _ref, image_id=None: frozenset(
+            {below if image_id == volume.image_id else other}))
+        end._evict(step, record)
+        step.fence.evict.assert_called_once_with({below})
+
+
 class OrphanTest(testtools.TestCase):
     """A look for overlays of no superposition."""
 
