@@ -13,6 +13,7 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.store import hosts
 from specreds_nova.engine.store import recoveries
+from specreds_nova.engine.store import store as stores
 
 _BEFORE_COMMIT = (model.QUEUED, model.RACING)
 
@@ -43,6 +44,10 @@ class Store:
         self._modes: dict[tuple[str, str, bool], model.Mode] = {}
         # By server and host: when the latest crash was heard that was recorded.
         self.crashed: dict[tuple[str, str], float] = {}
+
+    def hosts_named(self, names: Sequence[str]) -> list[model.Host]:
+        """Return hosts."""
+        return [self.host(name) for name in names]
 
     def host(self, name: str) -> model.Host:
         """Return a host."""
@@ -307,6 +312,15 @@ class Store:
             values['ended'] = self._now()
         return self._put(current, **values)
 
+    def change_all(self, changes: Sequence[stores.Change]) -> list[model.Recovery | Exception]:
+        """Change recoveries; return the result or the error of each."""
+        return [_answer(self.change, change.recovery, begun=change.begun, ended=change.ended,
+                        **change.values) for change in changes]
+
+    def refresh_all(self, known: Sequence[model.Recovery]) -> list[model.Recovery | Exception]:
+        """Return recoveries as `refresh` does; return the error of one that it refuses."""
+        return [_answer(self.refresh, recovery) for recovery in known]
+
     def refresh(self, recovery: model.Recovery) -> model.Recovery:
         """Return a recovery with what others may have changed."""
         if self.history[recovery.id].state == model.ENDED:
@@ -374,3 +388,11 @@ def _check(values: Mapping[str, Any], changeable: Collection[str]) -> None:
 def _shown(recovery: model.Recovery) -> model.Recovery:
     """Return a recovery as all queries but that for a single one do: without its steps."""
     return dataclasses.replace(recovery, steps=()) if recovery.steps else recovery
+
+
+def _answer(call: Callable[..., model.Recovery], *arguments: Any, **more: Any
+            ) -> model.Recovery | Exception:
+    try:
+        return call(*arguments, **more)
+    except exception.EngineError as exc:
+        return exc

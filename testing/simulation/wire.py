@@ -174,6 +174,10 @@ class Compute(clients.Compute):
                         'forced_down': host.forced_down, 'updated_at': None}
             for host in self._cloud.hosts.values()})
 
+    def aggregates(self, _host: str) -> tuple[Mapping[str, Any], ...]:
+        """Return the aggregates of a host: none."""
+        return ()
+
     def places(self, host: str) -> tuple[str, ...]:
         """Return what a host has in common with others, in words."""
         return self._places.get(host, ())
