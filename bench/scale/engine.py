@@ -26,7 +26,6 @@ from specreds_nova.engine.placing import conductor as conductors
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import nova_prefetch
-from specreds_nova.engine.recovery import observer as observers
 from specreds_nova.engine.store import connection as db_connection
 from specreds_nova.engine.store import migration
 from specreds_nova.engine.store import store as stores
@@ -83,7 +82,7 @@ class Simulation:
         clients: Any = cloud
         context = contexts.in_fibers(
             self.fibers, self.clock, clients, self.store, conf.engine, suspects=clients,
-            stopping=self._stopping.is_set, observer=observers.Observer())
+            stopping=self._stopping.is_set, observer=contexts.Observer())
         ears: Any = _Ears()
         self.votes = votes.Votes(name, ears, self.store, self.clock)
         self.conductor = conductors.Conductor(

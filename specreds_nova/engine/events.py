@@ -4,10 +4,10 @@
 from specreds_nova.engine import metrics as counted
 from specreds_nova.engine import model
 from specreds_nova.engine import notify
-from specreds_nova.engine.recovery import observer
+from specreds_nova.engine.recovery import context as contexts
 
 
-class Observer(observer.Observer):
+class Observer(contexts.Observer):
     """Counts and notifies what happens to recoveries and hosts."""
 
     def __init__(self, metrics: counted.Metrics, notifications: notify.Notifications) -> None:
@@ -18,7 +18,7 @@ class Observer(observer.Observer):
         """Count a step."""
         self._metrics.step(name, seconds)
 
-    def recovery(self, phase: observer.Phase, recovery: model.Recovery) -> None:
+    def recovery(self, phase: contexts.Phase, recovery: model.Recovery) -> None:
         """Count and notify the phase of a recovery."""
         if phase == 'end' and recovery.outcome is not None:
             self._metrics.ended(recovery.outcome)
@@ -28,7 +28,7 @@ class Observer(observer.Observer):
         """Count a promoted guest that has not become ready in its time."""
         self._metrics.unready()
 
-    def host(self, phase: observer.HostPhase, host: model.Host) -> None:
+    def host(self, phase: contexts.HostPhase, host: model.Host) -> None:
         """Count and notify the phase of a host."""
         if phase in ('hold', 'release'):
             self._metrics.held(ends=phase == 'release')

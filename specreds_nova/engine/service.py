@@ -38,7 +38,6 @@ from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import crashes
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import janitor as janitors
-from specreds_nova.engine.recovery import lost_servers
 from specreds_nova.engine.recovery import nova_prefetch
 from specreds_nova.engine.recovery import power
 from specreds_nova.engine.recovery import settings as recovery_settings
@@ -147,7 +146,7 @@ class Engine:
             detection_conf.crash_gates(), nova=self._prefetch)
         self._events = event_loop.EventLoop(
             self._watcher.news, self._monitor, self._dispatcher, self._store, self._clock)
-        lost = lost_servers.LostServers(
+        lost = crashes.LostServers(
             self._dispatcher.crashed, self._watcher.crashed, self._clients.compute,
             context.suspects, self._clients.backups, self._clock)
         self._crashes = crashes.Crashes(lost.crashed, self._clock, self._store)

@@ -5,7 +5,7 @@ A host that has lost its control and storage networks may still have the tenants
 backup is promoted elsewhere, and the fenced server answers under the same address, out of its
 memory, for as long as its sentinel cannot read the record. So a sentinel that has heard neither
 Ceph nor an engine for the length of the lease sets the taps of its servers down. Their disks hang
-anyway. Engines open no backup before that time is over (``engine/recovery/steps/unseen.py``).
+anyway. Engines open no backup before that time is over (``engine/recovery/steps/decide.py``).
 
 A sentinel that has never heard an engine hides nothing, as there may be none: an outage of Ceph
 would take living servers off the network that nobody moves. Nor does a sentinel whose engines do

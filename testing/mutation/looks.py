@@ -322,8 +322,8 @@ MUTATIONS = (
                    f'{_ENGINE_TESTS}.recovery.steps.test_meanwhile.DecideTest.'
                    'test_decision_that_another_engine_has_made_meanwhile_is_not_made_again'),
     table.Mutation('promotion-of-a-server-that-was-stopped', f'{_STEPS}/decide.py',
-                   'unseen.wait(run) or reading.verdict() or _ask_again(run)',
-                   'unseen.wait(run) or _ask_again(run)',
+                   'wait_unseen(run) or reading.verdict() or _ask_again(run)',
+                   'wait_unseen(run) or _ask_again(run)',
                    f'{_ENGINE_TESTS}.recovery.steps.test_meanwhile.DecideTest.'
                    'test_server_that_a_user_stops_meanwhile_is_not_promoted'),
     table.Mutation('promotion-without-the-sentinel', f'{_STEPS}/decide.py',
@@ -389,9 +389,11 @@ MUTATIONS = (
                    f'{_ENGINE_TESTS}.recovery.steps.test_meanwhile.FenceTest.'
                    'test_server_that_a_user_stops_meanwhile_is_not_decided_on'),
     table.Mutation('fence-of-a-deleted-server', f'{_STEPS}/fence.py',
+                   '    while True:\n'
                    '        server = run.server(anew=True)\n'
                    '        if server is None:\n'
                    '            return verdicts.StepVerdict(verdicts.ABORTED',
+                   '    while True:\n'
                    '        server = run.server()\n'
                    '        if server is None:\n'
                    '            return verdicts.StepVerdict(verdicts.ABORTED',
@@ -402,23 +404,23 @@ MUTATIONS = (
                    "min(float('inf'),",
                    f'{_ENGINE_TESTS}.recovery.steps.test_meanwhile.FenceTest.'
                    'test_host_that_has_failed_again_meanwhile_gets_all_of_its_time'),
-    table.Mutation('shut-out-of-a-server-that-has-moved', f'{_STEPS}/shut_out.py',
+    table.Mutation('shut-out-of-a-server-that-has-moved', f'{_STEPS}/fence.py',
                    '    if server.host != run.recovery.host:\n',
                    '    if False:\n',
                    f'{_ENGINE_TESTS}.recovery.steps.test_meanwhile.ShutOutTest.'
                    'test_server_that_has_moved_meanwhile_is_not_shut_out'),
-    table.Mutation('shut-out-of-a-deleted-server', f'{_STEPS}/shut_out.py',
-                   '    server = run.server(anew=True)\n',
-                   '    server = run.server()\n',
+    table.Mutation('shut-out-of-a-deleted-server', f'{_STEPS}/fence.py',
+                   '"""\n    server = run.server(anew=True)\n',
+                   '"""\n    server = run.server()\n',
                    f'{_ENGINE_TESTS}.recovery.steps.test_meanwhile.ShutOutTest.'
                    'test_server_that_was_deleted_meanwhile_is_not_shut_out'),
-    table.Mutation('shut-out-by-an-overtaken-engine', f'{_STEPS}/shut_out.py',
+    table.Mutation('shut-out-by-an-overtaken-engine', f'{_STEPS}/fence.py',
                    '            run.pause(_PAUSE)\n'
                    '            run.fresh()\n',
                    '            run.pause(_PAUSE)\n',
                    f'{_ENGINE_TESTS}.recovery.steps.test_meanwhile.ShutOutTest.'
                    'test_engine_that_is_overtaken_meanwhile_does_not_fence_again'),
-    table.Mutation('unfenced-evacuation-of-a-stopped-server', f'{_STEPS}/shut_out.py',
+    table.Mutation('unfenced-evacuation-of-a-stopped-server', f'{_STEPS}/fence.py',
                    '    run.fresh()\n'
                    '    if verdict := tenant.objection(run):\n'
                    '        return verdict\n'
@@ -427,24 +429,24 @@ MUTATIONS = (
                    '    if run.context.suspects',
                    f'{_ENGINE_TESTS}.recovery.steps.test_meanwhile.ShutOutTest.'
                    'test_server_that_a_user_stops_meanwhile_is_not_evacuated'),
-    table.Mutation('unfenced-evacuation-although-its-host-is-back', f'{_STEPS}/shut_out.py',
+    table.Mutation('unfenced-evacuation-although-its-host-is-back', f'{_STEPS}/fence.py',
                    '    if run.context.suspects.is_well(run.recovery.host):\n'
                    '        _restart_there(run)\n',
                    '',
                    f'{_ENGINE_TESTS}.recovery.steps.test_meanwhile.ShutOutTest.'
                    'test_server_whose_host_is_back_meanwhile_without_it_is_started_there'),
-    table.Mutation('force-down-by-a-superseded-engine', f'{_RECOVERY}/force_down.py',
+    table.Mutation('force-down-by-a-superseded-engine', f'{_RECOVERY}/cleaning.py',
                    '    run.fresh()\n',
                    '',
                    f'{_ENGINE_TESTS}.recovery.test_evacuation.MovingTest.'
                    'test_superseded_meanwhile_an_engine_forces_no_host_down'),
-    table.Mutation('force-down-of-a-trusted-host', f'{_RECOVERY}/force_down.py',
+    table.Mutation('force-down-of-a-trusted-host', f'{_RECOVERY}/cleaning.py',
                    '    if not _require_cleaning(run, source):\n'
                    '        return False\n',
                    '',
                    f'{_ENGINE_TESTS}.recovery.test_evacuation.MovingTest.'
                    'test_host_trusted_meanwhile_is_not_forced_down'),
-    table.Mutation('force-down-of-a-host-trusted-since', f'{_RECOVERY}/force_down.py',
+    table.Mutation('force-down-of-a-host-trusted-since', f'{_RECOVERY}/cleaning.py',
                    '    if not returned(run, source):\n'
                    '        return True\n',
                    '    return True\n',
@@ -624,12 +626,12 @@ MUTATIONS = (
                    '            if True:',
                    f'{_ENGINE_TESTS}.recovery.test_janitor.JanitorTest.'
                    'test_superposition_of_a_recovery_that_begins_meanwhile_stays'),
-    table.Mutation('forced-down-lifted-from-a-host-in-trouble', f'{_RECOVERY}/late_force_down.py',
+    table.Mutation('forced-down-lifted-from-a-host-in-trouble', f'{_RECOVERY}/cleaning.py',
                    'or context.suspects.suspected(name) or not context.suspects.is_well(name)):',
                    'or context.suspects.suspected(name)):',
                    f'{_ENGINE_TESTS}.recovery.test_janitor.JanitorTest.'
                    'test_host_that_has_trouble_meanwhile_stays_down'),
-    table.Mutation('forced-down-lifted-twice', f'{_RECOVERY}/late_force_down.py',
+    table.Mutation('forced-down-lifted-twice', f'{_RECOVERY}/cleaning.py',
                    "if not service.get('forced_down') or not service.get('enabled', True):",
                    "if not service.get('enabled', True):",
                    f'{_ENGINE_TESTS}.recovery.test_janitor.JanitorTest.'

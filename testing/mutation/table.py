@@ -425,7 +425,7 @@ MUTATIONS = (
              '                    batch.error = exc\n', '                    batch.error = None\n',
              f'{_UNIT}.superposition.exclusion.test_fence.FenceTest.'
              'test_error_is_raised_to_every_caller_that_was_served_together'),
-    Mutation('death-taken-from-silence', 'specreds_nova/engine/recovery/death.py',
+    Mutation('death-taken-from-silence', 'specreds_nova/engine/recovery/steps/super.py',
              '    if host.dead_at is None:\n        return None\n',
              "    if host.dead_at is None:\n        return 'it is silent'\n",
              'specreds_nova.tests.unit.engine.recovery.test_death.DeathTest.'
@@ -434,11 +434,12 @@ MUTATIONS = (
              '                self._off.pop(host.name, None)\n', '                pass\n',
              'specreds_nova.tests.unit.engine.recovery.test_power.OffTest.'
              'test_host_that_is_off_for_a_moment_is_not'),
-    Mutation('word-of-death-outlives-a-beat', 'specreds_nova/engine/recovery/death.py',
+    Mutation('word-of-death-outlives-a-beat', 'specreds_nova/engine/recovery/steps/super.py',
              'if heard is None or heard >= said:', 'if heard is None:',
              'specreds_nova.tests.unit.engine.recovery.test_death.DeathTest.'
              'test_word_is_void_once_an_engine_has_heard_the_host'),
-    Mutation('boot-taken-for-the-death-of-a-new-guest', 'specreds_nova/engine/recovery/death.py',
+    Mutation('boot-taken-for-the-death-of-a-new-guest',
+             'specreds_nova/engine/recovery/steps/super.py',
              'gone = booted and', 'gone = booted or',
              'specreds_nova.tests.unit.engine.recovery.test_death.DeathTest.'
              'test_host_that_has_booted_without_the_server_is_shut_out_first'),

@@ -17,14 +17,13 @@ from specreds_nova.engine.placing import conductor
 from specreds_nova.engine.placing import preparation_limit
 from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import dispatch
+from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import janitor
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
-from specreds_nova.engine.recovery import unclaimed
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import decide
 from specreds_nova.engine.recovery.steps import start
-from specreds_nova.engine.recovery.steps import unseen
 from specreds_nova.engine.suspicion import gates
 from specreds_nova.engine.suspicion import monitor as monitors
 from specreds_nova.engine.suspicion import sentinels
@@ -192,7 +191,7 @@ MUTATIONS = _by_name((
     Mutation('h5-mode', 'the servers of a host are recovered whose mode is not to act',
              gates.Mode, 'reason', _nothing(), 135, ('mode', 'mode', 'power', 'isolated')),
     Mutation('c3-no-lease-wait', 'a backup is promoted before the lease of the primary is over',
-             unseen, 'wait', _nothing(), 38),
+             decide, 'wait_unseen', _nothing(), 38),
     Mutation('c3-suspects-answered', 'hosts that are suspected are answered as well',
              answering.Answers, '_answer_all', _answer_all, 14),
     Mutation('living-hidden', 'hosts whose suspicion is held back are not answered',
@@ -227,7 +226,7 @@ MUTATIONS = _by_name((
     Mutation('farewell-ignored', 'a sentinel that was stopped in good order has no time to return',
              weighing, 'RETURN_S', 0.0, 8, ('farewell', 'farewell', 'crash_compute')),
     Mutation('unhidden', 'the servers of a host that has no sentinel are promoted at once',
-             unseen, '_is_unhidden', _nothing(False), 67,
+             decide, '_is_unhidden', _nothing(False), 67,
              ('sentinel:h1', 'sentinel:h1', 'isolated:h1')),
     Mutation('crash-unseen', 'a nova-compute does not report the guests that crashed before its '
              'start', worlds.World, '_remember', _nothing(), 3,
@@ -236,7 +235,7 @@ MUTATIONS = _by_name((
              voices.Voices, '_answer', _renew_always, 2,
              ('voices', 'crash_compute:h1', 'storage:h1')),
     Mutation('lost-request', 'an evacuation that Nova has lost is waited for',
-             unclaimed.Unclaimed, 'is_lost', _nothing(False), 17,
+             evacuation._Unclaimed, 'is_lost', _nothing(False), 17,
              ('conductor_dies', 'power', 'isolated')),
     Mutation('power-up', 'servers are moved from a host that boots later than the others',
              gates.PowerUp, 'reason', _nothing(), 0, ('site',)),

@@ -30,7 +30,7 @@ from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.placing import conductor
 from specreds_nova.engine.placing import preparation_limit
 from specreds_nova.engine.recovery import crashes
-from specreds_nova.engine.recovery import creation
+from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import nova_prefetch
 from specreds_nova.engine.recovery import tenant
@@ -62,7 +62,7 @@ _SIMULATED: dict[Any, tuple[str, ...]] = {
     preparation_limit: ('threading',), tenant: ('threading',),
     callers: ('threading', 'queue'),
     fibers: ('threading', 'queue', 'futures', 'time'),
-    clocks: ('threading', 'time'), creation: ('uuid',), due: ('threading',)}
+    clocks: ('threading', 'time'), dispatch: ('uuid',), due: ('threading',)}
 # Seconds after the return of a host in which an engine may still decide against the host.
 _GRACE = 10.0
 # Seconds after the stop of a server by its owner in which an engine may still decide against its

@@ -19,7 +19,6 @@ from specreds_nova.engine import model
 from specreds_nova.engine.placing import order
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import sequence
 from specreds_nova.engine.recovery import worker as workers
 
 LOG = logging.getLogger(__name__)
@@ -51,7 +50,7 @@ class Conductor:
 
     def __init__(self, context: contexts.Context, fibers: all_fibers.Fibers, name: str,
                  slots: int, ended: Callable[..., frozenset[str]],
-                 attempt: Callable[[runs.Run], object] = sequence.attempt) -> None:
+                 attempt: Callable[[runs.Run], object] = workers.attempt) -> None:
         self._context = context
         self._fibers = fibers
         self._name = name

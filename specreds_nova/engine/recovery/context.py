@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all recoveries of an engine share: clients, store, limits and options."""
 
-from collections.abc import Callable, Collection, Sequence
+import collections
+from collections.abc import Callable, Collection, Iterator, Sequence
+import contextlib
 import dataclasses
-from typing import Any
+import threading
+from typing import Any, Literal
 
 from specreds_nova.engine import fibers as all_fibers
+from specreds_nova.engine import model
 from specreds_nova.engine import modes as all_modes
 from specreds_nova.engine.clients import backups as backup_clients
 from specreds_nova.engine.clients import clock as clocks
@@ -15,15 +19,117 @@ from specreds_nova.engine.clients import starts
 from specreds_nova.engine.clients import volumes as volume_clients
 from specreds_nova.engine.placing import capacity as capacities
 from specreds_nova.engine.placing import preparation_limit
-from specreds_nova.engine.recovery import crowds as all_crowds
-from specreds_nova.engine.recovery import observer as observers
-from specreds_nova.engine.recovery import revocations as all_revocations
 from specreds_nova.engine.recovery import settings as all_settings
 from specreds_nova.engine.store import store as stores
 from specreds_nova.engine.store import together
 from specreds_nova.engine.suspicion import leases as all_leases
 from specreds_nova.engine.suspicion import servers
 from specreds_nova.engine.suspicion import suspects as all_suspects
+
+Phase = Literal['start', 'promote', 'end', 'error']
+HostPhase = Literal['suspect', 'clear', 'hold', 'release']
+# Looks of all recoveries of an engine per second, for each thing.
+_RATE = 100.0
+# The same while more recoveries than these race: looks would take the processor time of the engine
+# from servers that do not serve yet.
+_MANY, _RATE_BESIDE_MANY = 50, 25.0
+# Seconds for which a reading is valid.
+_VALID = 1.0
+
+
+class Observer:
+    """Receives what happens to recoveries and hosts, and ignores it."""
+
+    def step(self, name: str, seconds: float) -> None:
+        """Receive the end of a step.
+
+        :param seconds: duration of the step
+        """
+
+    def recovery(self, phase: Phase, recovery: model.Recovery) -> None:
+        """Receive the phase that a recovery has reached."""
+
+    def unready(self) -> None:
+        """Receive that a promoted guest has not become ready in its time."""
+
+    def host(self, phase: HostPhase, host: model.Host) -> None:
+        """Receive that a host is suspected, cleared, held back by gates, or released."""
+
+
+class Crowd:
+    """The recoveries that wait for the same thing. May be used by several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+
+    def change(self, by: int) -> None:
+        """Note that recoveries wait, or do not wait any more."""
+        with self._lock:
+            self._count += by
+
+    def interval(self, seconds: float, racing: int = 0) -> float:
+        """Return the seconds between two looks of one recovery.
+
+        :param seconds: shortest interval, which few recoveries have
+        :param racing: recoveries of this engine that have a backup, or are about to have one
+        """
+        rate = _RATE if racing <= _MANY else _RATE_BESIDE_MANY
+        with self._lock:
+            return max(seconds, self._count / rate)
+
+
+class Crowds:
+    """The crowds of an engine, by what they wait for."""
+
+    def __init__(self) -> None:
+        self._crowds: collections.defaultdict[str, Crowd] = collections.defaultdict(Crowd)
+
+    @contextlib.contextmanager
+    def waiting(self, what: str) -> Iterator[Crowd]:
+        """Count the caller among those that wait for something."""
+        crowd = self._crowds[what]
+        crowd.change(1)
+        try:
+            yield crowd
+        finally:
+            crowd.change(-1)
+
+
+class Revocations:
+    """Recoveries that race although they must not, read from the database for all at once.
+
+    An operator may abort a recovery, and another engine may take it over. If each of thousands of
+    recoveries read its own record every second, the engine would have time for little else. May be
+    used by several threads.
+    """
+
+    def __init__(self, clock: clocks.Clock, store: stores.Store) -> None:
+        self._clock = clock
+        self._store = store
+        self._lock = threading.Lock()
+        self._read = float('-inf')
+        self._concerned: frozenset[str] = frozenset()
+
+    def concern(self, recovery: model.Recovery) -> bool:
+        """Return whether others may have changed a recovery that races.
+
+        While one thread reads, the other ones rely on the reading before.
+
+        :raises exception.Unreachable: the database does not answer
+        """
+        now = self._clock.now()
+        with self._lock:
+            before, due = self._read, now - self._read >= _VALID
+            if due:
+                self._read = now
+        if due:
+            try:
+                self._concerned = frozenset(self._store.revoked(recovery.engine or ''))
+            except Exception:
+                self._read = before
+                raise
+        return recovery.id in self._concerned
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,26 +161,26 @@ class Context:
     store: stores.Store
     options: Any
     capacity: capacities.Capacity
-    revocations: all_revocations.Revocations
+    revocations: Revocations
     modes: all_modes.Modes
     settings: all_settings.Settings = dataclasses.field(default_factory=all_settings.Settings)
     preparations: preparation_limit.PreparationLimit = dataclasses.field(
         default_factory=preparation_limit.PreparationLimit)
     group_turns: preparation_limit.Turns = dataclasses.field(
         default_factory=preparation_limit.Turns)
-    crowds: all_crowds.Crowds = dataclasses.field(default_factory=all_crowds.Crowds)
+    crowds: Crowds = dataclasses.field(default_factory=Crowds)
     leases: all_leases.Leases = dataclasses.field(default_factory=all_leases.Leases)
     rank: Callable[[int], None] = lambda rank: None
     in_background: Callable[[Callable[[], None]], object] = lambda act: act()
     together: Callable[[Sequence[Callable[[], Any]]], list[Any]] = (
         lambda functions: [function() for function in functions])
     stopping: Callable[[], bool] = lambda: False
-    observer: observers.Observer = dataclasses.field(default_factory=observers.Observer)
+    observer: Observer = dataclasses.field(default_factory=Observer)
 
 
 def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: connect.Clients,
               store: stores.Store, options: Any, *, suspects: all_suspects.Suspects,
-              stopping: Callable[[], bool], observer: observers.Observer,
+              stopping: Callable[[], bool], observer: Observer,
               settings: all_settings.Settings | None = None,
               places: Callable[[str], Collection[str] | None] = lambda host: ()) -> Context:
     """Return the context of recoveries that are fibers: their sleeps and calls block no other.
@@ -90,7 +196,7 @@ def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: conn
         backups=hosts, volumes=_client(fibers, clients.volumes),
         suspects=suspects, store=database, options=options, settings=settings,
         capacity=capacities.Capacity(clock, database, limits, suspects.healthy),
-        revocations=all_revocations.Revocations(clock, database),
+        revocations=Revocations(clock, database),
         modes=all_modes.Modes(clock, database, places),
         preparations=preparation_limit.PreparationLimit(fibers.callers, fibers=fibers),
         group_turns=preparation_limit.Turns(fibers),

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 from typing import Any
+import uuid
 
 from oslo_log import log as logging
 
@@ -17,7 +18,6 @@ from specreds_nova.engine.placing import conductor as conductors
 from specreds_nova.engine.placing import kinds
 from specreds_nova.engine.placing import order
 from specreds_nova.engine.recovery import context as contexts
-from specreds_nova.engine.recovery import creation
 from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import nova_prefetch
 from specreds_nova.engine.recovery import pending
@@ -54,6 +54,10 @@ Why = Sequence[Mapping[str, Any]]
 # Returns the former recoveries of a server from a host, the newest first.
 Former = Callable[[str], Sequence[model.Recovery]]
 FactsOf = Callable[[str, Mapping[str, Any] | None], gates.Facts]
+# Recoveries created in one transaction.
+_AT_ONCE = 200
+# The epoch of a recovery that its creator works on at once.
+_FIRST = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +71,99 @@ class Suspicion:
     why: Why
     heard: float | None = None
     well: float | None = None
+
+
+# A recovery that is to be created, and its server as it was just read.
+Wanted = tuple[model.Recovery, model.Server]
+
+
+class Creation:
+    """Creates recoveries. Every method may be called by any thread, and repeated.
+
+    :param engine: name of this engine
+    """
+
+    def __init__(self, context: contexts.Context, work: conductors.Conductor, engine: str) -> None:
+        self._context = context
+        self._work = work
+        self._engine = engine
+
+    def new(self, host: model.Host, server: model.Server,
+            expected: float | None, now: float) -> model.Recovery:
+        """Return a new recovery, which is not in the database yet."""
+        return model.Recovery(
+            id=str(uuid.uuid4()), server=server.id, server_name=server.name,
+            project=server.project, host=host.name, suspected=host.since, why=host.why,
+            priority=order.priority(server, self._context.settings.tenant_priority_max),
+            expected=expected, created=now)
+
+    def begin_all(self, wanted: Sequence[Wanted]) -> int:
+        """Create recoveries, and begin them in order; return how many."""
+        servers = {recovery.id: server for recovery, server in wanted}
+        ordered = order.ordered(
+            [recovery for recovery, _ in wanted], self._context.settings.tenant_priority_max,
+            self._context.clock.wall())
+        return sum(self.begin(ordered[place:place + _AT_ONCE], servers)
+                   for place in range(0, len(ordered), _AT_ONCE))
+
+    def begin(self, ordered: Sequence[model.Recovery],
+              servers: Mapping[str, model.Server]) -> int:
+        """Create recoveries and start the work on them in this order; return how many.
+
+        They are created at once: one by one, the last ones would wait for the work of the first
+        ones.
+
+        :param servers: by recovery, its server if it was just read
+        """
+        wanted: list[model.Recovery] = []
+        created: set[str] = set()
+        try:
+            for recovery in ordered:
+                wanted.append(self._reserved(recovery))
+            created = self._context.store.create(wanted)
+        finally:
+            for recovery in wanted:
+                if recovery.epoch and recovery.id not in created:
+                    self._work.release(recovery.id)
+        begun = [recovery for recovery in wanted if recovery.id in created]
+        for recovery in begun:
+            LOG.info('recovery %s of server %s on %s begins', recovery.id, recovery.server,
+                     recovery.host)
+            try:
+                self._work.begin(recovery, servers.get(recovery.id))
+            except Exception:
+                # The conductor takes it later; until then, it must not hold up the other ones.
+                LOG.exception('recovery %s cannot begin: it is taken later', recovery.id)
+                if recovery.epoch:
+                    self._work.release(recovery.id)
+        for recovery in begun:
+            self._context.observer.recovery('start', recovery)
+        return len(begun)
+
+    def observe(self, host: model.Host, wanted: Sequence[model.Recovery], *, crashed: bool = False,
+                **values: Any) -> model.Host | None:
+        """Record recoveries that do not begin, because the mode of their host is to observe.
+
+        :param host: as it was read before the former recoveries of the servers
+        :param crashed: the servers have crashed; otherwise the host is silent, and may return
+        :param values: what changes of the host
+        :returns: the host; None if another engine has changed it, and may have recorded them
+        """
+        ended = [dataclasses.replace(recovery, state=model.ENDED, outcome=model.OBSERVED,
+                                     ended=recovery.created if crashed else None)
+                 for recovery in wanted]
+        changed = self._context.store.observe(host, ended, **values)
+        for recovery in ended if changed is not None else ():
+            LOG.info('recovery %s of server %s on %s is only observed', recovery.id,
+                     recovery.server, recovery.host)
+            self._context.observer.recovery('end', recovery)
+        return changed
+
+    def _reserved(self, recovery: model.Recovery) -> model.Recovery:
+        """Return a new recovery, assigned to this engine if it has a slot for it."""
+        if not self._work.reserve(recovery):
+            return recovery
+        return dataclasses.replace(recovery, epoch=_FIRST, engine=self._engine)
 
 
 class Dispatcher:
@@ -86,7 +183,7 @@ class Dispatcher:
         self._facts = facts
         self._host_gates = host_gates
         self._server_gates = server_gates
-        self._creation = creation.Creation(context, work, engine)
+        self._creation = Creation(context, work, engine)
         self._crash_gates = crash_gates or gates.Gates(())
         self._nova = nova
         # By host: the time until which Nova is not asked again, and its reasons.
@@ -134,7 +231,7 @@ class Dispatcher:
             results.append(outcome if isinstance(outcome, list) else [])
             if not isinstance(outcome, list):
                 accepted.append((len(results) - 1, *outcome))
-        wanted: list[creation.Wanted] = []
+        wanted: list[Wanted] = []
         for place, host, since, again in accepted:
             try:
                 wanted += self._wanted(host, self._idle(host, since),
@@ -365,7 +462,7 @@ class Dispatcher:
                 if server.id not in active]
 
     def _wanted(self, host: model.Host, idle: Sequence[model.Server],
-                former: Former | None = None) -> list[creation.Wanted]:
+                former: Former | None = None) -> list[Wanted]:
         """Return a new recovery for each server of a host that needs one.
 
         :param idle: the servers of the host that are not being recovered
@@ -381,7 +478,7 @@ class Dispatcher:
                 for server in due]
 
     def _left(self, host: model.Host, idle: Sequence[model.Server], former: Former
-              ) -> list[creation.Wanted]:
+              ) -> list[Wanted]:
         """Return a recovery for each server that a dead host leaves in its state.
 
         It is an evacuation, or fails with the reason.
@@ -396,7 +493,7 @@ class Dispatcher:
         known = self._shown.get(host.name)
         if known is None or known[0] != host.since:
             known = self._shown[host.name] = host.since, set()
-        wanted: list[creation.Wanted] = []
+        wanted: list[Wanted] = []
         # Crashes that wait for the host, which will not restart the servers.
         crashed = {crash.server: crash.heard - _EARLIER for crash in context.store.crashes()
                    if crash.host == host.name} if idle else {}
@@ -425,7 +522,7 @@ class Dispatcher:
         return wanted
 
     def _with(self, host: model.Host, server: model.Server, fact: Mapping[str, Any], now: float
-              ) -> creation.Wanted:
+              ) -> Wanted:
         """Return a recovery that comes after all others, with one more fact."""
         recovery = self._creation.new(dataclasses.replace(host, why=(*host.why, fact)), server,
                                       None, now)

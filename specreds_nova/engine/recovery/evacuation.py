@@ -13,13 +13,11 @@ from specreds_nova import exception as backup_errors
 from specreds_nova import tasks
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import crowds
-from specreds_nova.engine.recovery import evacuation_worker
-from specreds_nova.engine.recovery import force_down
+from specreds_nova.engine.recovery import cleaning
+from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import pending
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import unclaimed
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import destination
 
@@ -40,6 +38,22 @@ _BEFORE_FORCE = 2
 _LEFT_ALONE = 120.0
 
 LetOut = Callable[[str], bool]
+# Seconds for which the engine has seen Nova's claim before it asks the host for its uptime.
+_ASK_HOST = 10.0
+# How wrong the start of nova-compute may be by the engine's clock: at once, and by which share of
+# the time since that look. And seconds by which the engine's clock and Nova's differ at most.
+_WRONG, _DRIFT, _APART = 1.0, 0.02, 10.0
+# Seconds for which a nova-compute may wait for its resource tracker.
+_FINISHES = 60.0
+# Seconds after which Nova is asked what has become of a request: a little longer than its
+# conductor waits for the scheduler (rpc_response_timeout, 60 s by default). Seconds between two
+# questions, each of which costs as much as a look at the server.
+_ASK_NOVA = 75.0
+_UNCLAIMED_AGAIN = 30.0
+# Seconds after which a request counts as lost that the conductor has not given up. A queue of
+# requests for a whole rack takes minutes, and one that is in it still will be fulfilled later. So
+# the time doubles with each such request.
+_LOST = 300.0
 
 
 def evacuate(run: runs.Run, source: str, detail: dict[str, Any],
@@ -71,8 +85,8 @@ class _Evacuation:
         self._started = float('-inf')
         # Times since which hosts are silent.
         self._silent: dict[str, float] = {}
-        self._worker = evacuation_worker.Worker(run)
-        self._unclaimed = unclaimed.Unclaimed(run)
+        self._worker = _Worker(run)
+        self._unclaimed = _Unclaimed(run)
         # The destination of a request that Nova may still fulfill: no other host gets another one.
         self._named: str | None = None
         # The destination that is silent, and may find the request when it is back.
@@ -87,7 +101,7 @@ class _Evacuation:
         with self._run.context.crowds.waiting('evacuation') as crowd:
             return self._wait(crowd)
 
-    def _wait(self, crowd: crowds.Crowd) -> verdicts.StepVerdict | None:
+    def _wait(self, crowd: contexts.Crowd) -> verdicts.StepVerdict | None:
         run = self._run
         until = run.now - run.away + run.settings.adopt_timeout
         while True:
@@ -119,7 +133,7 @@ class _Evacuation:
                     self._due() and not self._finishes(server)):
                 if over:
                     return self._fail(server)
-                if self._source == run.recovery.host or not force_down.returned(run, self._source):
+                if self._source == run.recovery.host or not cleaning.returned(run, self._source):
                     self._ask(server)
                 elif left := self._leave(server):
                     return left
@@ -498,7 +512,7 @@ class _Evacuation:
             self._uncertain = self._run.now + _MAY_BEGIN
 
     def _force_down(self) -> bool:
-        done = force_down.force_down(self._run, self._source)
+        done = cleaning.force_down(self._run, self._source)
         if not done:
             self._detail['refused'] = f'{self._source} may not be forced down'
         return done
@@ -557,7 +571,172 @@ class _Evacuation:
     def _other(self, server: model.Server) -> str | None:
         """Return a host that may run the server, one that is heard if possible.
 
-        If there is none, Nova chooses. Such a request never counts as lost (Unclaimed).
+        If there is none, Nova chooses. Such a request never counts as lost (_Unclaimed).
         """
         hosts = self._run.context.compute.candidates(server)
         return next(iter([*destination.heard(self._run, hosts), *hosts]), None)
+
+
+class _Worker:
+    """The nova-compute of the destination that has claimed an evacuation: is it at work yet?"""
+
+    def __init__(self, run: runs.Run) -> None:
+        self._run = run
+        # The destination that has begun to work, the time at which that was seen, and the id of
+        # its nova-compute after that time.
+        self._claimed: tuple[str, float] | None = None
+        self._id: str | None = None
+        # Since when Nova has no task for the server, although the evacuation is under way.
+        self._without_task: float | None = None
+
+    def forget(self) -> None:
+        """Forget what was seen of an evacuation, since another one is requested."""
+        self._claimed = self._without_task = None
+
+    def ended(self, moving: model.Evacuation) -> bool:
+        """Return whether the nova-compute that was at work on the evacuation has ended.
+
+        Nova does not continue what such an end has interrupted. A beat after Nova's record of the
+        claim is one of the process that made the claim, or of a later one. If another process
+        beats after that beat, the former one is gone: it saves and starts nothing, and a reset is
+        safe, unless it has started the guest. It may also be gone before that beat: then the
+        process that beats has started after the engine saw the claim, or after the last note of
+        the former one in Nova's record.
+        """
+        suspects, host = self._run.context.suspects, moving.host
+        if not moving.claimed:
+            self._claimed = None
+        elif self._claimed is None or self._claimed[0] != host:
+            self._claimed, self._id = (host, self._run.now), None
+        if self._claimed is None or not suspects.heard_after(*self._claimed):
+            return False
+        boot = suspects.boot(host)
+        self._id = self._id or boot
+        if suspects.running(host, self._run.recovery.server) is not False:
+            return False
+        return boot != self._id or self._started_since(moving, self._claimed[1])
+
+    def _started_since(self, moving: model.Evacuation, seen: float) -> bool:
+        """Return whether the nova-compute of a destination has started since its claim.
+
+        The age of the process counts from before the question, so that it is not too low however
+        long the answer takes, or the clock of the engine has stood still meanwhile.
+
+        :param seen: when the engine saw the claim first, by its own clock
+        """
+        run, now = self._run, self._run.now
+        if now - seen < _ASK_HOST:
+            return False
+        wall = run.context.clock.wall()
+        try:
+            answer = run.context.backups.boot(moving.host)
+        except (backup_errors.BackupError, exception.Unreachable) as exc:
+            LOG.debug('recovery %s: host %s does not report its uptime: %s',
+                      run.id, moving.host, exc)
+            return False
+        uptime = float(answer['service_uptime'])
+        return (now - uptime > seen + _WRONG + _DRIFT * (now - seen)
+                or 0.0 < moving.updated < wall - uptime - _APART)
+
+    def is_left(self, moving: model.Evacuation) -> bool:
+        """Return whether the record of a request or a claim is left from an earlier accident.
+
+        Nova's API evacuates no server whose host is heard, as this one was after that.
+        """
+        return 0.0 < moving.updated < self._run.recovery.suspected - _APART
+
+    def finishes(self, moving: model.Evacuation, adopted: bool) -> bool:
+        """Return whether a claimed evacuation without a task may note the new host yet.
+
+        Nova ends the task as soon as the guest runs, and notes the host once nobody else uses the
+        resource tracker of the destination (``ResourceTracker.finish_evacuation``), which may take
+        seconds there. If it fails to, the adoption of a backup may be requested again, but another
+        guest must not be evacuated while it may run.
+
+        :param adopted: the backup of the server runs on the destination
+        """
+        if self._without_task is None:
+            self._without_task = self._run.now
+        return self._run.now - self._without_task < _FINISHES or not (
+            adopted or self._run.context.suspects.running(
+                moving.host, self._run.recovery.server) is False)
+
+
+class _Unclaimed:
+    """What is known of the latest request while no host has claimed it.
+
+    Nova's API sets the server to ``rebuilding``, and leaves the rest to its conductor, which asks
+    the scheduler for a host. Nova resets the server after a few errors of that way only. After all
+    others, such as a scheduler that does not answer or a port that is deleted meanwhile, or if the
+    conductor dies, the server would be ``rebuilding`` for ever.
+
+    :ivar given_up: Nova has said that it will not fulfill the request
+    :ivar lost: Nova never fulfills the request
+    """
+
+    def __init__(self, run: runs.Run) -> None:
+        self._run = run
+        # Since when the engine sees the request, when it has asked Nova, and what that has shown.
+        self._since: float | None = None
+        self._asked = float('-inf')
+        self.lost = self.given_up = False
+        # Whether a request on which Nova says nothing counts as lost after some time.
+        self._may_be_lost = True
+        # How many requests have been lost in a row without a word of Nova.
+        self._times = 0
+
+    def begin(self) -> None:
+        """Note that there is another request."""
+        self.forget()
+        self._since = self._run.now
+
+    def forget(self) -> None:
+        """Forget what was seen of a request, since a host has claimed it."""
+        self._since, self._asked = None, float('-inf')
+        self.lost = self.given_up = False
+
+    def is_undecided(self, server: model.Server) -> bool:
+        """Return whether it will turn out later that Nova has lost the request for a server."""
+        return (self._since is not None and tasks.is_rebuild(server.task) and not self.lost
+                and (self._asked < self._since or self._may_be_lost))
+
+    def is_lost(self, server: model.Server, host: str | None) -> bool:
+        """Return whether Nova never fulfills the request for a server.
+
+        :param host: destination of the request; empty if Nova chooses it, None without a record of
+            the request
+        """
+        now = self._run.now
+        if not tasks.is_rebuild(server.task):
+            return False
+        if self._since is None:
+            self._since = now
+        if now - self._since >= _ASK_NOVA and now - self._asked >= _UNCLAIMED_AGAIN:
+            self._asked = now
+            self.lost = self._ask(server, host, now - self._since)
+        return self.lost
+
+    def is_given_up(self, server: model.Server) -> bool:
+        """Return whether Nova's conductor has given up the latest request for a server."""
+        return self._request(server) == model.GIVEN_UP
+
+    def _request(self, server: model.Server) -> str | None:
+        try:
+            return self._run.insist(self._run.context.compute.evacuation_request, server.id)
+        except exception.Refused as exc:
+            LOG.debug('recovery %s: Nova does not say what has become of its request: %s',
+                      self._run.id, exc)
+            return model.PENDING
+
+    def _ask(self, server: model.Server, host: str | None, seconds: float) -> bool:
+        request = self._request(server)
+        self.given_up = request == model.GIVEN_UP
+        if self.given_up:
+            self._times = 0
+            return True
+        # A host that Nova has not named may have the server yet, and must not get a rival.
+        self._may_be_lost = request is not None and host != ''
+        if not self._may_be_lost or seconds < _LOST * 2.0 ** self._times:
+            return False
+        self._times += 1
+        return True

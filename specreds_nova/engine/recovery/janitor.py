@@ -14,9 +14,9 @@ from oslo_log import log as logging
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
+from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import dispatch
-from specreds_nova.engine.recovery import late_force_down
 from specreds_nova.engine.recovery import stamps
 from specreds_nova.engine.suspicion import gates
 from specreds_nova.engine.suspicion import settings as monitoring
@@ -114,7 +114,7 @@ class Janitor:
                 self._each(f'host {name}, which is forced down', self._lift, name)
 
     def _lift(self, name: str) -> None:
-        if late_force_down.lift(self._context, name):
+        if cleaning.lift(self._context, name):
             LOG.warning('host %s is trusted, and Nova has forced it down, probably by a late '
                         'request of an engine: this is lifted; an operator who wants it down '
                         'forces it down again in a minute, or sets its mode to pause', name)

@@ -7,7 +7,7 @@ from typing import Any
 from oslo_log import log as logging
 import testtools
 
-from specreds_nova.engine.recovery import sequence
+from specreds_nova.engine.recovery import worker as workers
 from specreds_nova.tests.simulation import story
 from testing.simulation import clients
 
@@ -25,7 +25,7 @@ class StoryTest(testtools.TestCase):
             logger.setLevel(100)
 
     def play(self, name: str, seed: int, faults: clients.Faults | None = None,
-             attempt: Callable[..., Any] = sequence.attempt, *,
+             attempt: Callable[..., Any] = workers.attempt, *,
              any_outcome: bool = False) -> story.Ending:
         """Play a story, and assert that nothing is wrong at its end.
 

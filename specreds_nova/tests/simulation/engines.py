@@ -13,7 +13,6 @@ from specreds_nova.engine.placing import capacity
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import janitor
-from specreds_nova.engine.recovery import revocations
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import worker as workers
 from specreds_nova.engine.suspicion import conf as detection_conf
@@ -63,7 +62,7 @@ class Engine:
             capacity=capacity.Capacity(
                 clock, database, servers.Limits(
                     settings.max_backups, settings.max_backups_per_host)),
-            revocations=revocations.Revocations(clock, database),
+            revocations=contexts.Revocations(clock, database),
             modes=modes.Modes(clock, database),
             in_background=lambda act: hub.spawn(name, act))
         self.context = context

@@ -11,7 +11,7 @@ import yaml  # type: ignore[import-untyped]
 
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import sequence
+from specreds_nova.engine.recovery import worker as workers
 from specreds_nova.engine.suspicion import evidence
 from specreds_nova.tests.simulation import engines
 from testing.simulation import clients
@@ -69,7 +69,7 @@ class Story:
     """
 
     def __init__(self, script: Mapping[str, Any], seed: int, faults: clients.Faults | None = None,
-                 attempt: Callable[[runs.Run], object] = sequence.attempt) -> None:
+                 attempt: Callable[[runs.Run], object] = workers.attempt) -> None:
         self._script = script
         self._attempt = attempt
         self._hub = hubs.Hub(seed)

@@ -10,8 +10,8 @@ import ddt
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import verdict as verdicts
+from specreds_nova.engine.recovery.steps import decide
 from specreds_nova.engine.recovery.steps import start
-from specreds_nova.engine.recovery.steps import unseen
 from specreds_nova.tests.simulation import base
 from specreds_nova.tests.simulation import story
 from testing.simulation import clients
@@ -42,9 +42,9 @@ class WatchTest(base.StoryTest):
          lambda self, server: True, 'crashed_and_stopped', range(10)),
         ('an evacuation to a host that has died', evacuation._Evacuation, ('_stuck',),
          lambda self, server: False, 'two_hosts', range(20)),
-        ('the wait for the lease on the network', unseen, ('wait',), lambda run: None,
+        ('the wait for the lease on the network', decide, ('wait_unseen',), lambda run: None,
          'isolated', range(3)),
-        ('the same for a host that beats', unseen, ('wait',), lambda run: None,
+        ('the same for a host that beats', decide, ('wait_unseen',), lambda run: None,
          'storage_lost', range(3)))
     @ddt.unpack
     def test_missing_precaution_is_detected(

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step ``adopt``: Nova evacuates the server to its backup, or starts it on another host."""
+"""Steps ``promote`` and ``adopt``: users reach the backup, and Nova has the server there.
+
+The backup's host opens its box. Then Nova evacuates the server to its backup, or starts it on
+another host.
+"""
 
 from typing import Any
 
@@ -13,15 +17,60 @@ from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
-from specreds_nova.engine.recovery.steps import promote
 
 LOG = logging.getLogger(__name__)
 
-_PAUSE = 0.2
 _GIVE_WAY = 0.5
 _ASK_AGAIN = 2.0
+_RETRY = 0.2
 _LASTING = (backup_errors.BackupLost, backup_errors.BackupNotFound,
             backup_errors.BackupConflict)
+
+
+def promote(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:
+    """Have the backup's host open its box, so that users reach the server."""
+    if decided.kind != verdicts.PROMOTED or run.recovery.destination is None:
+        return decided
+    with run.step(timeline.PROMOTE) as detail:
+        host = run.recovery.destination
+        unanswered_since = runs.UnansweredSince(run, host)
+        while True:
+            failure = let_out(run, host, detail)
+            if failure is None:
+                run.serves = True
+                run.free()
+                run.context.observer.recovery('promote', run.recovery)
+                break
+            detail['failure'] = failure
+            # The backup may still run there; Nova's evacuation to that host opens its box, too.
+            if run.recovery.destination is None or unanswered_since.lasts():
+                break
+            run.pause(_RETRY)
+    return decided
+
+
+def let_out(run: runs.Run, host: str, detail: dict[str, Any]) -> str | None:
+    """Ask the host once to open the box; return why the box is not open, None if it is.
+
+    If the host can never open it, the record has no destination afterwards.
+    """
+    try:
+        status = run.context.backups.promote(host, run.backup_id)
+        took = status.get('timings_ms', {})
+        if 'box_open' in took and 'box_settled' in took:
+            # Users reach the guest once the box is open; Neutron and DHCP follow.
+            detail['after_opening_s'] = (took['box_settled'] - took['box_open']) / 1e3
+        return None
+    except _LASTING as exc:
+        # The backup's data are not lost: the server starts from them on another host.
+        run.change(destination=None)
+        failure = str(exc.format_message())
+    except backup_errors.BackupError as exc:
+        failure = str(exc.format_message())
+    except exception.Unreachable as exc:
+        failure = str(exc)
+    LOG.warning('recovery %s: the box of the backup on %s is not open: %s', run.id, host, failure)
+    return failure
 
 
 def adopt(run: runs.Run, promoted: verdicts.StepVerdict) -> verdicts.StepVerdict:
@@ -40,7 +89,7 @@ def adopt(run: runs.Run, promoted: verdicts.StepVerdict) -> verdicts.StepVerdict
             if promoted.kind == verdicts.PROMOTED and run.recovery.destination is not None:
                 _give_way(run, run.recovery.destination)
             failure = evacuation.evacuate(run, run.recovery.host, detail,
-                                lambda host: promote.let_out(run, host, {}) is None)
+                                lambda host: let_out(run, host, {}) is None)
     if failure is not None:
         return failure
     run.plan(state=model.MERGING)

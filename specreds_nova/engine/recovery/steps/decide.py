@@ -15,9 +15,8 @@ from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
-from specreds_nova.engine.recovery import unanswered
 from specreds_nova.engine.recovery import verdict as verdicts
-from specreds_nova.engine.recovery.steps import unseen
+from specreds_nova.engine.recovery.steps import super as super_step
 
 LOG = logging.getLogger(__name__)
 
@@ -32,6 +31,7 @@ _REFUSALS = 3
 _KINDS = {'promoted': verdicts.PROMOTED, 'late-dirty': verdicts.LATE,
           'dirty': verdicts.PRIMARY, 'gone': verdicts.GONE}
 _LOST = (verdicts.PRIMARY, verdicts.ABORTED, verdicts.EVACUATE, verdicts.MERGING, verdicts.AGAIN)
+_LEASE_PAUSE = 0.5
 
 
 def decide(run: runs.Run, raced: verdicts.StepVerdict) -> verdicts.StepVerdict:
@@ -44,7 +44,7 @@ def decide(run: runs.Run, raced: verdicts.StepVerdict) -> verdicts.StepVerdict:
     if verdict.kind == verdicts.READY:
         reading = tenant.Reading(run)
         reading.begin()
-        verdict = (_harden(run) or unseen.wait(run) or reading.verdict() or _ask_again(run)
+        verdict = (_harden(run) or wait_unseen(run) or reading.verdict() or _ask_again(run)
                    or run.lives() or collapse(run))
     elif verdict.kind == verdicts.DECIDING:
         verdict = collapse(run)
@@ -233,7 +233,7 @@ def _harden(run: runs.Run) -> verdicts.StepVerdict | None:
     host, backup = run.recovery.destination, run.backup_id
     if host is None:
         return verdicts.StepVerdict(verdicts.AGAIN, 'its backup is gone')
-    silence = unanswered.UnansweredSince(run, host)
+    silence = runs.UnansweredSince(run, host)
     with run.step(timeline.HARDEN) as detail:
         while True:
             verdict = run.spared()
@@ -251,3 +251,56 @@ def _harden(run: runs.Run) -> verdicts.StepVerdict | None:
                 return verdict
             run.pause(_PAUSE)
             run.fresh()
+
+
+def wait_unseen(run: runs.Run) -> verdicts.StepVerdict | None:
+    """Wait until tenants cannot see a primary that may live on a host that is cut off.
+
+    A host that is cut off from engines and Ceph hides its servers when its lease on the network is
+    over (``specreds_nova/sentinel/lease.py``). Engines renew the lease of trusted hosts only
+    (``specreds_nova/beats/answering.py``), so it is over this long after the database has
+    shown the host as suspected::
+
+        FRESH + LEASE_S + network_lease_margin
+
+    Mostly the boot of the backup takes longer.
+
+    Where the sentinel of a host had ended before, nothing hides the servers of the host. Then only
+    time speaks for their end: they are not promoted before nothing was heard of the host for
+    ``evacuate_after``, unless the host is dead as a fact. The step says that tenants may see both.
+
+    :returns: the reason to spare the primary; None if there is none
+    """
+    shown = _is_unhidden(run)
+    if not shown and not _lease_left(run):
+        return None
+    with run.step(timeline.UNSEEN) as detail:
+        if shown:
+            detail['why'] = (f'{run.recovery.host} has no live sentinel: tenants may see the '
+                             f'server beside its backup')
+        while left := _lease_left(run):
+            run.pause(min(_LEASE_PAUSE, left))
+            run.fresh()
+            if verdict := run.spared():
+                detail['why'] = verdict.why
+                return verdict
+    return None
+
+
+def _lease_left(run: runs.Run) -> float:
+    host, suspects = run.recovery.host, run.context.suspects
+    if suspects.is_well(host) and suspects.running(host, run.recovery.server) is False:
+        # The host reports that the server does not run.
+        return 0.0
+    recorded_host = run.insist(run.context.store.host, host)
+    leases = run.context.leases
+    left = leases.left(recorded_host, run.now, run.settings)
+    silence = leases.silence(recorded_host, run.now) if _is_unhidden(run) else None
+    return left if silence is None else max(left, run.options.evacuate_after - silence)
+
+
+def _is_unhidden(run: runs.Run) -> bool:
+    """Return whether the primary may run on a host that was known to have no live sentinel."""
+    recorded_host = run.insist(run.context.store.host, run.recovery.host)
+    return (recorded_host.state != model.TRUSTED and recorded_host.sentinel == model.SILENT
+            and super_step.proof_of_death(run) is None)

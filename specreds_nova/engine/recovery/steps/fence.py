@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Step ``fence``: without a backup, the primary is fenced, so that Nova can evacuate it."""
 
+from specreds_nova import tasks
 from specreds_nova.engine import exception
 from specreds_nova.engine import fibers
 from specreds_nova.engine import model
@@ -12,10 +13,8 @@ from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import decide
-from specreds_nova.engine.recovery.steps import moved
-from specreds_nova.engine.recovery.steps import shut_out
 from specreds_nova.engine.recovery.steps import super as super_step
-from specreds_nova.engine.recovery.steps import unseen
+from specreds_nova.engine.suspicion import evidence
 
 _PAUSE = 1.0
 # Seconds within which a guest that lives has written: file systems write their journals at least
@@ -23,6 +22,8 @@ _PAUSE = 1.0
 _WATCH = 30.0
 # Seconds between two requests to superpose disks whose merge has not ended.
 _MERGE_PAUSE = 10.0
+_LOOK = 2.0
+_FENCED, _REFUSED = 'fenced', 'refused'
 
 
 def fence(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:
@@ -42,10 +43,10 @@ def fence(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:
     with run.step(timeline.FENCE) as detail:
         detail['why'] = decided.why
         if standing is not None:
-            verdict = _shut_out(run, standing.why)
+            verdict = shut_out(run, standing.why)
         else:
             # The last look: the others wait for minutes, in which another host may start it.
-            verdict = (_wait(run) or _room(run) or unseen.wait(run) or moved.elsewhere(run)
+            verdict = (_wait(run) or _room(run) or decide.wait_unseen(run) or elsewhere(run)
                        or _fence(run))
         detail['outcome'] = verdict.kind
         if verdict.why:
@@ -143,7 +144,7 @@ def _fence(run: runs.Run) -> verdicts.StepVerdict:
                 return verdict
             continue
         if superposed.kind == verdicts.EVACUATE:
-            return _shut_out(run, superposed.why)
+            return shut_out(run, superposed.why)
         if superposed.kind != verdicts.STARTED:
             return superposed
         if run.recovery.superposition != superposed.why:
@@ -178,6 +179,170 @@ def _watch(run: runs.Run) -> verdicts.StepVerdict:
     return verdicts.StepVerdict(verdicts.EVACUATE, f'nothing was written in {_WATCH:g} s')
 
 
-def _shut_out(run: runs.Run, why: str) -> verdicts.StepVerdict:
+def elsewhere(run: runs.Run) -> verdicts.StepVerdict | None:
+    """Wait until the other host of a move says that it does not run the server.
+
+    Nova shows one host of a server that it moves or resizes. If that host is dead, the other one
+    may run the server already, or may have no part of it. A dead host may also not have begun with
+    the move: it would find the request in its queue when it is back, and begin then.
+
+    :returns: why the server must not be evacuated; None if it may be
+    """
+    until = run.now + run.settings.evacuate_timeout
+    while run.left:
+        server = run.server(anew=True)
+        if server is None:
+            return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
+        moving = left.is_moving(server)
+        # A failed evacuation has made it active, and left Nova's record of the move.
+        move = run.insist(run.context.compute.move, server) if moving or left.was_moving(
+            run.recovery) else None
+        if not moving and move is None:
+            return _runs_elsewhere(run, server)
+        why = _unclear(run, server, move)
+        if why is None:
+            return None
+        run.fresh()
+        if verdict := run.spared():
+            return verdict
+        # Nova's conductor names the other host late. If it gives up, it ends the move by itself.
+        if (move is not None and not move.begun) or run.now >= until:
+            return verdicts.failed(
+                f'it is {server.status}, and {why}',
+                f'look there before you make it active: {verdicts.make_active(server.id)}')
+        run.pause(_LOOK)
+    return None
+
+
+def _runs_elsewhere(run: runs.Run, server: model.Server) -> verdicts.StepVerdict | None:
+    """Return a verdict if another host reports the guest of a server, as after a failed move."""
+    suspects = run.context.suspects
+    for host in sorted(suspects.healthy()):
+        if host != run.recovery.host and suspects.running(host, server.id):
+            return verdicts.failed(
+                f'it is {server.status}, and its guest runs on {host}',
+                f'look there. To have it evacuated, end it there: virsh destroy {server.id}')
+    return None
+
+
+def _unclear(run: runs.Run, server: model.Server, move: model.Move | None) -> str | None:
+    """Return why a server may run on another host, now or later; None if it does not."""
+    if move is None:
+        return 'Nova does not say which other host takes part'
+    if not move.begun:
+        return f'{server.host} begins to move it to {move.host} when it is back'
+    suspects = run.context.suspects
+    if not suspects.is_well(move.host):
+        return f'{move.host}, which takes part, is silent'
+    runs_there = suspects.running(move.host, server.id)
+    return None if runs_there is False else f'it may run on {move.host}'
+
+
+def _note(run: runs.Run) -> None:
+    """Have Cinder note the clients of a server's disks, before it is read once more.
+
+    Cinder does not know on which host a server is, and fences only clients of disks that it has
+    noted. An earlier request may have failed.
+    """
+    until = run.now + run.settings.adopt_timeout
+    server = run.server()
+    while server is not None and server.disks and not super_step.observe(run) and run.now < until:
+        run.pause(_PAUSE)
+
+
+def shut_out(run: runs.Run, why: str) -> verdicts.StepVerdict:
+    """Shut the primary out of its volumes, unless it is spared; then it can be evacuated.
+
+    Once Cinder was asked, the primary may be fenced: from then on it is not spared.
+
+    :param why: reason why the volumes cannot be superposed
+    """
     run.context.rank(fibers.FIRST)
-    return shut_out.shut_out(run, why)
+    attempt = run.shutting_out()
+    if attempt is None:
+        _note(run)
+        run.fresh()
+        if verdict := tenant.objection(run):
+            return verdict
+    if attempt is None or attempt.detail.get('outcome') != _FENCED:
+        verdict = _fence_host(run, why, again=attempt is not None)
+        if verdict is not None:
+            return verdict
+    decide.commit(run)
+    return verdicts.StepVerdict(verdicts.PROMOTED, f'evacuated without a backup: {why}')
+
+
+def _fence_host(run: runs.Run, why: str, *, again: bool) -> verdicts.StepVerdict | None:
+    """Have Cinder fence the host; return a verdict if it cannot, or need not.
+
+    :param again: an earlier request may have fenced the primary
+    """
+    server = run.server(anew=True)
+    if server is None:
+        return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
+    if not again and (elsewhere := _moving(run, server)):
+        return elsewhere
+    if not server.volumes and not server.disks:
+        return _unfenced(run, why, safe=True)
+    until = run.now + run.settings.adopt_timeout
+    with run.step(timeline.SHUT_OUT) as detail:
+        while True:
+            try:
+                detail['clients'] = run.context.volumes.fence(server, run.recovery.host, run.id)
+                detail['outcome'] = _FENCED
+                return None
+            except exception.Refused as exc:
+                refusal = str(exc)
+                break
+            except exception.Unreachable as exc:
+                refusal, again = str(exc), True
+                if run.now >= until:
+                    break
+            run.pause(_PAUSE)
+            run.fresh()
+        detail.update(outcome='unknown' if again else _REFUSED, refused=refusal)
+    if again:
+        return verdicts.failed(f'it may be fenced, and Cinder does not complete that: {refusal}',
+                               _by_hand(run))
+    return _unfenced(run, refusal, safe=False)
+
+
+def _moving(run: runs.Run, server: model.Server) -> verdicts.StepVerdict | None:
+    """Return a verdict if Nova starts the server elsewhere: its clients may be noted there."""
+    if server.host != run.recovery.host:
+        return verdicts.StepVerdict(verdicts.ABORTED, f'the server is on {server.host}')
+    if server.disks and tasks.is_rebuild(server.task):
+        return verdicts.StepVerdict(verdicts.ABORTED, f'Nova evacuates the server: {server.task}')
+    return None
+
+
+def _by_hand(run: runs.Run) -> str:
+    return (f'once {run.recovery.host} is off: openstack server evacuate {run.recovery.server}')
+
+
+def _unfenced(run: runs.Run, why: str, *, safe: bool) -> verdicts.StepVerdict:
+    """Handle a primary that is not fenced: an option says whether to evacuate it.
+
+    :param safe: the server has nothing that two instances of it could damage
+    """
+    if not safe and not run.options.evacuate_unfenced:
+        return verdicts.failed(f'it could not be fenced: {why}', _by_hand(run))
+    run.fresh()
+    if verdict := tenant.objection(run):
+        return verdict
+    if run.context.suspects.is_well(run.recovery.host):
+        _restart_there(run)
+    decide.commit(run)
+    return verdicts.StepVerdict(verdicts.PROMOTED, f'evacuated without a fence: {why}')
+
+
+def _restart_there(run: runs.Run) -> None:
+    """Start the server where it was, as after a crash: its host is back without it.
+
+    Without a fence Nova might start it there while it is evacuated, and it would run twice.
+
+    :raises exception.RetryAttempt: always; the next attempt treats a crashed server
+    """
+    crash = evidence.of(evidence.CRASH, run.recovery.server, run.context.clock.wall())
+    run.change(why=(*run.recovery.why, crash.told()))
+    raise exception.RetryAttempt(f'{run.recovery.host} is back without it')

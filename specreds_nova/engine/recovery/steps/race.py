@@ -15,7 +15,6 @@ from specreds_nova.engine.placing import kinds
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
-from specreds_nova.engine.recovery import unanswered
 from specreds_nova.engine.recovery import verdict as verdicts
 
 LOG = logging.getLogger(__name__)
@@ -74,7 +73,7 @@ class _Race:
         self._dirty_interval = run.settings.dirty_interval + share
         self._sweep = run.now + self._dirty_interval
         self._asked = run.now
-        self._unanswered = unanswered.UnansweredSince(run, self._host)
+        self._unanswered = runs.UnansweredSince(run, self._host)
         self._missing = 0
         # What the host may still report without a request.
         self._signs = [message.first_frame(self._backup), self._backup]

@@ -8,7 +8,6 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
-from specreds_nova.engine.recovery import unanswered
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import destination
 
@@ -78,7 +77,7 @@ _ELSEWHERE = 'elsewhere'
 
 def _on(run: runs.Run, host: str, superposition: str) -> verdicts.StepVerdict | None:
     """Start the backup on a host; return None if it runs, or else why not."""
-    began, unanswered_since = run.now, unanswered.UnansweredSince(run, host)
+    began, unanswered_since = run.now, runs.UnansweredSince(run, host)
     backup = run.backup_id
     while True:
         try:

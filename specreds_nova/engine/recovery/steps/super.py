@@ -7,12 +7,16 @@ recovery waits for its merge then, and takes the backup over if it may serve on 
 
 from typing import Any
 
+from oslo_log import log as logging
+
 from specreds_nova.engine import exception
-from specreds_nova.engine.recovery import death
 from specreds_nova.engine.recovery import run as runs
+from specreds_nova.engine.recovery import stamps
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
-from specreds_nova.engine.recovery.steps import shut_out
+from specreds_nova.engine.suspicion import evidence
+
+LOG = logging.getLogger(__name__)
 
 # Seconds until Cinder is asked again after it did not answer.
 _PAUSE = 0.5
@@ -37,7 +41,7 @@ def version(run: runs.Run) -> verdicts.StepVerdict:
     with run.step(timeline.SUPER) as detail:
         while True:
             # A drill leaves its primary alone.
-            fact = None if run.drill else death.fact(run)
+            fact = None if run.drill else proof_of_death(run)
             detail.update({'dead': fact} if fact else {})
             try:
                 superposition = run.context.volumes.superpose(
@@ -52,7 +56,7 @@ def version(run: runs.Run) -> verdicts.StepVerdict:
             except exception.Refused as exc:
                 detail['refused'] = str(exc)
                 if not run.drill:
-                    shut_out.observe(run)
+                    observe(run)
                 return verdicts.StepVerdict(verdicts.EVACUATE, str(exc))
             except exception.Unreachable as exc:
                 detail['waited'] = str(exc)
@@ -79,3 +83,47 @@ def _serving(run: runs.Run, earlier: str | None) -> dict[str, Any]:
         return {}
     return {'promoted_by': before.id, 'backup_id': runs.backup_id(before),
             'backup_host': before.destination, 'promoted': before.superposition}
+
+
+def proof_of_death(run: runs.Run) -> str | None:
+    """Return the proof that the primary is dead: its host has booted, or somebody knows.
+
+    Silence proves nothing, however long it lasts. A word is about the boot of that time: it is
+    void once an engine has heard the host.
+
+    :returns: the proof in words; None without one
+    """
+    name, suspects = run.recovery.host, run.context.suspects
+    if suspects.is_well(name):
+        booted = any(each.get('kind') == evidence.BOOT for each in run.recovery.why)
+        # Nova may have started the server there again.
+        gone = booted and suspects.running(name, run.recovery.server) is False
+        return f'{name} has booted' if gone else None
+    host = run.insist(run.context.store.host, name)
+    if host.dead_at is None:
+        return None
+    said = run.now - stamps.age(run.context.clock, host.dead_at)
+    heard = suspects.last_heard(name, said)
+    if heard is None or heard >= said:
+        return None
+    return f'somebody knows that {name} is dead'
+
+
+def observe(run: runs.Run) -> bool:
+    """Have Cinder note which clients have the volumes open, for a fence that may follow.
+
+    Ceph forgets some kinds of clients soon after their host has failed, so that it cannot wait.
+
+    :returns: whether Cinder has answered
+    """
+    server = run.server()
+    if server is None or not (server.volumes or server.disks):
+        return True
+    try:
+        run.context.volumes.observe(server, run.recovery.host, run.id)
+    except exception.Refused as exc:
+        LOG.info('recovery %s: the clients of its volumes are not noted: %s', run.id, exc)
+    except exception.Unreachable as exc:
+        LOG.info('recovery %s: the clients of its volumes are not noted yet: %s', run.id, exc)
+        return False
+    return True

@@ -13,8 +13,6 @@ from specreds_nova.engine import model
 from specreds_nova.engine import modes
 from specreds_nova.engine.placing import capacity
 from specreds_nova.engine.recovery import context as contexts
-from specreds_nova.engine.recovery import observer
-from specreds_nova.engine.recovery import revocations
 from specreds_nova.engine.suspicion import servers
 from specreds_nova.tests.unit.engine import clock as clocks
 from specreds_nova.tests.unit.engine import steps
@@ -57,7 +55,7 @@ class RecoveryTest(testtools.TestCase):
         self.suspects.flaps.return_value = 0
         self.suspects.healthy.return_value = ['h2', 'h3']
         self.suspects.await_ready.side_effect = self._never_reported
-        self.observer = mock.Mock(spec=observer.Observer)
+        self.observer = mock.Mock(spec=contexts.Observer)
         self.limits = servers.Limits(0, 0)
         self.context = self.make_context()
 
@@ -81,7 +79,7 @@ class RecoveryTest(testtools.TestCase):
             suspects=self.suspects, store=store, options=values, settings=values,
             capacity=capacity.Capacity(
                 self.clock, store, limits or self.limits, self.suspects.healthy),
-            revocations=revocations.Revocations(self.clock, store),
+            revocations=contexts.Revocations(self.clock, store),
             modes=modes.Modes(self.clock, store), observer=self.observer)
 
     def stopped_after(self, seconds: float) -> contexts.Context:

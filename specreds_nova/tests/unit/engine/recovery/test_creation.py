@@ -5,7 +5,7 @@ from unittest import mock
 
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import creation
+from specreds_nova.engine.recovery import dispatch
 from specreds_nova.tests.unit.engine.recovery import base
 
 
@@ -16,7 +16,7 @@ class BeginTest(base.RecoveryTest):
         super().setUp()
         self.work = mock.Mock()
         self.work.reserve.side_effect = [True, True, False]
-        self.creation = creation.Creation(self.context, self.work, 'e1')
+        self.creation = dispatch.Creation(self.context, self.work, 'e1')
         host = self.suspect()
         self.wanted = [self.creation.new(host, base.make_server(name), None, self.clock.now())
                        for name in ('a', 'b', 'c')]

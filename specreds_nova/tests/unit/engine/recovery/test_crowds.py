@@ -5,14 +5,14 @@ import contextlib
 
 import testtools
 
-from specreds_nova.engine.recovery import crowds
+from specreds_nova.engine.recovery import context as contexts
 
 
 class CrowdsTest(testtools.TestCase):
     """Many recoveries look as often, together, as some."""
 
     def test_interval_grows_with_the_crowd(self) -> None:
-        waiting = crowds.Crowds()
+        waiting = contexts.Crowds()
         with contextlib.ExitStack() as stack:
             for _ in range(4000):
                 crowd = stack.enter_context(waiting.waiting('merge'))

@@ -4,7 +4,6 @@
 from typing import Any
 
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import death
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery.steps import super as super_step
 from specreds_nova.engine.suspicion import evidence
@@ -35,7 +34,7 @@ class DeathTest(base.RecoveryTest):
         super_step.superpose(run)
         _server, _recovery, reason, host = self.volumes.superpose.call_args.args
         if host is not None:
-            self.assertEqual(death.fact(run), reason)
+            self.assertEqual(super_step.proof_of_death(run), reason)
         return None if host is None else str(host)
 
     def test_silence_is_no_fact(self) -> None:
@@ -53,7 +52,7 @@ class DeathTest(base.RecoveryTest):
         self.say(self.clock.wall() - 1.0)
         self.suspects.is_well.return_value = True
         self.suspects.suspected.return_value = False
-        self.assertIsNone(death.fact(runs.Run(self.context, self.make_recovery())))
+        self.assertIsNone(super_step.proof_of_death(runs.Run(self.context, self.make_recovery())))
 
     def test_engine_that_has_not_voted_since_may_have_heard_the_host(self) -> None:
         self.say(self.clock.wall() - 1.0)
@@ -65,7 +64,7 @@ class DeathTest(base.RecoveryTest):
         for runs_there, host in ((False, 'h1'), (True, None), (None, None)):
             self.suspects.running.return_value = runs_there
             run = runs.Run(self.context, self.make_recovery(why=(_BOOTED,)))
-            self.assertEqual(host is not None, death.fact(run) is not None)
+            self.assertEqual(host is not None, super_step.proof_of_death(run) is not None)
             self.store.change(run.recovery, state=model.ENDED, outcome=model.FAILED)
 
     def test_server_that_nova_has_elsewhere_is_not_shut_out_first(self) -> None:

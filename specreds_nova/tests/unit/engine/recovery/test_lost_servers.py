@@ -8,7 +8,7 @@ import testtools
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import lost_servers
+from specreds_nova.engine.recovery import crashes
 from specreds_nova.tests.unit.engine.recovery import base
 
 _WHY = ({'kind': 'crash', 'words': 'the domain of server * has crashed', 'at': 1000.0},)
@@ -26,7 +26,7 @@ class LostServersTest(testtools.TestCase):
         self.suspects.running.side_effect = lambda host, server: self.runs[server]
         self.compute.stopped_by_itself.return_value = False
         self.hosts = mock.Mock(**{'boot.return_value': {'uptime': 40.0}})
-        self.lost = lost_servers.LostServers(
+        self.lost = crashes.LostServers(
             self.act, self.tell, self.compute, self.suspects, self.hosts,
             mock.Mock(**{'wall.return_value': 1000.0}))
 

@@ -11,7 +11,7 @@ from specreds_nova.engine import model
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import sequence
+from specreds_nova.engine.recovery import worker as workers
 from specreds_nova.tests.unit.engine.recovery import base
 
 
@@ -181,7 +181,7 @@ class DeletionTest(base.CommittedTest):
     def end(self) -> tuple[str | None, str | None]:
         """Bring the recovery to its end, and return its outcome and its error."""
         self.recovery = self.taken_over(self.recovery, 'e1')
-        sequence.attempt(runs.Run(self.context, self.recovery))
+        workers.attempt(runs.Run(self.context, self.recovery))
         ended = self.store.history[self.recovery.id]
         return ended.outcome, ended.error
 

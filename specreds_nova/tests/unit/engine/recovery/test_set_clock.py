@@ -9,7 +9,7 @@ import testtools
 
 from specreds_nova.beats import message
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import lost_servers
+from specreds_nova.engine.recovery import crashes
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import stamps
 from specreds_nova.engine.suspicion import evidence
@@ -130,7 +130,7 @@ class LostServersTest(testtools.TestCase):
         compute.servers.return_value = [base.make_server('a', status='SHUTOFF')]
         hosts = mock.Mock(**{'boot.return_value': {'uptime': 40.0}})
         suspects = mock.Mock(**{'running.return_value': False})
-        lost = lost_servers.LostServers(
+        lost = crashes.LostServers(
             mock.Mock(), mock.Mock(), compute, suspects, hosts, clock)
         lost.crashed('h1', model.ANY_SERVER, ())
         compute.stopped_by_itself.assert_called_once_with('a', clock.wall() - 40.0)

@@ -10,7 +10,6 @@ from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import adopt
-from specreds_nova.engine.recovery.steps import promote
 from specreds_nova.tests.unit.engine.recovery import base
 
 
@@ -21,7 +20,7 @@ class PromoteTest(base.RecoveryTest):
         """Promote a backup, and return the recorded step."""
         recovery = self.make_recovery('a', state=model.COMMITTED, destination='h2')
         run = runs.Run(self.context, recovery)
-        promote.promote(run, verdicts.StepVerdict(verdicts.PROMOTED))
+        adopt.promote(run, verdicts.StepVerdict(verdicts.PROMOTED))
         run.flush()
         [step] = self.store.history[recovery.id].steps
         return step
@@ -52,7 +51,7 @@ class PromoteTest(base.RecoveryTest):
                 str(rank), state=model.COMMITTED, destination='h2')
             ranks = self.note_ranks(server=self.compute.server)
             run = runs.Run(self.context, recovery)
-            promoted = promote.promote(run, verdicts.StepVerdict(verdicts.PROMOTED))
+            promoted = adopt.promote(run, verdicts.StepVerdict(verdicts.PROMOTED))
             self.context.rank(fibers.SECOND)
             adopt.adopt(run, promoted)
             self.assertEqual({'server': {rank}}, ranks)

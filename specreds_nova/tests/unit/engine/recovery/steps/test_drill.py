@@ -9,7 +9,6 @@ import ddt
 from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import sequence
 from specreds_nova.engine.recovery import worker
 from specreds_nova.engine.suspicion import evidence
 from specreds_nova.tests.unit.engine.recovery import base
@@ -44,7 +43,7 @@ class DrillTest(base.RecoveryTest):
     def held(self) -> tuple[str | None, str | None]:
         """Hold the drill, and return its outcome and error."""
         taken = self.taken_over(self.recovery, 'e1')
-        worker.RecoveryWorker(self.context, sequence.attempt).bring_to_end(taken)
+        worker.RecoveryWorker(self.context, worker.attempt).bring_to_end(taken)
         ended = self.store.history[self.recovery.id]
         for call in (self.volumes.collapse, self.volumes.fence, self.volumes.observe,
                      self.backups.promote, self.backups.harden, self.compute.evacuate,

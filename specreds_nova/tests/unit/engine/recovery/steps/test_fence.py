@@ -10,9 +10,9 @@ from specreds_nova.engine import fibers
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import sequence
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
+from specreds_nova.engine.recovery import worker as workers
 from specreds_nova.engine.recovery.steps import fence
 from specreds_nova.tests.unit.engine.recovery import base
 
@@ -153,7 +153,7 @@ class FenceTest(base.RecoveryTest):
         ranks = self.note_ranks(
             check=self.backups.check, fence=self.volumes.fence, evacuate=self.compute.evacuate)
         self.assertEqual(model.EVACUATED,
-                         sequence.attempt(runs.Run(self.context, self.recovery)))
+                         workers.attempt(runs.Run(self.context, self.recovery)))
         self.assertEqual({'check': {fibers.SECOND}, 'fence': {fibers.FIRST},
                           'evacuate': {fibers.SECOND}}, ranks)
 
@@ -238,7 +238,7 @@ class PredecessorTest(base.RecoveryTest):
         backup = runs.backup_id(self.store.history[self.before.id])
         self.assertNotEqual(self.before.id, backup)
         run = runs.Run(self.context, self.recovery)
-        self.assertEqual(model.RECOVERED, sequence.attempt(run))
+        self.assertEqual(model.RECOVERED, workers.attempt(run))
         self.compute.evacuate.assert_called_once_with('a', 'h3', False)
         self.backups.promote.assert_called_with('h3', backup)
         self.backups.release.assert_called_with('h3', backup)
@@ -248,19 +248,19 @@ class PredecessorTest(base.RecoveryTest):
 
     def test_engine_that_takes_over_adopts_it_as_well(self) -> None:
         self.compute.evacuate.side_effect = exception.Interrupted
-        self.assertRaises(exception.Interrupted, sequence.attempt,
+        self.assertRaises(exception.Interrupted, workers.attempt,
                           runs.Run(self.context, self.recovery))
         self.compute.reset_mock(side_effect=False)
         self.compute.evacuate.side_effect = None
         taken_over = self.taken_over(self.recovery, 'e2')
         self.assertEqual(model.RECOVERED,
-                         sequence.attempt(runs.Run(self.context, taken_over)))
+                         workers.attempt(runs.Run(self.context, taken_over)))
         self.compute.evacuate.assert_called_once_with('a', 'h3', False)
 
     def test_server_whose_backup_was_lost_is_evacuated_to_any_host(self) -> None:
         self.backups.promote.side_effect = backup_errors.BackupLost('gone')
         self.assertEqual(model.EVACUATED,
-                         sequence.attempt(runs.Run(self.context, self.recovery)))
+                         workers.attempt(runs.Run(self.context, self.recovery)))
         self.compute.evacuate.assert_called_once_with('a', 'h2', False)
 
 

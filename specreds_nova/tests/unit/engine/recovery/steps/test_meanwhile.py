@@ -14,7 +14,6 @@ from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import decide
 from specreds_nova.engine.recovery.steps import fence
 from specreds_nova.engine.recovery.steps import restart
-from specreds_nova.engine.recovery.steps import shut_out
 from specreds_nova.tests.unit.engine.recovery import base
 
 _READY = verdicts.StepVerdict(verdicts.READY)
@@ -250,7 +249,7 @@ class ShutOutTest(MeanwhileTestCase):
 
     def shut_out(self) -> str:
         """Take the step, and return the kind of the verdict."""
-        return shut_out.shut_out(runs.Run(self.context, self.recovery), 'it is encrypted').kind
+        return fence.shut_out(runs.Run(self.context, self.recovery), 'it is encrypted').kind
 
     def changing(self, *servers: model.Server | None) -> None:
         """Let Nova show the server in different ways, the last of which stays."""

@@ -9,7 +9,7 @@ from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
-from specreds_nova.engine.recovery.steps import shut_out
+from specreds_nova.engine.recovery.steps import fence
 from specreds_nova.engine.recovery.steps import super as super_step
 from specreds_nova.tests.unit.engine.recovery import base
 
@@ -34,7 +34,7 @@ class ShutOutTest(base.RecoveryTest):
     def shut_out(self, run: runs.Run | None = None) -> verdicts.StepVerdict:
         """Take the step."""
         run = run or self.run_anew()
-        verdict = shut_out.shut_out(run, WHY)
+        verdict = fence.shut_out(run, WHY)
         run.flush()
         return verdict
 

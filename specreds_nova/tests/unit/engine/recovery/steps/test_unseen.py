@@ -4,10 +4,10 @@
 from unittest import mock
 
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import death
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import verdict
-from specreds_nova.engine.recovery.steps import unseen
+from specreds_nova.engine.recovery.steps import decide
+from specreds_nova.engine.recovery.steps import super as super_step
 from specreds_nova.tests.unit.engine.recovery import base
 
 
@@ -25,7 +25,7 @@ class UnseenTest(base.RecoveryTest):
     def waited(self) -> float:
         """Return the seconds for which it waits."""
         began = self.run_.now
-        self.verdict = unseen.wait(self.run_)
+        self.verdict = decide.wait_unseen(self.run_)
         return self.run_.now - began
 
     def test_waits_for_the_lease_once(self) -> None:
@@ -44,7 +44,7 @@ class UnseenTest(base.RecoveryTest):
 
     def test_dead_host_without_a_sentinel_is_not_waited_for_longer(self) -> None:
         self.store.report('h1', 'sentinel', model.SILENT)
-        with mock.patch.object(death, 'fact', return_value='it burns'):
+        with mock.patch.object(super_step, 'proof_of_death', return_value='it burns'):
             self.assertAlmostEqual(5.5, self.waited(), 3)
 
     def test_host_that_is_well_again_is_spared(self) -> None:
