@@ -38,7 +38,7 @@ from specreds_nova.beats import frames
 from specreds_nova.beats import listener
 from specreds_nova.beats import message
 from specreds_nova.beats import rabbit
-from specreds_nova.engine import garbage
+from specreds_nova.engine import main
 from specreds_nova.engine.clients import clock as engine_clocks
 from specreds_nova.engine.suspicion import accrual
 from specreds_nova.engine.suspicion import conf as options
@@ -225,7 +225,7 @@ def judging(seconds: float) -> float:
 def reading(seconds: float, hosts: int = HOSTS) -> float:
     """Share of a core that it takes to make beats of what a broker sends, and to judge them."""
     before = gc.get_threshold()
-    garbage.collect_rarely()
+    main.collect_rarely()
     try:
         return _reading(seconds, hosts)
     finally:

@@ -18,6 +18,7 @@ from oslo_db import options as db_options
 from bench.scale import cloud as clouds
 from bench.scale import services
 from specreds_nova.engine import conf as engine_conf
+from specreds_nova.engine import events
 from specreds_nova.engine import fibers as all_fibers
 from specreds_nova.engine import model
 from specreds_nova.engine import service as engine_service
@@ -82,7 +83,7 @@ class Simulation:
         clients: Any = cloud
         context = contexts.in_fibers(
             self.fibers, self.clock, clients, self.store, conf.engine, suspects=clients,
-            stopping=self._stopping.is_set, observer=contexts.Observer())
+            stopping=self._stopping.is_set, observer=events.Observer())
         ears: Any = _Ears()
         self.votes = votes.Votes(name, ears, self.store, self.clock)
         self.conductor = conductors.Conductor(
@@ -113,7 +114,7 @@ class Simulation:
         self.prefetch.doubt('dead')
         self.clock.sleep(_doubted())
         began = time.monotonic()
-        self.dispatcher.suspect('dead', WHY, heard)
+        self.dispatcher.suspect_all([dispatch.Suspicion('dead', WHY, heard)])
         return self.cloud.started(_TIMEOUT) - began
 
 

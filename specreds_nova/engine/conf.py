@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of group ``[engine]``: options of the process and of its parts."""
+"""The options of group ``[engine]``: of the process, of recoveries, and of its other parts."""
 
 import socket
 
 from oslo_config import cfg
 
 from specreds_nova.engine.clients import conf as clients_conf
-from specreds_nova.engine.recovery import conf as recovery_conf
 from specreds_nova.engine.suspicion import conf as detection_conf
 
 GROUP = 'engine'
 
-_PROCESS: list[cfg.Opt] = [
+_OWN: list[cfg.Opt] = [
     cfg.StrOpt('name', default=socket.gethostname(), sample_default='its host name',
                help='Set this when several engines run on one host. Name of this engine. Each '
                     'engine needs a name of its own.'),
@@ -40,10 +39,23 @@ _PROCESS: list[cfg.Opt] = [
                       'boot of one host would stand for the end of the clients of another one. '
                       'The clocks of all services of Cinder have to agree within a minute, those '
                       'of engines and hosts need not.'),
+    cfg.IntOpt('slots', default=100, min=1,
+               help='Set this when Nova, Neutron or Cinder can take more or less work at once. '
+                    'Recoveries that race in this engine at a time, for each 100 healthy hosts. '
+                    'Any smaller number of hosts counts as 100. Recoveries whose server serves '
+                    'again, or can have no backup, do not count.'),
+    cfg.FloatOpt('evacuate_after', default=60.0, min=0.0,
+                 help='Set this when hosts that fall silent for longer may come back. Seconds for '
+                      'which a host has to be suspected before a server that can have no backup '
+                      'is fenced and evacuated.'),
+    cfg.BoolOpt('evacuate_unfenced', default=False,
+                help='Set this when something else fences hosts that fail. Also evacuate servers '
+                     'whose volumes cannot be fenced, such as volumes of other drivers. Without '
+                     'another fence such a server runs twice if its host lives, and its data are '
+                     'lost.'),
 ]
 
-OPTIONS: list[cfg.Opt] = [*_PROCESS, *detection_conf.OPTIONS, *recovery_conf.OPTIONS,
-                          *clients_conf.RPC]
+OPTIONS: list[cfg.Opt] = [*_OWN, *detection_conf.OPTIONS, *clients_conf.RPC]
 
 # Options of earlier versions, which an engine names at its start and ignores.
 REMOVED = (

@@ -1,35 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Route events of recoveries and hosts to metrics and notifications."""
+"""The receiver of what happens to recoveries and hosts; recoveries do not depend on it."""
 
 from specreds_nova.engine import metrics as counted
 from specreds_nova.engine import model
 from specreds_nova.engine import notify
-from specreds_nova.engine.recovery import context as contexts
 
 
-class Observer(contexts.Observer):
+class Observer:
     """Counts and notifies what happens to recoveries and hosts."""
 
-    def __init__(self, metrics: counted.Metrics, notifications: notify.Notifications) -> None:
-        self._metrics = metrics
-        self._notifications = notifications
+    def __init__(self, metrics: counted.Metrics | None = None,
+                 notifications: notify.Notifications | None = None) -> None:
+        self._metrics = metrics or counted.Metrics()
+        self._notifications = notifications or notify.Notifications()
 
     def step(self, name: str, seconds: float) -> None:
-        """Count a step."""
-        self._metrics.step(name, seconds)
+        """Receive the end of a step.
 
-    def recovery(self, phase: contexts.Phase, recovery: model.Recovery) -> None:
-        """Count and notify the phase of a recovery."""
+        :param seconds: duration of the step
+        """
+        self._metrics.steps.labels(name).observe(seconds)
+
+    def recovery(self, phase: notify.Phase, recovery: model.Recovery) -> None:
+        """Receive the phase that a recovery has reached."""
         if phase == 'end' and recovery.outcome is not None:
-            self._metrics.ended(recovery.outcome)
+            self._metrics.ended.labels(recovery.outcome).inc()
         self._notifications.recovery(phase, recovery)
 
     def unready(self) -> None:
-        """Count a promoted guest that has not become ready in its time."""
-        self._metrics.unready()
+        """Receive that a promoted guest has not become ready in its time."""
+        self._metrics.unready.inc()
 
-    def host(self, phase: contexts.HostPhase, host: model.Host) -> None:
-        """Count and notify the phase of a host."""
+    def host(self, phase: notify.HostPhase, host: model.Host) -> None:
+        """Receive that a host is suspected, cleared, held back by gates, or released."""
         if phase in ('hold', 'release'):
-            self._metrics.held(ends=phase == 'release')
+            self._metrics.holds.labels(
+                counted.BEGUN if phase == 'hold' else counted.ENDED).inc()
         self._notifications.host(phase, host)

@@ -7,6 +7,7 @@ sleeps, and calls clients. Its calls are made by a few other threads, and the th
 runs other fibers meanwhile.
 """
 
+import collections
 from collections.abc import Callable, Sequence
 from concurrent import futures
 import functools
@@ -21,7 +22,6 @@ import greenlet  # type: ignore[import-untyped]
 from oslo_log import log as logging
 
 from specreds_nova import progress
-from specreds_nova.engine import callers as all_callers
 from specreds_nova.engine import exception
 
 LOG = logging.getLogger(__name__)
@@ -34,9 +34,147 @@ _TOGETHER = 100
 _A = TypeVar('_A')
 _T = TypeVar('_T')
 
+# Ranks of calls. Calls of a lower rank wait for calls of a higher one.
+_RANKS = FIRST, SECOND, LAST = range(3)
+# Every so many calls, one of a lower rank is made, of each of them in turn: none waits for ever.
+_TURN = 8
 
-# The ranks of calls.
-FIRST, SECOND, LAST = all_callers.FIRST, all_callers.SECOND, all_callers.LAST
+
+class Call:
+    """A call that another thread makes for a fiber.
+
+    :param then: called when the call has ended
+    """
+
+    __slots__ = ('_error', '_function', '_then', '_value')
+
+    def __init__(self, function: Callable[[], Any], then: Callable[[], object]) -> None:
+        self._function = function
+        self._then = then
+        self._value: Any = None
+        self._error: BaseException | None = None
+
+    def make(self) -> None:
+        """Make the call."""
+        try:
+            self._value = self._function()
+        except BaseException as exc:
+            # The thread makes other calls after this one.
+            self._error = exc
+        self._then()
+
+    def cancel(self) -> None:
+        """End the call, which has not begun."""
+        self._error = exception.Interrupted()
+        self._then()
+
+    def result(self) -> Any:
+        """Return the result of the call, or raise its error."""
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+class Callers:
+    """Threads that make calls: calls of the highest rank first, in order.
+
+    A thread that has made a call takes the next one that waits, and is woken only if none waited:
+    a pool of :mod:`concurrent.futures` takes a third of the processor time of a short call for its
+    futures and for its own queue.
+
+    :param threads: greatest number of threads; they are started when they are needed
+    """
+
+    def __init__(self, threads: int, name: str) -> None:
+        self._most = threads
+        self._name = name
+        self._lock = threading.Lock()
+        self._waiting: tuple[collections.deque[Call], ...] = tuple(
+            collections.deque() for _ in range(LAST + 1))
+        self._made = 0
+        self._closed = False
+        # Threads that were started, and how many of them wait to be woken.
+        self._started = self._idle = 0
+        self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def submit(self, call: Call, rank: int) -> None:
+        """Have a call made.
+
+        :raises exception.Interrupted: the threads are being stopped
+        :raises RuntimeError: no thread can be started, and there is none
+        """
+        with self._lock:
+            if self._closed:
+                raise exception.Interrupted
+            # A thread takes the first call at the moment at which it is free.
+            self._waiting[rank].append(call)
+            wakes = self._idle > 0
+            starts = not wakes and self._started < self._most
+            self._idle -= wakes
+            self._started += starts
+            number = self._started
+        if wakes:
+            self._wakes.put(None)
+        elif starts:
+            try:
+                threading.Thread(target=self._work, name=f'{self._name}_{number}',
+                                 daemon=True).start()
+            except RuntimeError:
+                # The machine allows no more threads.
+                if self._take_back(call, rank):
+                    raise
+
+    def _take_back(self, call: Call, rank: int) -> bool:
+        """Return whether no thread will make a call, for which none could be started."""
+        with self._lock:
+            self._started -= 1
+            if self._started or call not in self._waiting[rank]:
+                return False
+            self._waiting[rank].remove(call)
+            return True
+
+    def close(self) -> None:
+        """Cancel the calls that have not begun; the threads end with their calls."""
+        with self._lock:
+            self._closed = True
+            cancelled = [call for calls in self._waiting for call in calls]
+            for calls in self._waiting:
+                calls.clear()
+            idle, self._idle = self._idle, 0
+        for _ in range(idle):
+            self._wakes.put(None)
+        for call in cancelled:
+            call.cancel()
+
+    def _work(self) -> None:
+        """Make calls until the threads are being stopped."""
+        while True:
+            with self._lock:
+                if self._closed:
+                    return
+                call = self._next()
+                self._idle += call is None
+            if call is None:
+                self._wakes.get()
+            else:
+                call.make()
+
+    def _next(self) -> Call | None:
+        """Take the next call; return None if none waits."""
+        if not any(self._waiting):
+            return None
+        self._made += 1
+        return next(self._waiting[rank] for rank in self._order()
+                    if self._waiting[rank]).popleft()
+
+    def _order(self) -> Sequence[int]:
+        """Return the ranks in the order in which they are served by the next call."""
+        turn, left = divmod(self._made, _TURN)
+        if left:
+            return _RANKS
+        lower = _RANKS[1:]
+        first = (turn - 1) % len(lower)
+        return [*lower[first:], *lower[:first], FIRST]
 
 
 class _Wait:
@@ -67,9 +205,9 @@ class Fibers:
 
     def __init__(self, callers: int, keepers: int = 6) -> None:
         self.callers = callers
-        self._callers = all_callers.Callers(callers, 'caller')
+        self._callers = Callers(callers, 'caller')
         # Services and hosts that hang may occupy all callers, but decisions have to be recorded.
-        self._keepers = all_callers.Callers(keepers, 'keeper')
+        self._keepers = Callers(keepers, 'keeper')
         # What the thread of the fibers does next; None to look at times.
         self._ready: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         # Waits by the time of their end. Only the thread of the fibers uses them.
@@ -154,12 +292,12 @@ class Fibers:
         """
         return self._call(self._keepers, function, *arguments, **more)
 
-    def _call(self, callers: all_callers.Callers, function: Callable[..., _T], *arguments: Any,
+    def _call(self, callers: Callers, function: Callable[..., _T], *arguments: Any,
               **more: Any) -> _T:
         if not self.inside():
             return function(*arguments, **more)
         wait = _Wait()
-        call = all_callers.Call(functools.partial(function, *arguments, **more),
+        call = Call(functools.partial(function, *arguments, **more),
                                 lambda: self._ready.put(wait.end))
         callers.submit(call, self._rank())
         self._switch()

@@ -21,6 +21,9 @@ from specreds_nova.engine import model
 
 LOG = logging.getLogger(__name__)
 
+Phase = Literal['start', 'promote', 'end', 'error']
+HostPhase = Literal['suspect', 'clear', 'hold', 'release']
+
 # Notifications that wait for the broker; further ones are lost.
 _MAX_WAITING = 1000
 # By default, oslo.messaging would repeat one for ever.
@@ -90,14 +93,13 @@ class Notifications:
     :param notifier: notifier of oslo.messaging; None to send none
     """
 
-    def __init__(self, notifier: messaging.Notifier | None) -> None:
+    def __init__(self, notifier: messaging.Notifier | None = None) -> None:
         self._notifier = notifier
         self._waiting: queue.Queue[tuple[Any, str, str, Any]] = queue.Queue(_MAX_WAITING)
         if notifier is not None:
             threading.Thread(target=self._work, name='notifications', daemon=True).start()
 
-    def recovery(self, phase: Literal['start', 'promote', 'end', 'error'],
-                 recovery: model.Recovery) -> None:
+    def recovery(self, phase: Phase, recovery: model.Recovery) -> None:
         """Notify a phase of a recovery.
 
         A failed step or recovery is notified with priority error.
@@ -117,8 +119,7 @@ class Notifications:
             merged_bytes=recovery.bytes, error=recovery.error),
             phase == 'error' or recovery.outcome == model.FAILED)
 
-    def host(self, phase: Literal['suspect', 'clear', 'hold', 'release'], host: model.Host
-             ) -> None:
+    def host(self, phase: HostPhase, host: model.Host) -> None:
         """Notify a phase of a host.
 
         :param phase: the host is suspected, cleared, held back by gates, or released
@@ -166,7 +167,7 @@ def from_conf(conf: cfg.ConfigOpts, engine: str) -> Notifications:
     transport = messaging.get_notification_transport(conf)
     if not conf.oslo_messaging_notifications.driver:
         # A payload takes a millisecond to make, and the notifier would drop it.
-        return Notifications(None)
+        return Notifications()
     return Notifications(messaging.Notifier(
         transport, publisher_id=f'specreds-engine.{engine}', retry=_RETRIES,
         serializer=messaging.JsonPayloadSerializer()))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One engine: its detector, its dispatcher and its conductor, and their threads."""
 
+import collections
 from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 import contextlib
@@ -161,6 +162,8 @@ class Engine:
                                   self._clients.volumes, self._clock, options.release_interval)
         self._coverage = coverage.of(conf, self._store, self._clients, pairs=False)
         self._options, self._settings = options, context.settings
+        # When Nova was asked last which services are down.
+        self._asked = float('-inf')
         self.failed = threading.Event()
         self.on_failure: Callable[[], None] = lambda: None
         self._threads = threads.Threads(self._stopping, self._fail)
@@ -187,16 +190,19 @@ class Engine:
         self._conductor.start()
         self._crashes.start()
         self._threads.begin('detector', self._tick, _HANGS)
-        for name, target in (('dispatcher', self._dispatch), ('janitor', self._look_after),
-                             ('words', self._heed)):
-            self._threads.begin(name, target, _HANGS_ASKING)
-        self._threads.begin('warmer', self._keep_warm)
+        self._threads.begin('dispatcher', self._dispatch, _HANGS_ASKING)
+        self._threads.every(self._settings.janitor_interval, 'janitor', self._look_after,
+                            _HANGS_ASKING)
+        # Operators are heeded however long hosts take to answer the janitor.
+        self._threads.every(self._settings.janitor_interval, 'words', self._janitor.heed,
+                            _HANGS_ASKING)
+        self._threads.every(_WARM, 'warmer', self._clients.warm_up)
         # The engine needs it for nothing else, so that it is neither watched nor waited for.
         threading.Thread(target=self._cover, name='coverage', daemon=True).start()
         if self._power_off is not None:
-            self._threads.begin('power-off', self._look_for_power, _HANGS_ASKING)
+            self._threads.every(_POWER, 'power-off', self._power_off.look, _HANGS_ASKING)
         if self._options.release_interval:
-            self._threads.begin('boots', self._look_for_boots, _HANGS_ASKING)
+            self._threads.every(_BOOTS, 'boots', self._boots.look, _HANGS_ASKING)
         LOG.info('engine %s has started', self._options.name)
 
     def stop(self) -> bool:
@@ -260,16 +266,11 @@ class Engine:
             self._monitor.pause(_TICK)
             self._monitor.tick()
             self._threads.progress('detector')
-            self._metrics.heard(self._monitor.counted())
-            self._metrics.dropped(self._monitor.dropped())
-            self._metrics.overload(self._overload.look(self._monitor.lateness()))
+            self._metrics.beats.inc(self._monitor.counted())
+            self._metrics.dropped.inc(self._monitor.dropped())
+            self._metrics.overload.set(self._overload.look(self._monitor.lateness()))
             for reason, count in self._rejections.taken().items():
-                self._metrics.rejected(reason, count)
-
-    def _keep_warm(self) -> None:
-        """Keep the token of this engine in the caches of other services."""
-        while not self._stopping.wait(_WARM):
-            self._clients.warm_up()
+                self._metrics.rejected.labels(reason).inc(count)
 
     def _cover(self) -> None:
         """Note what all servers would get, unless servers are being recovered."""
@@ -277,51 +278,25 @@ class Engine:
             try:
                 if not self._store.active_states():
                     counts = self._coverage.sums()
-                    self._metrics.servers(counts, counts[report.ROOM[0]])
+                    self._metrics.servers.set(counts)
+                    self._metrics.roomless.set(counts[report.ROOM[0]])
             except exception.EngineError as exc:
                 LOG.info('what all servers would get is looked at later: %s', exc)
             except Exception:
                 LOG.exception('what all servers would get is not known')
             self._stopping.wait(_COVERAGE)
 
-    def _look_for_power(self) -> None:
-        """Power off fenced hosts, which may wait for Nova without harm."""
-        while self._power_off is not None and not self._stopping.wait(_POWER):
-            self._threads.progress('power-off')
-            try:
-                self._power_off.look()
-            except exception.EngineError as exc:
-                LOG.warning('hosts are powered off later: %s', exc)
-
-    def _look_for_boots(self) -> None:
-        """Have Cinder release the clients of Ceph that boots of hosts have ended."""
-        while not self._stopping.wait(_BOOTS):
-            self._threads.progress('boots')
-            try:
-                self._boots.look()
-            except exception.EngineError as exc:
-                LOG.warning('cannot report boots of hosts to Cinder, trying again later: %s', exc)
-
     def _dispatch(self) -> None:
         """Act on the events of the detector."""
         self._events.run(self._stopping.is_set, lambda: self._threads.progress('dispatcher'))
 
     def _look_after(self) -> None:
-        last_query = float('-inf')
-        while not self._stopping.wait(self._settings.janitor_interval):
-            self._threads.progress('janitor')
-            self._janitor.look()
-            self._sentinels.look()
-            self._count()
-            if self._clock.now() - last_query >= timing.ASK_NOVA:
-                last_query = self._clock.now()
-                self._ask_nova()
-
-    def _heed(self) -> None:
-        """Heed operators, however long hosts take to answer the janitor."""
-        while not self._stopping.wait(self._settings.janitor_interval):
-            self._threads.progress('words')
-            self._janitor.heed()
+        self._janitor.look()
+        self._sentinels.look()
+        self._count()
+        if self._clock.now() - self._asked >= timing.ASK_NOVA:
+            self._asked = self._clock.now()
+            self._ask_nova()
 
     def _together(self, looks: Sequence[Callable[[], None]]) -> None:
         """Take looks at hosts, some at a time."""
@@ -368,10 +343,11 @@ class Engine:
         except exception.EngineError:
             return
         hosts += [model.TRUSTED] * (count - len(hosts))
-        self._metrics.hosts({state: hosts.count(state) for state in set(hosts)})
-        self._metrics.sentinels(known_sentinels)
-        self._metrics.voices(known_voices)
-        self._metrics.active(active)
-        self._metrics.backups(active.get(model.RACING, 0))
+        self._metrics.hosts.set(collections.Counter(hosts))
+        self._metrics.sentinels.set(known_sentinels)
+        self._metrics.voices.set(known_voices)
+        self._metrics.active.set(active)
+        self._metrics.backups.set(active.get(model.RACING, 0))
         with contextlib.suppress(exception.EngineError):
-            self._metrics.modes([self._modes.of(name) for name in self._monitor.names()])
+            self._metrics.modes.set(collections.Counter(
+                self._modes.of(name) for name in self._monitor.names()))

@@ -13,6 +13,7 @@ import time
 from oslo_log import log as logging
 
 from specreds_nova import progress
+from specreds_nova.engine import exception
 
 LOG = logging.getLogger(__name__)
 
@@ -47,6 +48,23 @@ class Threads:
         self._progress[name] = progress.Progress(thread, patience)
         self._progress[name].note()
         thread.start()
+
+    def every(self, seconds: float, name: str, look: Callable[[], object],
+              patience: float = float('inf')) -> None:
+        """Start a thread that takes a look again and again.
+
+        :param seconds: between two looks, and before the first one
+        :param look: a service or the database may not answer it: it is repeated then
+        :param patience: as for :meth:`begin`
+        """
+        def run() -> None:
+            while not self._stopping.wait(seconds):
+                self.progress(name)
+                try:
+                    look()
+                except exception.EngineError as exc:
+                    LOG.warning('%s: what is due is done later: %s', name, exc)
+        self.begin(name, run, patience)
 
     def progress(self, name: str) -> None:
         """Note that a thread makes progress."""

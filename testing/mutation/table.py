@@ -558,7 +558,7 @@ MUTATIONS = (
              'if began < self._sweep or run.drill:', 'if began < self._sweep:',
              'specreds_nova.tests.unit.engine.recovery.steps.test_drill.DrillTest.'
              'test_backup_of_a_server_that_writes_becomes_ready_and_is_dropped'),
-    Mutation('drill-beside-a-recovery', 'specreds_nova/engine/api/handlers/servers.py',
+    Mutation('drill-beside-a-recovery', 'specreds_nova/engine/api/handlers.py',
              'if active := store.active():', 'if active := []:',
              'specreds_nova.tests.unit.engine.api.test_drills.DrillsTest.'
              'test_there_is_no_drill_beside_a_recovery'),

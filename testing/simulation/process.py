@@ -19,7 +19,6 @@ from specreds_nova.beats import listening
 from specreds_nova.beats import pulse
 from specreds_nova.beats import voice
 from specreds_nova.beats import voices as all_voices
-from specreds_nova.engine import callers
 from specreds_nova.engine import event_loop
 from specreds_nova.engine import exception
 from specreds_nova.engine import fibers
@@ -60,7 +59,6 @@ _SIMULATED: dict[Any, tuple[str, ...]] = {
     conductor: ('threading', 'time'), crashes: ('threading', 'queue'),
     threads: ('threading', 'time'), nova_prefetch: ('threading', 'futures'),
     preparation_limit: ('threading',), tenant: ('threading',),
-    callers: ('threading', 'queue'),
     fibers: ('threading', 'queue', 'futures', 'time'),
     clocks: ('threading', 'time'), dispatch: ('uuid',), due: ('threading',)}
 # Seconds after the return of a host in which an engine may still decide against the host.
@@ -83,7 +81,7 @@ _POLLS: dict[tuple[Any, str], float] = {
 
 
 class _Nothing:
-    """Has every method, which does nothing: metrics, notifications and the like."""
+    """Has every attribute, none of which does anything: metrics, notifications and the like."""
 
     def __init__(self, *arguments: Any) -> None:
         del arguments
@@ -91,10 +89,10 @@ class _Nothing:
     def __getattr__(self, name: str) -> Any:
         if name.startswith('__'):
             raise AttributeError(name)
-        return self._nothing
+        return self
 
-    @staticmethod
-    def _nothing(*arguments: Any, **values: Any) -> None:
+    def __call__(self, *arguments: Any, **values: Any) -> None:
+        """Do nothing."""
         del arguments, values
 
 

@@ -13,7 +13,7 @@ import webob
 
 from specreds_nova.engine import exception
 from specreds_nova.engine.api import errors
-from specreds_nova.engine.api import protection
+from specreds_nova.engine.placing import protection as protections
 from specreds_nova.engine.store import store as stores
 from specreds_nova.preflight import coverage as coverages
 
@@ -21,6 +21,10 @@ T = TypeVar('T')
 
 Body = dict[str, Any]
 
+# The versions of the API, which a request chooses from by ``OpenStack-API-Version``, and the name
+# of the service in that header.
+VERSIONS = ('1.0',)
+SERVICE = 'speculative'
 # Largest number of recoveries or hosts in one answer, which has a link to the next ones.
 LIMIT = 1000
 
@@ -35,7 +39,7 @@ class Services:
     """
 
     store: stores.Store
-    protection: protection.Check
+    protection: Callable[[str], protections.Answer]
     places: Callable[[], Collection[str]]
     coverage: Callable[[], coverages.Coverage]
     enforcer: policy.Enforcer

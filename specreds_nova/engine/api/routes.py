@@ -9,13 +9,8 @@ import re
 
 from specreds_nova.engine.api import call
 from specreds_nova.engine.api import errors
+from specreds_nova.engine.api import handlers
 from specreds_nova.engine.api import schemas
-from specreds_nova.engine.api.handlers import coverage
-from specreds_nova.engine.api.handlers import hosts
-from specreds_nova.engine.api.handlers import modes
-from specreds_nova.engine.api.handlers import recoveries
-from specreds_nova.engine.api.handlers import servers
-from specreds_nova.engine.api.handlers import versions
 
 Handler = Callable[[call.Call], tuple[HTTPStatus, call.Body]]
 
@@ -43,22 +38,23 @@ class Route:
 
 
 ROUTES = (
-    Route('GET', '/', versions.index, public=True),
-    Route('GET', '/v1', versions.show, public=True),
-    Route('GET', '/v1/recoveries', recoveries.index, query=schemas.RECOVERIES),
-    Route('GET', '/v1/recoveries/{recovery_id}', recoveries.show),
-    Route('POST', '/v1/recoveries/{recovery_id}/action', recoveries.act,
+    Route('GET', '/', handlers.list_versions, public=True),
+    Route('GET', '/v1', handlers.show_version, public=True),
+    Route('GET', '/v1/recoveries', handlers.list_recoveries, query=schemas.RECOVERIES),
+    Route('GET', '/v1/recoveries/{recovery_id}', handlers.show_recovery),
+    Route('POST', '/v1/recoveries/{recovery_id}/action', handlers.abort_recovery,
           body=schemas.RECOVERY_ACTION),
-    Route('GET', '/v1/hosts', hosts.index, query=schemas.HOSTS),
-    Route('GET', '/v1/hosts/{host}', hosts.show),
-    Route('POST', '/v1/hosts/{host}/action', hosts.act, body=schemas.HOST_ACTION),
-    Route('GET', '/v1/modes', modes.index),
-    Route('PUT', '/v1/modes', modes.put, body=schemas.MODE),
-    Route('DELETE', '/v1/modes', modes.delete, query=schemas.MODES),
-    Route('GET', '/v1/servers/{server_id}/protection', servers.protection),
-    Route('POST', '/v1/servers/{server_id}/action', servers.act, body=schemas.SERVER_ACTION),
-    Route('GET', '/v1/coverage', coverage.show),
-    Route('GET', '/v1/simulation', coverage.simulate, query=schemas.SIMULATION),
+    Route('GET', '/v1/hosts', handlers.list_hosts, query=schemas.HOSTS),
+    Route('GET', '/v1/hosts/{host}', handlers.show_host),
+    Route('POST', '/v1/hosts/{host}/action', handlers.say_of_host, body=schemas.HOST_ACTION),
+    Route('GET', '/v1/modes', handlers.list_modes),
+    Route('PUT', '/v1/modes', handlers.set_mode, body=schemas.MODE),
+    Route('DELETE', '/v1/modes', handlers.remove_mode, query=schemas.MODES),
+    Route('GET', '/v1/servers/{server_id}/protection', handlers.show_protection),
+    Route('POST', '/v1/servers/{server_id}/action', handlers.begin_drill,
+          body=schemas.SERVER_ACTION),
+    Route('GET', '/v1/coverage', handlers.show_coverage),
+    Route('GET', '/v1/simulation', handlers.simulate, query=schemas.SIMULATION),
 )
 
 

@@ -16,8 +16,7 @@ from oslo_log import log as logging
 
 from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
-from specreds_nova.engine.api import deploy
-from specreds_nova.engine.api import protection
+from specreds_nova.engine.api import application as api_application
 from specreds_nova.engine.clients import connect
 from specreds_nova.engine.placing import protection as protections
 from specreds_nova.engine.store import store
@@ -55,11 +54,9 @@ class _Nova:
     def _coverage(self) -> coverage.Coverage:
         return coverage.of(self._conf, self._database, self._clients, pairs=True)
 
-    def check(self, server_id: str) -> protection.Answer:
+    def check(self, server_id: str) -> protections.Answer:
         """Return whether a server is protected."""
-        answer: Any = self._protection.check(server_id)
-        checked: protection.Answer = answer
-        return checked
+        return self._protection.check(server_id)
 
     def places(self) -> Collection[str]:
         """Return all availability zones and aggregates, in words."""
@@ -83,7 +80,7 @@ def init_application() -> Any:
     logging.setup(conf, 'specreds-api')
     database = store.from_conf(conf)
     nova = _Nova(conf, database)
-    return deploy.load(conf, database, nova.check, nova.places, nova.coverage)
+    return api_application.load(conf, database, nova.check, nova.places, nova.coverage)
 
 
 application = init_application()

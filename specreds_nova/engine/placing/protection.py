@@ -4,7 +4,7 @@
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import time
-from typing import Any
+from typing import TypedDict
 
 from oslo_config import cfg
 
@@ -83,6 +83,31 @@ class Hosts:
                 f'{left:.0f} s more']
 
 
+class Answer(TypedDict):
+    """Whether a backup of a server could be started now.
+
+    :ivar name: name of the server
+    :ivar project: project of the server
+    :ivar host: host of the server
+    :ivar recovery: the recovery that the server would get: ``speculative``, ``evacuated`` (fenced
+        and evacuated by Nova), ``failed`` (Nova cannot evacuate it) or ``none``
+    :ivar rules: the rules of the server that count, in words
+    :ivar reasons: all reasons why the server is not protected; empty if it is
+    :ivar volumes: by id, the reasons why a volume cannot be superposed; empty if it can
+    :ivar destinations: hosts that have room for the backup, the best first
+    """
+
+    name: str
+    project: str
+    host: str
+    protected: bool
+    recovery: str
+    rules: Sequence[str]
+    reasons: Sequence[str]
+    volumes: Mapping[str, Sequence[str]]
+    destinations: Sequence[str]
+
+
 class Protection:
     """The check, which asks all services that a recovery needs. Changes nothing.
 
@@ -107,8 +132,8 @@ class Protection:
         """
         return self._compute.all_places()
 
-    def check(self, server_id: str) -> dict[str, Any]:
-        """Return the answer of :class:`specreds_nova.engine.api.protection.Protection`.
+    def check(self, server_id: str) -> Answer:
+        """Return whether a backup of a server could be started now, and why not.
 
         :raises exception.NotFound: the server does not exist
         :raises exception.Unreachable: a service does not answer

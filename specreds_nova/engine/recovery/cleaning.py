@@ -7,7 +7,6 @@ from typing import Any
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import stamps
 
 FAILED = (model.SUSPECTED, model.FENCED)
 # Seconds after which none of the requests of an engine is still on its way.
@@ -106,7 +105,7 @@ def lift(context: contexts.Context, name: str) -> bool:
     """
     host = context.store.host(name)
     if (host.state != model.TRUSTED or context.modes.of(name) != model.ACT
-            or stamps.age(context.clock, host.since) >= _LATEST
+            or context.age(host.since) >= _LATEST
             or context.suspects.suspected(name) or not context.suspects.is_well(name)):
         return False
     if _insisted(context, host) or not _forced(context, host):
@@ -123,7 +122,7 @@ def lift(context: contexts.Context, name: str) -> bool:
 
 def _insisted(context: contexts.Context, host: model.Host) -> bool:
     """Return whether a request after a lift is an operator's."""
-    return any(fact.get('kind') == LIFTED and stamps.age(context.clock, fact['at']) >= _TOGETHER
+    return any(fact.get('kind') == LIFTED and context.age(fact['at']) >= _TOGETHER
                for fact in host.why)
 
 

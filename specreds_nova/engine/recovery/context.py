@@ -5,9 +5,12 @@ import collections
 from collections.abc import Callable, Collection, Iterator, Sequence
 import contextlib
 import dataclasses
+import functools
+import math
 import threading
-from typing import Any, Literal
+from typing import Any
 
+from specreds_nova.engine import events
 from specreds_nova.engine import fibers as all_fibers
 from specreds_nova.engine import model
 from specreds_nova.engine import modes as all_modes
@@ -26,8 +29,8 @@ from specreds_nova.engine.suspicion import leases as all_leases
 from specreds_nova.engine.suspicion import servers
 from specreds_nova.engine.suspicion import suspects as all_suspects
 
-Phase = Literal['start', 'promote', 'end', 'error']
-HostPhase = Literal['suspect', 'clear', 'hold', 'release']
+# Seconds by which the clocks of the systems of two engines may differ, which may be set.
+APART = 5.0
 # Looks of all recoveries of an engine per second, for each thing.
 _RATE = 100.0
 # The same while more recoveries than these race: looks would take the processor time of the engine
@@ -37,63 +40,31 @@ _MANY, _RATE_BESIDE_MANY = 50, 25.0
 _VALID = 1.0
 
 
-class Observer:
-    """Receives what happens to recoveries and hosts, and ignores it."""
-
-    def step(self, name: str, seconds: float) -> None:
-        """Receive the end of a step.
-
-        :param seconds: duration of the step
-        """
-
-    def recovery(self, phase: Phase, recovery: model.Recovery) -> None:
-        """Receive the phase that a recovery has reached."""
-
-    def unready(self) -> None:
-        """Receive that a promoted guest has not become ready in its time."""
-
-    def host(self, phase: HostPhase, host: model.Host) -> None:
-        """Receive that a host is suspected, cleared, held back by gates, or released."""
-
-
-class Crowd:
-    """The recoveries that wait for the same thing. May be used by several threads."""
+class Crowds:
+    """How many recoveries wait for each thing. May be used by several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._count = 0
-
-    def change(self, by: int) -> None:
-        """Note that recoveries wait, or do not wait any more."""
-        with self._lock:
-            self._count += by
-
-    def interval(self, seconds: float, racing: int = 0) -> float:
-        """Return the seconds between two looks of one recovery.
-
-        :param seconds: shortest interval, which few recoveries have
-        :param racing: recoveries of this engine that have a backup, or are about to have one
-        """
-        rate = _RATE if racing <= _MANY else _RATE_BESIDE_MANY
-        with self._lock:
-            return max(seconds, self._count / rate)
-
-
-class Crowds:
-    """The crowds of an engine, by what they wait for."""
-
-    def __init__(self) -> None:
-        self._crowds: collections.defaultdict[str, Crowd] = collections.defaultdict(Crowd)
+        self._counts: collections.Counter[str] = collections.Counter()
 
     @contextlib.contextmanager
-    def waiting(self, what: str) -> Iterator[Crowd]:
-        """Count the caller among those that wait for something."""
-        crowd = self._crowds[what]
-        crowd.change(1)
+    def waiting(self, what: str) -> Iterator[Callable[[float, int], float]]:
+        """Count the caller among those that wait for something.
+
+        A function is yielded that returns the seconds between two looks of one recovery. It takes
+        the shortest interval, which few recoveries have, and the number of recoveries of this
+        engine that have a backup, or are about to have one.
+        """
+        def interval(seconds: float, racing: int) -> float:
+            rate = _RATE if racing <= _MANY else _RATE_BESIDE_MANY
+            return max(seconds, self._counts[what] / rate)
+        with self._lock:
+            self._counts[what] += 1
         try:
-            yield crowd
+            yield interval
         finally:
-            crowd.change(-1)
+            with self._lock:
+                self._counts[what] -= 1
 
 
 class Revocations:
@@ -175,12 +146,21 @@ class Context:
     together: Callable[[Sequence[Callable[[], Any]]], list[Any]] = (
         lambda functions: [function() for function in functions])
     stopping: Callable[[], bool] = lambda: False
-    observer: Observer = dataclasses.field(default_factory=Observer)
+    observer: events.Observer = dataclasses.field(default_factory=events.Observer)
+
+    def age(self, stamp: float) -> float:
+        """Return the seconds since a time in the database, by the clock of the system.
+
+        A time that is over in more than ``APART`` seconds was written by a clock that was ahead:
+        how long ago is unknown, and nothing waits for that clock, so the time counts as long ago.
+        """
+        passed = self.clock.wall() - stamp
+        return max(passed, 0.0) if passed >= -APART else math.inf
 
 
 def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: connect.Clients,
               store: stores.Store, options: Any, *, suspects: all_suspects.Suspects,
-              stopping: Callable[[], bool], observer: Observer,
+              stopping: Callable[[], bool], observer: events.Observer,
               settings: all_settings.Settings | None = None,
               places: Callable[[str], Collection[str] | None] = lambda host: ()) -> Context:
     """Return the context of recoveries that are fibers: their sleeps and calls block no other.
@@ -189,11 +169,12 @@ def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: conn
     """
     database: Any = together.Store(fibers, store)
     hosts: Any = starts.Backups(fibers, clients.backups, clock, fibers.callers // 2)
+    client: Callable[[Any], Any] = functools.partial(all_fibers.Client, fibers)
     settings = settings or all_settings.Settings()
     limits = servers.Limits(settings.max_backups, settings.max_backups_per_host)
     return Context(
-        clock=clock, compute=_client(fibers, clients.compute),
-        backups=hosts, volumes=_client(fibers, clients.volumes),
+        clock=clock, compute=client(clients.compute),
+        backups=hosts, volumes=client(clients.volumes),
         suspects=suspects, store=database, options=options, settings=settings,
         capacity=capacities.Capacity(clock, database, limits, suspects.healthy),
         revocations=Revocations(clock, database),
@@ -203,7 +184,3 @@ def in_fibers(fibers: all_fibers.Fibers, clock: clocks.FiberClock, clients: conn
         leases=all_leases.Leases(suspects.last_heard),
         rank=fibers.rank, in_background=fibers.spawn, together=fibers.together, stopping=stopping,
         observer=observer)
-
-
-def _client(fibers: all_fibers.Fibers, client: Any) -> Any:
-    return all_fibers.Client(fibers, client)

@@ -22,7 +22,6 @@ from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import nova_prefetch
 from specreds_nova.engine.recovery import pending
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import stamps
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery.steps import refused
 from specreds_nova.engine.recovery.steps import restart
@@ -62,9 +61,12 @@ _FIRST = 1
 
 @dataclasses.dataclass(frozen=True)
 class Suspicion:
-    """A host that this engine suspects, as :meth:`Dispatcher.suspect` takes it.
+    """A host that this engine suspects.
 
     Its times are by the engine's clock, which the clock of the system may have left.
+
+    :ivar heard: time at which this engine heard the host last; None for never
+    :ivar well: the same for the last time at which the host was not suspected
     """
 
     name: str
@@ -191,20 +193,6 @@ class Dispatcher:
         # By host: the time of its suspicion, and the servers that were left in their state since.
         self._shown: dict[str, tuple[float, set[str]]] = {}
 
-    def suspect(self, name: str, why: Why, heard: float | None = None,
-                well: float | None = None) -> list[str]:
-        """Act on the suspicion of a host, and return the reasons that hold the action back.
-
-        :param heard: time at which this engine heard the host last, by the engine's own clock;
-            None for never
-        :param well: the same for the last time at which the host was not suspected
-        :raises exception.Unreachable: Nova or the database does not answer: call again
-        """
-        [result] = self.suspect_all([Suspicion(name, why, heard, well)])
-        if isinstance(result, Exception):
-            raise result
-        return result
-
     def suspect_all(self, suspicions: Sequence[Suspicion]) -> list[list[str] | Exception]:
         """Act on suspicions of hosts, whose servers are recovered in one order.
 
@@ -269,8 +257,7 @@ class Dispatcher:
         host = store.host(name)
         anew = host.state == model.TRUSTED
         if not anew and (suspicion.well is None or (
-                now - suspicion.well >= stamps.age(self._context.clock, host.since)
-                - stamps.APART)):
+                now - suspicion.well >= self._context.age(host.since) - contexts.APART)):
             # Another engine has acted on it; the janitor completes what that engine leaves undone.
             return []
         # An answer from after the host fell silent is as good as a new one.
@@ -352,7 +339,7 @@ class Dispatcher:
         context = self._context
         heard = min((float(fact['at']) for fact in why if 'at' in fact),
                     default=context.clock.wall())
-        old = stamps.age(context.clock, heard) >= _OLD
+        old = context.age(heard) >= _OLD
         if not context.suspects.is_well(name):
             if old and not context.store.host(name).generation:
                 LOG.info('server %s crashed on %s, which was removed from the cloud', server_id,
@@ -420,9 +407,9 @@ class Dispatcher:
         if recovery.created < heard - _TOLD:
             return False
         if (recovery.ended is None or recovery.outcome == model.OBSERVED
-                or recovery.ended > heard + stamps.APART):
+                or recovery.ended > heard + contexts.APART):
             return True
-        return recovery.ended >= heard - stamps.APART and bool(
+        return recovery.ended >= heard - contexts.APART and bool(
             self._context.suspects.running(recovery.host, recovery.server))
 
     def _against(self, host: model.Host, service: Mapping[str, Any], server: model.Server,
@@ -435,7 +422,7 @@ class Dispatcher:
         """
         options = self._context.options
         period = monitoring.Settings.flap_period
-        times = sum(stamps.age(self._context.clock, recovery.created) <= period
+        times = sum(self._context.age(recovery.created) <= period
                     for recovery in before)
         often = [f'it has crashed {times} times before in {period:g} s'] \
             if 0 < options.flap_count <= times else []
@@ -486,7 +473,7 @@ class Dispatcher:
         :param idle: the servers of the host that are not being recovered
         """
         context, options = self._context, self._context.options
-        suspected, now = stamps.age(context.clock, host.since), context.clock.wall()
+        suspected, now = context.age(host.since), context.clock.wall()
         idle = [server for server in idle
                 if suspected >= left.evacuated_after(server, options.evacuate_after)]
         gates = self._server_gates
@@ -573,7 +560,7 @@ class Dispatcher:
     def _is_time(self, host: model.Host, server: model.Server) -> bool:
         """Return whether a host has been suspected for as long as a rule of a server says."""
         rule = server.rules.get(protected.NOT_BEFORE)
-        return rule is None or stamps.age(self._context.clock, host.since) >= rule.value
+        return rule is None or self._context.age(host.since) >= rule.value
 
     def _due(self, host: model.Host, former: Sequence[model.Recovery]) -> bool:
         """Return whether another recovery is due: the wait doubles with each recovery."""
@@ -581,7 +568,7 @@ class Dispatcher:
         if not before:
             return True
         wait = min(float(self._context.settings.again_after) * 2 ** (len(before) - 1), _SELDOM)
-        return all(stamps.age(self._context.clock, recovery.ended or 0.0) >= wait
+        return all(self._context.age(recovery.ended or 0.0) >= wait
                    for recovery in before)
 
     def _former(self, host: model.Host) -> Former:
@@ -602,8 +589,7 @@ class Dispatcher:
         :param former: its recoveries from its host, the newest first
         """
         for recovery in former:
-            if recovery.outcome in _MOVED or stamps.age(
-                    self._context.clock, recovery.ended or 0.0) > _OWED:
+            if recovery.outcome in _MOVED or self._context.age(recovery.ended or 0.0) > _OWED:
                 return None
             known = self._context.store.get(recovery.id) if (
                 recovery.outcome == model.FAILED) else None

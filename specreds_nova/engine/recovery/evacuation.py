@@ -14,7 +14,6 @@ from specreds_nova import tasks
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import cleaning
-from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import pending
 from specreds_nova.engine.recovery import run as runs
@@ -98,10 +97,10 @@ class _Evacuation:
 
     def wait(self) -> verdicts.StepVerdict | None:
         """Request the evacuation until the server is on another host, or the time is over."""
-        with self._run.context.crowds.waiting('evacuation') as crowd:
-            return self._wait(crowd)
+        with self._run.context.crowds.waiting('evacuation') as interval:
+            return self._wait(interval)
 
-    def _wait(self, crowd: contexts.Crowd) -> verdicts.StepVerdict | None:
+    def _wait(self, interval: Callable[[float, int], float]) -> verdicts.StepVerdict | None:
         run = self._run
         until = run.now - run.away + run.settings.adopt_timeout
         while True:
@@ -137,7 +136,7 @@ class _Evacuation:
                     self._ask(server)
                 elif left := self._leave(server):
                     return left
-            run.pause(crowd.interval(_PAUSE, run.context.capacity.count()))
+            run.pause(interval(_PAUSE, run.context.capacity.count()))
 
     def _may_serve(self) -> bool:
         """Return whether the promoted backup may serve on its host.

@@ -17,7 +17,6 @@ from specreds_nova.engine import model
 from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import dispatch
-from specreds_nova.engine.recovery import stamps
 from specreds_nova.engine.suspicion import gates
 from specreds_nova.engine.suspicion import settings as monitoring
 
@@ -130,9 +129,6 @@ class Janitor:
                 self._heed(name, None, '')
             self._spoken = names
 
-    def _age(self, stamp: float) -> float:
-        return stamps.age(self._context.clock, stamp)
-
     @staticmethod
     def _each(what: str, look: Callable[..., object], *arguments: object) -> None:
         try:
@@ -151,7 +147,7 @@ class Janitor:
                     self._context.store.request_abort(recovery.id)
         if host.state == model.TRUSTED:
             self._settle(host)
-        elif self._age(host.since) >= _GRACE:
+        elif self._context.age(host.since) >= _GRACE:
             self._suspected(host, recoveries)
 
     def _settle(self, host: model.Host) -> None:
@@ -164,7 +160,7 @@ class Janitor:
         # An engine that does not hear the host would record its reasons again and again.
         if host.held and self._context.suspects.well_to_all(host.name):
             outdated['held'] = ()
-        if host.flaps and self._age(host.since) >= monitoring.Settings.flap_period:
+        if host.flaps and self._context.age(host.since) >= monitoring.Settings.flap_period:
             outdated['flaps'] = 0
         if 'held' in outdated:
             changed = self._context.store.returned(host, **outdated)

@@ -21,7 +21,6 @@ from oslo_log import log as logging
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
-from specreds_nova.engine.recovery import stamps
 
 LOG = logging.getLogger(__name__)
 
@@ -179,8 +178,7 @@ class PowerOff:
         if now - self._fenced[host.name][1] < self._context.settings.power_off_after:
             return False
         noted = _noted(host)
-        if noted and (noted['state'] == 'done'
-                      or stamps.age(self._context.clock, noted['at']) < _AGAIN):
+        if noted and (noted['state'] == 'done' or self._context.age(noted['at']) < _AGAIN):
             return False
         return self._dead(host) and self._empty(host)
 

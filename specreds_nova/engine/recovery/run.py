@@ -15,7 +15,6 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import left
-from specreds_nova.engine.recovery import stamps
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.suspicion import evidence
@@ -84,7 +83,7 @@ class Run:
         self.away = 0.0
         # The recovery may have waited for its preparation. What users change after the server was
         # read is found out before the decision: recovery/tenant.py.
-        self._server = server if self._age(recovery.created) <= _RECENT else None
+        self._server = server if context.age(recovery.created) <= _RECENT else None
         self._began = self.now
         self._resumed: verdicts.StepVerdict | None = None
         self._looked = False
@@ -122,17 +121,13 @@ class Run:
         """Seconds of this engine's own clock, to be compared with each other only."""
         return self.context.clock.now()
 
-    def _age(self, stamp: float) -> float:
-        """Return the seconds since a time in the database."""
-        return stamps.age(self.context.clock, stamp)
-
     def suspected_for(self, host: model.Host) -> float:
         """Return for how many seconds a host is suspected, or trusted again.
 
         :param host: as it was read just before
         """
         known = self.context.leases.known(host, self.now)
-        return self._age(host.since) if known is None else known
+        return self.context.age(host.since) if known is None else known
 
     def fresh(self) -> model.Recovery:
         """Read what others may have changed of the recovery.
@@ -439,14 +434,6 @@ class Run:
         """
         return backup_id(self.recovery)
 
-    def chosen(self) -> list[str]:
-        """Return the hosts that were chosen for backups, in this order."""
-        return _chosen(self.recovery)
-
-    def inherited(self) -> Mapping[str, Any]:
-        """Return what this recovery has taken over of an earlier one; empty for nothing."""
-        return _inherited(self.recovery)
-
     def superposition(self) -> str | None:
         """Return the id of the superposition, even if an engine died before it recorded it."""
         recovery = self.recovery
@@ -653,19 +640,23 @@ def backup_id(recovery: model.Recovery) -> str:
     That is the id of the recovery for the first backup, another one for the next, and its own for
     one that an earlier recovery has promoted.
     """
-    if inherited := _inherited(recovery):
-        return str(inherited['backup_id'])
-    number = len(_chosen(recovery))
+    if before := inherited(recovery):
+        return str(before['backup_id'])
+    number = len(chosen(recovery))
     return recovery.id if number <= 1 else str(uuid.uuid5(uuid.UUID(recovery.id), str(number)))
 
 
-def _chosen(recovery: model.Recovery) -> list[str]:
+def chosen(recovery: model.Recovery) -> list[str]:
+    """Return the hosts that were chosen for backups of a recovery, in this order."""
     return [str(step.detail['host']) for step in recovery.steps
             if step.name == timeline.DESTINATION and step.ended and step.detail.get('host')]
 
 
-def _inherited(recovery: model.Recovery) -> Mapping[str, Any]:
-    """Return the last answer of Cinder to a superposition, if it was that a backup serves."""
+def inherited(recovery: model.Recovery) -> Mapping[str, Any]:
+    """Return what a recovery has taken over of an earlier one; empty for nothing.
+
+    That is the last answer of Cinder to a superposition, if it was that a backup serves.
+    """
     last = next((step.detail for step in reversed(recovery.steps)
                  if step.name == timeline.SUPER and step.ended), {})
     return last if 'backup_id' in last else {}

@@ -71,13 +71,13 @@ class Watcher:
         """Receive a suspicion."""
         LOG.info('host %s seems to have failed: %s', host,
                  '; '.join(str(fact.get('words')) for fact in why))
-        self._metrics.suspected()
+        self._metrics.suspicions.inc()
         self.news.put(host)
 
     def cleared(self, host: str) -> None:
         """Receive the end of a suspicion."""
         LOG.info('host %s is well again', host)
-        self._metrics.cleared()
+        self._metrics.false_suspicions.inc()
 
     def crashed(self, host: str, server: str, why: Why) -> None:
         """Receive the crash of a server, or of any server, on a host that is well."""

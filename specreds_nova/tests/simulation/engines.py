@@ -122,7 +122,11 @@ class Engine:
                     try:
                         heard = self.suspects.heard(host)
                         well = None if self._cloud.hosts[host].word else heard
-                        if not self._dispatcher.suspect(host, _WHY, heard, well):
+                        [held] = self._dispatcher.suspect_all(
+                            [dispatch.Suspicion(host, _WHY, heard, well)])
+                        if isinstance(held, Exception):
+                            raise held
+                        if not held:
                             suspected.add(host)
                     except exception.Unreachable:
                         self._hub.sleep(0.2)

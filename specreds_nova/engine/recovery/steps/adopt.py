@@ -104,12 +104,12 @@ def _give_way(run: runs.Run, host: str) -> None:
     part in its evacuation. It does not serve any more if its backup's host fails as well.
     """
     until = run.now + run.settings.adopt_patience
-    with run.context.crowds.waiting('give-way') as crowd:
+    with run.context.crowds.waiting('give-way') as interval:
         while run.now < until:
             if run.silent(host) or not run.insist(
                     run.context.capacity.races, run.recovery.host):
                 return
-            run.pause(crowd.interval(_GIVE_WAY, run.context.capacity.count()))
+            run.pause(interval(_GIVE_WAY, run.context.capacity.count()))
 
 
 def _reboot(run: runs.Run, detail: dict[str, Any]) -> verdicts.StepVerdict | None:

@@ -34,7 +34,7 @@ def destination(run: runs.Run) -> verdicts.StepVerdict:
 
 def choose(run: runs.Run) -> verdicts.StepVerdict:
     """Choose a host, preferably one that had no backup of this recovery."""
-    server = run.server(anew=bool(run.chosen()))
+    server = run.server(anew=bool(runs.chosen(run.recovery)))
     if server is None:
         return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
     if server.deleting or run.left:
@@ -44,9 +44,9 @@ def choose(run: runs.Run) -> verdicts.StepVerdict:
     if host is not None and not suits(run, host):
         host = None
     if host is None:
-        if len(run.chosen()) >= run.settings.max_attempts:
+        if len(runs.chosen(run.recovery)) >= run.settings.max_attempts:
             return verdicts.StepVerdict(
-                verdicts.EVACUATE, f'{len(run.chosen())} backups of it have failed')
+                verdicts.EVACUATE, f'{len(runs.chosen(run.recovery))} backups of it have failed')
         with run.step(timeline.DESTINATION, reads=True) as detail:
             choice = _in_turn(run, server)
             if isinstance(choice, verdicts.StepVerdict):
@@ -124,7 +124,7 @@ def _unused(recovery: model.Recovery) -> str | None:
 
 def _search(run: runs.Run, server: model.Server) -> tuple[str, int] | verdicts.StepVerdict:
     """Return a host, once one may take another backup, and how many candidates there are."""
-    avoid = run.chosen()
+    avoid = runs.chosen(run.recovery)
     # Hosts that others are looked for beside: those with failed backups, and full ones.
     passed = set(avoid)
     while True:

@@ -8,7 +8,6 @@ from specreds_nova.engine import model
 from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import refusals
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import stamps
 from specreds_nova.engine.recovery import tenant
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
@@ -65,8 +64,7 @@ def _wait(run: runs.Run) -> verdicts.StepVerdict | None:
             return verdict
         # The wait begins anew for a host that has failed again meanwhile.
         host = run.insist(run.context.store.host, run.recovery.host)
-        waited = min(run.suspected_for(host),
-                     stamps.age(run.context.clock, run.recovery.suspected))
+        waited = min(run.suspected_for(host), run.context.age(run.recovery.suspected))
         if waited >= least:
             return None
         run.pause(min(_PAUSE, least - waited))
@@ -128,7 +126,7 @@ def _fence(run: runs.Run) -> verdicts.StepVerdict:
     while True:
         superposed = super_step.version(run)
         if superposed.kind == verdicts.MERGING:
-            if inherited := run.inherited():
+            if inherited := runs.inherited(run.recovery):
                 # A backup that an earlier recovery has promoted may serve: it is adopted there.
                 run.plan(destination=inherited['backup_host'],
                          superposition=inherited['promoted'])

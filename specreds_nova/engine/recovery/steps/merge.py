@@ -32,13 +32,13 @@ def merge(run: runs.Run, adopted: verdicts.StepVerdict) -> verdicts.StepVerdict:
     superposition = run.recovery.superposition
     if adopted.kind != verdicts.ADOPTED or superposition is None:
         return adopted
-    with run.step(timeline.MERGE) as detail, run.context.crowds.waiting('merge') as crowd:
+    with run.step(timeline.MERGE) as detail, run.context.crowds.waiting('merge') as interval:
         while _is_merging(run, superposition, detail):
-            run.pause(crowd.interval(_PAUSE, run.context.capacity.count()))
+            run.pause(interval(_PAUSE, run.context.capacity.count()))
         while (server := _left_behind(run)) is not None:
             if failure := _move(run, server, detail):
                 return failure
-            run.pause(crowd.interval(_PAUSE, run.context.capacity.count()))
+            run.pause(interval(_PAUSE, run.context.capacity.count()))
     return adopted
 
 

@@ -11,7 +11,6 @@ from oslo_log import log as logging
 
 from specreds_nova.engine import exception
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import stamps
 from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.suspicion import evidence
@@ -102,7 +101,7 @@ def proof_of_death(run: runs.Run) -> str | None:
     host = run.insist(run.context.store.host, name)
     if host.dead_at is None:
         return None
-    said = run.now - stamps.age(run.context.clock, host.dead_at)
+    said = run.now - run.context.age(host.dead_at)
     heard = suspects.last_heard(name, said)
     if heard is None or heard >= said:
         return None

@@ -4,7 +4,7 @@ from unittest import mock
 
 import testtools
 
-from specreds_nova.engine import callers
+from specreds_nova.engine import fibers
 
 _TIMEOUT = 30.0
 
@@ -14,7 +14,7 @@ class CallersTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.callers = callers.Callers(2, 'call')
+        self.callers = fibers.Callers(2, 'call')
         self.addCleanup(self.callers.close)
         self.made: list[int] = []
 
@@ -22,7 +22,7 @@ class CallersTest(testtools.TestCase):
         """Have a number noted, and return the event that ends the call."""
         ended = threading.Event()
         self.callers.submit(
-            callers.Call(lambda: self.made.append(number), ended.set), callers.FIRST)
+            fibers.Call(lambda: self.made.append(number), ended.set), fibers.FIRST)
         return ended
 
     def no_thread(self) -> 'mock._patch[mock.Mock]':
@@ -42,7 +42,7 @@ class CallersTest(testtools.TestCase):
         def wait() -> None:
             busy.set()
             goes_on.wait(_TIMEOUT)
-        self.callers.submit(callers.Call(wait, lambda: None), callers.FIRST)
+        self.callers.submit(fibers.Call(wait, lambda: None), fibers.FIRST)
         self.assertTrue(busy.wait(_TIMEOUT))
         with self.no_thread():
             ended = self.submit(1)

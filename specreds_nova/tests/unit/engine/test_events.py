@@ -40,17 +40,17 @@ class MetricsTest(testtools.TestCase):
         self.assertEqual(0, self.value('specreds_hosts{state="suspected"}'))
 
     def test_events_are_counted(self) -> None:
-        self.metrics.heard(5)
-        self.metrics.heard()
-        self.metrics.suspected()
-        self.metrics.suspected()
-        self.metrics.cleared()
-        self.metrics.ended(model.PRIMARY)
-        self.metrics.backups(3)
-        self.metrics.hosts({model.TRUSTED: 9, model.FENCED: 1})
-        self.metrics.active({model.RACING: 2})
-        self.metrics.step('super', 0.03)
-        self.metrics.step('super', 0.2)
+        self.metrics.beats.inc(5)
+        self.metrics.beats.inc()
+        self.metrics.suspicions.inc()
+        self.metrics.suspicions.inc()
+        self.metrics.false_suspicions.inc()
+        self.metrics.ended.labels(model.PRIMARY).inc()
+        self.metrics.backups.set(3)
+        self.metrics.hosts.set({model.TRUSTED: 9, model.FENCED: 1})
+        self.metrics.active.set({model.RACING: 2})
+        self.metrics.steps.labels('super').observe(0.03)
+        self.metrics.steps.labels('super').observe(0.2)
         self.assertEqual(
             [6, 2, 1, 1, 3, 9, 0, 1, 2, 2, 1],
             [self.value(name) for name in (
@@ -76,23 +76,23 @@ class MetricsTest(testtools.TestCase):
         name = 'specreds_sentinels{{state="{}"}}'.format
         states = (model.LIVE, model.SILENT, model.UNLEASED, 'unknown')
         self.assertEqual([0] * 4, [self.value(name(state)) for state in states])
-        self.metrics.sentinels({model.LIVE: 7, model.SILENT: 2, None: 1})
+        self.metrics.sentinels.set({model.LIVE: 7, model.SILENT: 2, None: 1})
         self.assertEqual([7, 2, 0, 1], [self.value(name(state)) for state in states])
 
     def test_hosts_are_counted_by_mode(self) -> None:
-        self.metrics.modes([model.ACT, model.PAUSE, model.ACT])
+        self.metrics.modes.set({model.ACT: 2, model.PAUSE: 1})
         self.assertEqual([2, 0, 1], [self.value(f'specreds_host_modes{{mode="{mode}"}}')
                                      for mode in (model.ACT, model.OBSERVE, model.PAUSE)])
 
     def test_removed_hosts_have_no_metrics(self) -> None:
-        self.metrics.hosts({model.SUSPECTED: 1})
-        self.metrics.hosts({model.TRUSTED: 1})
+        self.metrics.hosts.set({model.SUSPECTED: 1})
+        self.metrics.hosts.set({model.TRUSTED: 1})
         self.assertEqual(0, self.value('specreds_hosts{state="suspected"}'))
 
     def test_metrics_are_served_over_http(self) -> None:
         problems: list[str] = []
         port = self.metrics.serve(0, '127.0.0.1', lambda: problems)
-        self.metrics.heard(3)
+        self.metrics.beats.inc(3)
         self.assertIn('specreds_heartbeats_total 3.0', self._read(port, '/metrics', 200))
         self.assertEqual('ok\n', self._read(port, '/health', 200))
         problems.append('thread detector has failed: no')

@@ -9,8 +9,8 @@ import testtools
 # In a process of its own: the settings are those of the whole process.
 _PROGRAM = """
 import gc
-from specreds_nova.engine import garbage
-garbage.collect_rarely()
+from specreds_nova.engine import main
+main.collect_rarely()
 frozen, before = gc.get_freeze_count(), gc.get_stats()[0]['collections']
 kept = [[] for _ in range(20_000)]
 print(frozen > 1_000, gc.get_stats()[0]['collections'] - before)

@@ -6,6 +6,7 @@ import threading
 import fixtures
 import testtools
 
+from specreds_nova.engine import exception
 from specreds_nova.engine import threads
 
 _PATIENCE = 60.0
@@ -39,6 +40,16 @@ class ThreadsTest(testtools.TestCase):
         self.assertFalse(self.given_up.is_set())
         self.stopping.set()
         self.threads.join(_PATIENCE)
+
+    def test_look_that_a_service_does_not_answer_is_repeated(self) -> None:
+        def look() -> None:
+            self.times += 1
+            if self.times == 1:
+                raise exception.Unreachable('played')
+            self.well.set()
+        self.threads.every(0.0, 'played', look)
+        self.assertTrue(self.well.wait(_PATIENCE))
+        self.assertEqual([], self.threads.problems())
 
     def test_hanging_thread_is_a_problem(self) -> None:
         self.threads.begin('played', self._work, patience=0.0)

@@ -151,13 +151,14 @@ class HandbookTest(testtools.TestCase):
         shown = metrics.Metrics(registry)
         before = {family.name: family for family in registry.collect()}
         # What the engine reads from the database that all engines share, or from Nova.
-        shown.hosts(dict.fromkeys(model.HOST_STATES, 7))
-        shown.sentinels({None: 7})
-        shown.voices({None: 7})
-        shown.active(dict.fromkeys(model.STATES, 7))
-        shown.backups(7)
-        shown.modes([model.ACT])
-        shown.servers({'speculative': 7}, 7)
+        shown.hosts.set(dict.fromkeys(model.HOST_STATES, 7))
+        shown.sentinels.set({None: 7})
+        shown.voices.set({None: 7})
+        shown.active.set(dict.fromkeys(model.STATES, 7))
+        shown.backups.set(7)
+        shown.modes.set({model.ACT: 7})
+        shown.servers.set({'speculative': 7})
+        shown.roomless.set(7)
         rows = re.split(r'(?m)^(?=``max``|``sum``|one by one|====)',
                         (_DOC / 'handbook.rst').read_text().partition('over engines')[2])[2:5]
         for family in registry.collect():

@@ -12,8 +12,6 @@ from specreds_nova.engine import conf as engine_conf
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.api import application
-from specreds_nova.engine.api import deploy
-from specreds_nova.engine.api import protection
 from specreds_nova.engine.placing import protection as protections
 from specreds_nova.engine.suspicion import conf as detection_conf
 from specreds_nova.preflight import coverage
@@ -42,7 +40,7 @@ class FakeProtection:
         self.error: Exception | None = None
         self.recovery: tuple[str, list[str]] = 'evacuated', ['the server is locked']
 
-    def check(self, server_id: str) -> protection.Answer:
+    def check(self, server_id: str) -> protections.Answer:
         """Return whether a server is protected."""
         if self.error is not None:
             raise self.error
@@ -76,7 +74,7 @@ class APITest(db_base.StoreTest):
             detection_conf.server_gates(conf.engine),
             protections.hosts(conf, self.store, compute), conf.engine.evacuate_after, pairs=True)
         self.app = application.Application(
-            deploy.services(conf, self.store, lambda server: self.protection.check(server),
+            application.services(conf, self.store, lambda server: self.protection.check(server),
                             lambda: self.places(), lambda: known))
 
     def request(self, method: str, path: str, body: Any = None, *, caller: dict[str, str] = ADMIN,

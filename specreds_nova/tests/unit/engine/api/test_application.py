@@ -15,7 +15,7 @@ from oslo_config import cfg
 import webob
 
 from specreds_nova.engine import exception
-from specreds_nova.engine.api import deploy
+from specreds_nova.engine.api import application
 from specreds_nova.engine.store import manage
 from specreds_nova.tests.unit.engine.api import base
 
@@ -154,7 +154,7 @@ class PipelineTest(base.APITest):
     def test_pipeline_of_the_engine_is_complete(self) -> None:
         conf = cfg.ConfigOpts()
         conf(['--config-file', str(self.file)])
-        self.check(deploy.load(conf, self.store, self.protection.check, self.places,
+        self.check(application.load(conf, self.store, self.protection.check, self.places,
                                mock.Mock()))
 
     def test_pipeline_for_wsgi_servers_is_complete(self) -> None:

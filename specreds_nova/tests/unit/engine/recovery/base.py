@@ -8,6 +8,7 @@ from unittest import mock
 
 import testtools
 
+from specreds_nova.engine import events
 from specreds_nova.engine import fibers
 from specreds_nova.engine import model
 from specreds_nova.engine import modes
@@ -55,7 +56,7 @@ class RecoveryTest(testtools.TestCase):
         self.suspects.flaps.return_value = 0
         self.suspects.healthy.return_value = ['h2', 'h3']
         self.suspects.await_ready.side_effect = self._never_reported
-        self.observer = mock.Mock(spec=contexts.Observer)
+        self.observer = mock.Mock(spec=events.Observer)
         self.limits = servers.Limits(0, 0)
         self.context = self.make_context()
 

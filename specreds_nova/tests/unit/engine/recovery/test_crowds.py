@@ -15,11 +15,11 @@ class CrowdsTest(testtools.TestCase):
         waiting = contexts.Crowds()
         with contextlib.ExitStack() as stack:
             for _ in range(4000):
-                crowd = stack.enter_context(waiting.waiting('merge'))
-            self.assertEqual(40.0, crowd.interval(3.0))
-            self.assertEqual(40.0, crowd.interval(3.0, racing=50))
-            self.assertEqual(160.0, crowd.interval(3.0, racing=51))
+                interval = stack.enter_context(waiting.waiting('merge'))
+            self.assertEqual(40.0, interval(3.0, 0))
+            self.assertEqual(40.0, interval(3.0, 50))
+            self.assertEqual(160.0, interval(3.0, 51))
             with waiting.waiting('evacuation') as other:
-                self.assertEqual(1.0, other.interval(1.0))
-        with waiting.waiting('merge') as crowd:
-            self.assertEqual(3.0, crowd.interval(3.0))
+                self.assertEqual(1.0, other(1.0, 0))
+        with waiting.waiting('merge') as interval:
+            self.assertEqual(3.0, interval(3.0, 0))

@@ -42,6 +42,14 @@ class _DispatcherTest(base.RecoveryTest):
         self.compute.service.return_value = {'up': True, 'enabled': True, 'forced_down': False}
         self.compute.servers.return_value = [base.make_server('a'), base.make_server('b')]
 
+    def suspect_host(self, name: str, heard: float | None = None, well: float | None = None
+                     ) -> list[str]:
+        """Have the dispatcher act on the suspicion of a host; return what holds it back."""
+        [result] = self.dispatcher.suspect_all([dispatch.Suspicion(name, _WHY, heard, well)])
+        if isinstance(result, Exception):
+            raise result
+        return result
+
     def _created(self) -> list[str]:
         return [recovery.server for recovery in self.store.history.values()]
 
@@ -51,7 +59,7 @@ class DispatcherTest(_DispatcherTest):
     """Recoveries are created once, in order, and only if all gates are open."""
 
     def test_each_server_gets_a_recovery(self) -> None:
-        self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
+        self.assertEqual([], self.suspect_host('h1'))
         self.assertEqual(['a', 'b'], self._created())
         host = self.store.host('h1')
         self.assertEqual((model.SUSPECTED, _WHY), (host.state, host.why))
@@ -59,7 +67,7 @@ class DispatcherTest(_DispatcherTest):
 
     def test_no_server_of_a_host_that_has_never_heard_an_engine_gets_a_recovery(self) -> None:
         self.store.report('h1', 'sentinel', model.UNLEASED)
-        [reason] = self.dispatcher.suspect('h1', _WHY)
+        [reason] = self.suspect_host('h1')
         self.assertIn('has never heard an engine', reason)
         self.assertEqual((model.TRUSTED, []), (self.store.host('h1').state, self._created()))
 
@@ -73,7 +81,7 @@ class DispatcherTest(_DispatcherTest):
             base.make_server('d', task='soft-deleting'),
             base.make_server('e', task='deleting', status='VERIFY_RESIZE'),
             base.make_server('f', status='PAUSED')]
-        self.dispatcher.suspect('h1', _WHY)
+        self.suspect_host('h1')
         self.assertEqual(['a'], self._created())
 
     def test_reboot_that_a_dead_host_leaves_gets_a_recovery(self) -> None:
@@ -87,11 +95,11 @@ class DispatcherTest(_DispatcherTest):
             base.make_server('g', task='powering-off'),
             base.make_server('h', task='rebooting', status='REBOOT',
                              metadata={'HA_Enabled': 'false'})]
-        self.dispatcher.suspect('h1', _WHY)
+        self.suspect_host('h1')
         self.assertEqual(['a', 'b', 'c'], self._created())
 
     def test_work_begins_with_the_servers_that_were_read(self) -> None:
-        self.dispatcher.suspect('h1', _WHY)
+        self.suspect_host('h1')
         self.assertEqual([('a', 'a'), ('b', 'b')], [
             (recovery.server, server.id) for recovery, server in
             (call.args for call in self.work.begin.call_args_list)])
@@ -103,7 +111,7 @@ class DispatcherTest(_DispatcherTest):
             base.make_server('nonsense', metadata={'specreds:priority': 'very'})]
         for name, seconds in (('long', 60.0), ('short', 3.0), ('nonsense', 20.0)):
             self.store.learn(name, seconds)
-        self.dispatcher.suspect('h1', _WHY)
+        self.suspect_host('h1')
         self.assertEqual(['urgent', 'short', 'nonsense', 'long', 'unknown'], self._created())
 
     def test_servers_of_several_hosts_are_recovered_in_one_order(self) -> None:
@@ -148,12 +156,12 @@ class DispatcherTest(_DispatcherTest):
         self.assertEqual(model.SUSPECTED, self.store.host('h2').state)
         self.assertEqual(['a', 'b'], self._created())
         count = question.call_count
-        self.dispatcher.suspect('h1', _WHY)
+        self.suspect_host('h1')
         self.assertEqual(count, question.call_count)
 
     def test_closed_gate_creates_no_recoveries(self) -> None:
         self.silent = frozenset(f'h{number}' for number in range(8))
-        self.assertNotEqual([], self.dispatcher.suspect('h1', _WHY))
+        self.assertNotEqual([], self.suspect_host('h1'))
         self.assertEqual([], self._created())
         self.assertEqual(model.TRUSTED, self.store.host('h1').state)
 
@@ -165,7 +173,7 @@ class DispatcherTest(_DispatcherTest):
                          (host.state, host.shown, host.held))
         self.assertEqual(['hold'], [call.args[0] for call in self.observer.host.mock_calls
                                     if call.args])
-        self.dispatcher.suspect('h1', _WHY)
+        self.suspect_host('h1')
         host = self.store.host('h1')
         self.assertEqual((model.SUSPECTED, ()), (host.shown, host.held))
         self.assertEqual([('hold', model.HELD), ('release', model.SUSPECTED),
@@ -178,17 +186,17 @@ class DispatcherTest(_DispatcherTest):
     def test_paused_host_is_left_alone(self) -> None:
         self.store.change_host(self.store.host('h1'), word=model.SUSPECT)
         self.set_mode(model.PAUSE)
-        self.assertEqual(['the mode of h1 is pause'], self.dispatcher.suspect('h1', _WHY))
+        self.assertEqual(['the mode of h1 is pause'], self.suspect_host('h1'))
         self.assertEqual([], self._created())
         self.set_mode(model.ACT)
-        self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
+        self.assertEqual([], self.suspect_host('h1'))
         self.assertEqual(['a', 'b'], self._created())
 
     def test_observed_host_has_recoveries_that_have_ended(self) -> None:
         self.set_mode(model.OBSERVE)
         for _ in range(2):
             self.assertEqual(['the mode of h1 is observe'],
-                             self.dispatcher.suspect('h1', _WHY))
+                             self.suspect_host('h1'))
         self.assertEqual(
             [(server, model.ENDED, model.OBSERVED, _WHY) for server in ('a', 'b')],
             [(recovery.server, recovery.state, recovery.outcome, recovery.why)
@@ -201,13 +209,13 @@ class DispatcherTest(_DispatcherTest):
         self.assertEqual(['end', 'end'], [call.args[0] for call
                                           in self.observer.recovery.mock_calls])
         self.set_mode(model.ACT)
-        self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
+        self.assertEqual([], self.suspect_host('h1'))
         self.assertEqual(['a', 'b'], [recovery.server for recovery in self.store.active()])
 
     def test_host_that_nova_has_disabled_is_not_observed(self) -> None:
         self.set_mode(model.OBSERVE)
         self.compute.service.return_value = {'enabled': False}
-        self.assertEqual(2, len(self.dispatcher.suspect('h1', _WHY)))
+        self.assertEqual(2, len(self.suspect_host('h1')))
         self.assertEqual([], self._created())
 
     def test_crash_on_an_observed_host_is_recorded_once(self) -> None:
@@ -243,23 +251,23 @@ class DispatcherTest(_DispatcherTest):
     def test_nothing_begins_while_the_mode_cannot_be_read(self) -> None:
         self.clock.sleep(1.0)
         with mock.patch.object(self.store, 'modes', side_effect=exception.Unreachable('no')):
-            self.assertRaises(exception.Unreachable, self.dispatcher.suspect, 'h1', _WHY)
+            self.assertRaises(exception.Unreachable, self.suspect_host, 'h1')
             self.suspects.is_well.return_value = True
             self.compute.server.return_value = base.make_server('a')
             self.assertRaises(exception.Unreachable, self.dispatcher.crashed, 'h1', 'a', _WHY)
         self.assertEqual([], self._created())
-        self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
+        self.assertEqual([], self.suspect_host('h1'))
 
     def test_unprotected_servers_are_left_alone(self) -> None:
         self.compute.servers.return_value = [
             base.make_server('a', metadata={'HA_Enabled': 'false'}),
             base.make_server('b', status='SHUTOFF'), base.make_server('c')]
-        self.dispatcher.suspect('h1', _WHY)
+        self.suspect_host('h1')
         self.assertEqual(['c'], self._created())
 
     def test_host_suspected_by_another_engine_is_left_alone(self) -> None:
         self.suspect()
-        self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
+        self.assertEqual([], self.suspect_host('h1'))
         self.assertEqual([], self._created())
 
     def test_fenced_host_that_fails_again_gets_new_recoveries(self) -> None:
@@ -269,61 +277,61 @@ class DispatcherTest(_DispatcherTest):
         self.clock.sleep(60.0)
         heard = self.clock.now() - 1.0
         self.compute.service.return_value = {'enabled': True, 'forced_down': True}
-        self.assertEqual([], self.dispatcher.suspect('h1', _WHY, heard, heard))
+        self.assertEqual([], self.suspect_host('h1', heard, heard))
         failed = self.store.host('h1')
         self.assertEqual((model.FENCED, self.clock.wall()), (failed.state, failed.since))
         self.assertGreater(failed.since, host.since)
         self.assertEqual([self.clock.wall()] * 2,
                          [recovery.suspected for recovery in self.store.active()])
-        self.assertEqual([], self.dispatcher.suspect('h1', _WHY, heard, heard))
+        self.assertEqual([], self.suspect_host('h1', heard, heard))
         self.assertEqual(2, len(self.store.active()))
 
     @ddt.data(None, 999.0, 1002.0)
     def test_fenced_host_that_was_not_well_since_is_left_alone(self, well: float | None) -> None:
         host = self.suspect(state=model.FENCED)
-        self.assertEqual([], self.dispatcher.suspect('h1', _WHY, self.clock.now(), well))
+        self.assertEqual([], self.suspect_host('h1', self.clock.now(), well))
         self.assertEqual(host, self.store.host('h1'))
         self.assertEqual([], self._created())
 
     def test_nova_is_not_called_while_the_network_is_doubted(self) -> None:
         self.silent = frozenset(f'h{number}' for number in range(8))
-        self.dispatcher.suspect('h1', _WHY)
+        self.suspect_host('h1')
         self.compute.service.assert_not_called()
 
     def test_refusal_based_on_nova_is_cached(self) -> None:
         self.compute.service.return_value = {'enabled': False}
         for _ in range(16):
-            self.assertIn('disabled', str(self.dispatcher.suspect('h1', _WHY)))
+            self.assertIn('disabled', str(self.suspect_host('h1')))
             self.clock.sleep(0.25)
         self.assertEqual(2, self.compute.service.call_count)
         self.compute.service.return_value = {'enabled': True}
         self.clock.sleep(2.0)
-        self.assertEqual([], self.dispatcher.suspect('h1', _WHY))
+        self.assertEqual([], self.suspect_host('h1'))
         self.assertEqual(['a', 'b'], self._created())
 
     def test_all_recoveries_are_created_before_the_first_begins(self) -> None:
         known: list[int] = []
         self.work.begin.side_effect = lambda *begun: known.append(len(self.store.history))
-        self.dispatcher.suspect('h1', _WHY)
+        self.suspect_host('h1')
         self.assertEqual([2, 2], known)
 
     def test_unreachable_database_releases_the_slots(self) -> None:
         self.work.reserve.return_value = True
         with mock.patch.object(self.store, 'create', side_effect=exception.Unreachable('no')):
-            self.assertRaises(exception.Unreachable, self.dispatcher.suspect, 'h1', _WHY)
+            self.assertRaises(exception.Unreachable, self.suspect_host, 'h1')
         self.assertEqual(2, self.work.release.call_count)
 
     def test_failed_reservation_releases_the_slots_before_it(self) -> None:
         self.work.reserve.side_effect = [True, False, ValueError('no such column')]
         self.compute.servers.return_value = [base.make_server(name) for name in 'abc']
-        self.assertRaises(ValueError, self.dispatcher.suspect, 'h1', _WHY)
+        self.assertRaises(ValueError, self.suspect_host, 'h1')
         first = self.work.reserve.call_args_list[0].args[0]
         self.work.release.assert_called_once_with(first.id)
         self.assertEqual([], self._created())
 
     def test_recovery_with_a_slot_belongs_to_this_engine(self) -> None:
         self.work.reserve.return_value = True
-        self.dispatcher.suspect('h1', _WHY)
+        self.suspect_host('h1')
         self.assertEqual([(1, 'e1')] * 2, [
             (recovery.epoch, recovery.engine) for recovery in self.store.history.values()])
 
@@ -332,13 +340,13 @@ class DispatcherTest(_DispatcherTest):
         self.work.reserve.return_value = True
         self.compute.servers.return_value = [base.make_server('a')]
         with mock.patch.object(self.store, 'active', return_value=[]):
-            self.dispatcher.suspect('h1', _WHY)
+            self.suspect_host('h1')
         self.assertEqual(1, self.work.release.call_count)
         self.work.begin.assert_not_called()
 
     def test_recoveries_are_created_that_cannot_begin(self) -> None:
         self.work.begin.side_effect = RuntimeError('no thread')
-        self.dispatcher.suspect('h1', _WHY)
+        self.suspect_host('h1')
         self.assertEqual(['a', 'b'], self._created())
 
     def test_interrupted_dispatch_is_completed(self) -> None:
@@ -394,7 +402,7 @@ class DispatcherTest(_DispatcherTest):
     def test_rule_has_a_server_wait(self) -> None:
         self.compute.servers.return_value = [
             base.make_server('a', metadata={protected.NOT_BEFORE: '30'}), base.make_server('b')]
-        self.dispatcher.suspect('h1', _WHY)
+        self.suspect_host('h1')
         self.assertEqual(['b'], self._created())
         host = self.store.host('h1')
         self.assertEqual(0, self.dispatcher.again(host))
@@ -478,7 +486,7 @@ class DispatcherTest(_DispatcherTest):
                                      for name in ('status', 'task', 'rest'))))
             # Nor is it if the host was back in the meantime.
             self.store.change(recovery, state=model.ENDED, outcome=model.PRIMARY)
-            self.assertEqual([], self.dispatcher.suspect('h1', _WHY, None, self.clock.now()))
+            self.assertEqual([], self.suspect_host('h1', None, self.clock.now()))
             self.assertEqual([], self.store.active())
 
     def test_server_that_somebody_else_has_made_active_is_one_that_runs(self) -> None:

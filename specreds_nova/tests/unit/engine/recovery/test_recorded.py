@@ -106,7 +106,7 @@ class RecordedTest(base.RecoveryTest):
             detail['host'] = 'h2'
             # The begin of another step does not wait for it.
             self.take('super')
-        self.assertEqual(['h2'], self.run_.chosen())
+        self.assertEqual(['h2'], runs.chosen(self.run_.recovery))
         self.assertEqual([('super', 1, False)], self.stored())
         self.take('start')
         self.assertEqual([('super', 1, True), ('destination', 1, True), ('start', 1, False)],

@@ -11,7 +11,6 @@ from specreds_nova.beats import message
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import crashes
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import stamps
 from specreds_nova.engine.suspicion import evidence
 from specreds_nova.engine.suspicion import monitor
 from specreds_nova.tests.unit.engine import clock as clocks
@@ -69,14 +68,15 @@ class MergeAheadTest(test_merge.SecondFailureTest):
 
 
 @ddt.ddt
-class StampsTest(testtools.TestCase):
+class StampsTest(base.RecoveryTest):
     """Times in the database."""
+
+    clock_ahead = _HOUR
 
     @ddt.data((100.0, 100.0), (0.0, 0.0), (-4.0, 0.0), (-6.0, float('inf')))
     @ddt.unpack
     def test_time_that_is_not_over_is_long_ago(self, ago: float, age: float) -> None:
-        clock = clocks.Clock(ahead=_HOUR)
-        self.assertEqual(age, stamps.age(clock, clock.wall() - ago))
+        self.assertEqual(age, self.context.age(self.clock.wall() - ago))
 
 
 class EvidenceTest(detection_base.CloudTestCase):

@@ -33,7 +33,7 @@ class MergingTest(base.RecoveryTest):
         run = runs.Run(self.context, self.make_recovery(server, host=host))
         self.assertEqual((verdicts.MERGING, 's1 is not merged'), super_step.superpose(run))
         self.volumes.superpose.assert_called_once()
-        return dict(run.inherited())
+        return dict(runs.inherited(run.recovery))
 
     def test_backup_that_may_serve_elsewhere_is_taken_over(self) -> None:
         taken = self.superpose('h1', self.first.id)
