@@ -74,6 +74,9 @@ def find(protocol: sp.Protocol, text: str) -> sp.Record:
     """
     if '/' in text:
         return protocol.find(sp.VolumeRef.parse(text))
+    # An empty variable of a script begins every id.
+    if not text.strip():
+        raise sp.InvalidInput('the name of the superposition is empty: name a volume or an id')
     unreadable: dict[str, sp.ClusterError] = {}
     records = {record.id: record for home in homes(protocol.cluster)
                for record in protocol.list(home, unreadable) if record.id.startswith(text)}

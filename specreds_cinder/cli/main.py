@@ -26,6 +26,8 @@ run on the parent version. "check" reports whether the primary has written since
 --promote" fences the primary and makes the child version the real one, unless the primary has
 written; "merge" then writes it into the volumes. "collapse --abort" drops it.
 """
+# A limit of an hour is none.
+_LONGEST_S = 3600.0
 _COMMANDS: dict[str, Any] = {
     'create': collapsing.Create,
     'list': reading.List,
@@ -65,7 +67,7 @@ class SuperApp(app.App):
         parser.add_argument(
             '--user', default='cinder', help='cephx user, without "client." (default: cinder)')
         parser.add_argument(
-            '--timeout', type=float, default=10.0, metavar='SECONDS',
+            '--timeout', type=_seconds, default=10.0, metavar='SECONDS',
             help='limit for each call to Ceph (default: %(default)g)')
         return parser
 
@@ -78,11 +80,20 @@ class SuperApp(app.App):
         super().configure_logging()
         quiet = {0: logging.ERROR, 1: logging.INFO}.get(self.options.verbose_level - 1)
         logging.getLogger('specreds_cinder').setLevel(quiet or logging.DEBUG)
+        # Its errors say what it logs.
+        logging.getLogger('qemu.qmp').setLevel(logging.CRITICAL)
 
     def clean_up(self, cmd: Any, result: int, err: BaseException | None) -> None:
         """Close the connection."""
         if self.cluster is not None:
             self.cluster.close()
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds <= _LONGEST_S:
+        raise argparse.ArgumentTypeError(f'{text} is not more than 0 and up to {_LONGEST_S:g}')
+    return seconds
 
 
 def main(argv: list[str] | None = None) -> int:

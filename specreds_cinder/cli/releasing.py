@@ -12,6 +12,8 @@ from specreds_cinder.cli import common
 
 # Seconds by which the clocks of a host and of the controllers may differ.
 _CLOCKS_S = 300.0
+# The age of a boot that no host has.
+_OLDEST_S = 100 * 365 * 86400.0
 
 
 class Fenced(common.SuperCommand, lister.Lister):
@@ -55,8 +57,10 @@ class Release(common.SuperCommand, lister.Lister):
     arguments = (common.add_pool, _add_clients)
 
     def take_action(self, parsed_args: Any) -> common.Rows:
-        if bool(parsed_args.host) != bool(parsed_args.booted_at):
+        if (parsed_args.host is None) != (parsed_args.booted_at is None):
             raise sp.InvalidInput('name both --host and --booted-at, or --client')
+        if '' in (parsed_args.host, *parsed_args.client):
+            raise sp.InvalidInput('the address is empty')
         protocol = self.protocol
         released: list[str] = []
         for home in common.homes(protocol.cluster, parsed_args.pool):
@@ -77,4 +81,8 @@ def _time(text: str) -> datetime.datetime:
     time = datetime.datetime.fromisoformat(text)
     if time.tzinfo is None:
         raise argparse.ArgumentTypeError(f'{text!r} has no zone, such as +00:00')
+    # Every client would seem to be fenced before a boot that is to come.
+    age = datetime.datetime.now(datetime.UTC) - time
+    if not -_CLOCKS_S <= age.total_seconds() < _OLDEST_S:
+        raise argparse.ArgumentTypeError(f'{text!r} is not the time of a past boot')
     return time

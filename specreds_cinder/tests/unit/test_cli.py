@@ -339,6 +339,29 @@ class CommandTest(testtools.TestCase):
         kind, _, chain = self.stdout.getvalue().partition(':')
         self.assertEqual(('json', 'qcow2'), (kind, json.loads(chain)['driver']))
 
+    def test_empty_name_is_no_superposition(self) -> None:
+        for words in (('collapse', '--abort', ''), ('check', ' ')):
+            self.run_super(*words, status=1)
+        self.protocol.abort.assert_not_called()
+        self.assertIn('is empty', self.stderr.getvalue())
+
+    @ddt.data('9999-12-31T23:59:59+00:00', '0001-01-01T00:00:00+00:00', '2026-01-01T00:00:00')
+    def test_time_that_no_host_has_booted_at_is_wrong_usage(self, time: str) -> None:
+        words = ['release', '--host', '192.0.2.1', '--booted-at', time]
+        self.assertEqual(2, self.assertRaises(SystemExit, main.main, words).code)
+        self.assertIn('error: argument --booted-at', self.stderr.getvalue())
+
+    @ddt.data(('--host', '', '--booted-at', '2026-01-01T00:00:00+00:00'), ('--client', ''))
+    def test_empty_address_is_an_error(self, words: tuple[str, ...]) -> None:
+        self.run_super('release', *words, status=1)
+        self.assertEqual('error: the address is empty\n', self.stderr.getvalue())
+
+    @ddt.data('inf', 'nan', '0', '-1', '1e30')
+    def test_timeout_that_is_none_is_wrong_usage(self, text: str) -> None:
+        words = [f'--timeout={text}', 'list']
+        self.assertEqual(2, self.assertRaises(SystemExit, main.main, words).code)
+        self.assertIn('error: argument --timeout', self.stderr.getvalue())
+
     def test_volume_in_no_superposition_is_an_error(self) -> None:
         self.run_super('check', 'volumes/other', status=1)
         self.assertEqual('error: volume volumes/other is in no superposition\n',
