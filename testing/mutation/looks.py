@@ -245,6 +245,11 @@ MUTATIONS = (
                    '            if False:\n',
                    f'{_CINDER_TESTS}.service.worker.test_operations.OperationsTest.'
                    'test_decision_that_another_worker_has_begun_meanwhile_is_resumed'),
+    table.Mutation('reset-beside-a-silent-destination', f'{_RECOVERY}/evacuation.py',
+                   'self._is_worked_on(server) or self._must_wait(server)',
+                   'self._is_worked_on(server)',
+                   f'{_ENGINE_TESTS}.recovery.test_unclaimed.UnclaimedTest.'
+                   'test_request_to_a_silent_host_gets_no_rival'),
     table.Mutation('deletion-of-a-server-that-has-moved', f'{_RECOVERY}/evacuation.py',
                    ' and fresh.deleting and fresh.host == self._source:',
                    ' and fresh.deleting:',
