@@ -21,7 +21,9 @@
 (*                                                                         *)
 (* One object stands for one placement group, each on an OSD of its own.   *)
 (* An applied write counts as acknowledged, which is the stricter reading. *)
-(* The primary may hang, that is, do nothing, at any time and for ever.    *)
+(* The primary may hang, that is, do nothing, at any time and for ever,    *)
+(* unless it lives: then it answers who asks for its lock.  A cache of its *)
+(* may acknowledge a flush of a write that the fence has refused.          *)
 (*                                                                         *)
 (* Fault names a safety step that is left out; "none" is the protocol as   *)
 (* it is built.  Every other value must violate a property.                *)
@@ -32,7 +34,8 @@ CONSTANTS Objects, Controllers, MaxWrites, MaxCrashes, MaxEpoch, Fault
 
 Faults == {"none", "no-second-sweep", "second-sweep-stops-early", "no-map-wait",
            "no-compare-and-swap", "fence-is-kept", "owner-is-remembered", "stale-header",
-           "seal-without-latch", "first-without-barrier"}
+           "seal-without-latch", "first-without-barrier", "owner-is-not-asked",
+           "hand-over-without-latch"}
 ASSUME Fault \in Faults
 
 NoCut == MaxWrites + 1          \* larger than any version: nothing is dirty yet
@@ -43,7 +46,8 @@ Latches == {"open", "closed", "gone"}
 MaxHeader == 2                  \* the lock is let go once at most, and taken again
 NoHeader == MaxHeader + 1
 Steps == {Idle, "fence-first", "wait-first", "cut", "superpose", "collapse", "seal", "sweep",
-          "reload", "fence", "wait", "sweep-again", "commit", "drop", "unfence", "delete"}
+          "ask", "sweep-shut", "shut", "reload", "fence", "wait", "sweep-again", "commit", "drop",
+          "unfence", "delete"}
 
 VARIABLES
     record,     \* what the record says: its state and outcome
@@ -67,13 +71,15 @@ VARIABLES
     carried,    \* of each controller: the epoch that its operations carry
     verdict,    \* of each controller: the outcome that it is about to record
     crashes,    \* how many controllers have died so far
-    late        \* a fenced primary's write was applied after its version was restarted
+    late,       \* a fenced primary's write was applied after its version was restarted
+    lives,      \* the primary never hangs
+    refused     \* a primary that lives has met a fence that is not taken back
 
-locking == <<start, lock, header, handed, first, latch>>
+locking == <<start, lock, header, handed, first, latch, lives>>
 vars == <<record, version, cut, locking, sent, epoch, blocked, map, asked, step, fresh, seen, dirty,
-          carried, verdict, crashes, late>>
+          carried, verdict, crashes, late, refused>>
 controllers == <<step, fresh, seen, dirty, carried, verdict>>
-objects == <<version, cut, sent, epoch, blocked, map, asked, late>>
+objects == <<version, cut, sent, epoch, blocked, map, asked, late, refused>>
 storage == <<objects, locking>>
 
 Undecided == record.state \in {"superposed", "collapsing"}
@@ -103,6 +109,8 @@ TypeOK ==
     /\ carried \in [Controllers -> 0..MaxEpoch]
     /\ verdict \in [Controllers -> Outcomes]
     /\ late \in BOOLEAN
+    /\ lives \in BOOLEAN
+    /\ refused \in BOOLEAN
 
 Init ==
     /\ record = [state |-> "creating", outcome |-> "none"]
@@ -127,6 +135,8 @@ Init ==
     /\ verdict = [c \in Controllers |-> "none"]
     /\ crashes = 0
     /\ late = FALSE
+    /\ lives \in BOOLEAN
+    /\ refused = FALSE
 
 (***************************************************************************)
 (* The primary and the cluster                                             *)
@@ -137,41 +147,45 @@ Send(o) ==
     /\ version[o] < MaxWrites
     /\ sent' = sent \cup {o}
     /\ UNCHANGED <<record, version, cut, epoch, blocked, map, asked, controllers, crashes, late,
-                   locking>>
+                   refused, locking>>
 
-\* A controller that creates the superposition has asked for the lock.
+\* A controller that creates the superposition, or is about to fence, has asked for the lock.
 Release ==
     /\ lock
     /\ header = 0
     /\ sent = {}
-    /\ \E c \in Controllers: step[c] = "cut"
+    /\ \E c \in Controllers: step[c] \in {"cut", "ask"}
     /\ lock' = FALSE
     /\ header' = header + 1
-    /\ UNCHANGED <<record, objects, start, handed, first, latch, controllers, crashes>>
+    /\ UNCHANGED <<record, objects, start, handed, first, latch, lives, controllers, crashes>>
 
+\* Behind a late-dirty decision, the fence holds in each placement group, that of the header, too.
 Take ==
     /\ ~lock
     /\ latch # "closed"
+    /\ ~Restarted
     /\ header < MaxHeader
     /\ lock' = TRUE
     /\ header' = header + 1
-    /\ UNCHANGED <<record, objects, start, handed, first, latch, controllers, crashes>>
+    /\ UNCHANGED <<record, objects, start, handed, first, latch, lives, controllers, crashes>>
 
 \* The OSD applies the write, or refuses it by the map that it has.
 Serve(o) ==
     /\ o \in sent
     /\ sent' = sent \ {o}
     /\ IF map[o] \in blocked
-       THEN UNCHANGED <<version, late>>
+       THEN /\ refused' = (refused \/ (lives /\ record.outcome \notin {"aborted", "dirty"}))
+            /\ UNCHANGED <<version, late>>
        ELSE /\ version' = [version EXCEPT ![o] = @ + 1]
             /\ late' = (late \/ Restarted)
+            /\ UNCHANGED refused
     /\ UNCHANGED <<record, cut, epoch, blocked, map, asked, controllers, crashes, locking>>
 
 Learn(o) ==
     /\ map[o] < epoch
     /\ map' = [map EXCEPT ![o] = epoch]
     /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, asked, controllers, crashes, late,
-                   locking>>
+                   refused, locking>>
 
 Block ==
     /\ asked
@@ -179,7 +193,7 @@ Block ==
     /\ asked' = FALSE
     /\ epoch' = epoch + 1
     /\ blocked' = blocked \cup {epoch + 1}
-    /\ UNCHANGED <<record, version, cut, sent, map, controllers, crashes, late, locking>>
+    /\ UNCHANGED <<record, version, cut, sent, map, controllers, crashes, late, refused, locking>>
 
 Cluster == Block \/ Release \/ Take \/ \E o \in Objects: Send(o) \/ Serve(o) \/ Learn(o)
 
@@ -212,7 +226,8 @@ Begin(c) ==
     /\ \A d \in Controllers: step[d] \notin {"fence-first", "wait-first", "cut"}
     /\ fresh' = [fresh EXCEPT ![c] = TRUE]
     /\ \E next \in IF \A o \in Objects: cut[o] = NoCut /\ ~first
-                   THEN {"fence-first", "cut", "drop"} ELSE {"drop"}:
+                   THEN {"cut", "drop"} \cup (IF lives THEN {} ELSE {"fence-first"})
+                   ELSE {"drop"}:
         /\ Goto(c, next)
         /\ verdict' = [verdict EXCEPT ![c] = IF next = "drop" THEN "aborted" ELSE "none"]
     /\ UNCHANGED <<record, storage, seen, dirty, carried, crashes>>
@@ -222,8 +237,8 @@ FenceFirst(c) ==
     /\ step[c] = "fence-first"
     /\ asked' = (asked \/ epoch \notin blocked)
     /\ Goto(c, "wait-first")
-    /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, map, late, locking, fresh, seen,
-                   dirty, carried, verdict, crashes>>
+    /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, map, late, refused, locking, fresh,
+                   seen, dirty, carried, verdict, crashes>>
 
 WaitFirst(c) ==
     /\ step[c] = "wait-first"
@@ -237,7 +252,8 @@ WaitFirst(c) ==
             /\ Goto(c, "cut")
        ELSE /\ Goto(c, Idle)
             /\ UNCHANGED <<latch, first, handed, carried>>
-    /\ UNCHANGED <<record, objects, start, lock, header, fresh, seen, dirty, verdict, crashes>>
+    /\ UNCHANGED <<record, objects, start, lock, header, lives, fresh, seen, dirty, verdict,
+                   crashes>>
 
 \* One marker write: the version of this placement group from now on.  It carries the epoch of its
 \* client's map, so that a fence before it holds in this placement group.
@@ -247,8 +263,8 @@ Cut(c, o) ==
     /\ cut[o] = NoCut
     /\ cut' = [cut EXCEPT ![o] = version[o]]
     /\ map' = [map EXCEPT ![o] = IF @ < carried[c] THEN carried[c] ELSE @]
-    /\ UNCHANGED <<record, version, sent, epoch, blocked, asked, late, controllers, crashes,
-                   locking>>
+    /\ UNCHANGED <<record, version, sent, epoch, blocked, asked, late, refused, controllers,
+                   crashes, locking>>
 
 \* Remember the header's version after a hand-over: lock and version are read at once.
 Remember(c) ==
@@ -258,7 +274,7 @@ Remember(c) ==
     /\ header > 0
     /\ ~lock \/ Fault = "owner-is-remembered"
     /\ handed' = header
-    /\ UNCHANGED <<record, objects, start, lock, header, first, latch, controllers, crashes>>
+    /\ UNCHANGED <<record, objects, start, lock, header, first, latch, lives, controllers, crashes>>
 
 \* The backup may read from now on.
 Superpose(c) ==
@@ -267,7 +283,7 @@ Superpose(c) ==
     /\ Swap(c, "superposed", "none", Idle)
     /\ start' = version
     /\ Forget(c)
-    /\ UNCHANGED <<objects, lock, header, handed, first, latch, crashes>>
+    /\ UNCHANGED <<objects, lock, header, handed, first, latch, lives, crashes>>
 
 \* Collapse, abort, or go on with what another controller has begun.
 Choose(c) ==
@@ -301,7 +317,7 @@ Seal(c) ==
             /\ Keep(c, {}, FALSE, 0, "promoted")
        ELSE /\ Goto(c, "sweep")
             /\ UNCHANGED <<latch, seen, dirty, carried, verdict>>
-    /\ UNCHANGED <<record, objects, start, lock, header, handed, first, fresh, crashes>>
+    /\ UNCHANGED <<record, objects, start, lock, header, handed, first, lives, fresh, crashes>>
 
 \* A stat carries the epoch of its client's map, which its OSD has to have.
 Stat(c, o) ==
@@ -313,7 +329,7 @@ Stat(c, o) ==
 Sweep(c, o) ==
     /\ step[c] = "sweep"
     /\ Stat(c, o)
-    /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, asked, late, step, fresh,
+    /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, asked, late, refused, step, fresh,
                    carried, verdict, crashes, locking>>
 
 \* A dirty primary lives, unless a fence may have reached it before: then its version has to be
@@ -326,9 +342,52 @@ Swept(c) ==
     /\ IF dirty[c] /\ ~Fenced
        THEN /\ Goto(c, "drop")
             /\ Keep(c, {}, FALSE, 0, "dirty")
-       ELSE /\ Goto(c, "reload")
+       ELSE /\ Goto(c, IF dirty[c] \/ Fault = "owner-is-not-asked" THEN "reload" ELSE "ask")
             /\ Forget(c)
     /\ UNCHANGED <<record, storage, fresh, crashes>>
+
+\* The owner of the lock is asked to let go of it.  One that is silent is fenced as it is; one that
+\* answers and keeps the lock wins, unless a fence may have reached it before.
+Ask(c) ==
+    /\ step[c] = "ask"
+    /\ \/ /\ lock
+          /\ IF lives /\ ~Fenced
+             THEN /\ Goto(c, "drop")
+                  /\ Keep(c, {}, FALSE, 0, "dirty")
+             ELSE /\ Goto(c, "reload")
+                  /\ Forget(c)
+       \/ /\ ~lock
+          /\ Goto(c, IF latch = "open" THEN "sweep-shut" ELSE "reload")
+          /\ Forget(c)
+    /\ UNCHANGED <<record, storage, fresh, crashes>>
+
+\* What the owner had cached is in the objects now.
+SweepShut(c, o) ==
+    /\ step[c] = "sweep-shut"
+    /\ Stat(c, o)
+    /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, asked, late, refused, step, fresh,
+                   carried, verdict, crashes, locking>>
+
+SweptShut(c) ==
+    /\ step[c] = "sweep-shut"
+    /\ dirty[c] \/ seen[c] = Objects
+    /\ IF dirty[c] /\ ~Fenced
+       THEN /\ Goto(c, "drop")
+            /\ Keep(c, {}, FALSE, 0, "dirty")
+       ELSE /\ Goto(c, IF dirty[c] THEN "reload" ELSE "shut")
+            /\ Forget(c)
+    /\ UNCHANGED <<record, storage, fresh, crashes>>
+
+\* The lock is let go once at most: the version of the header that was read without an owner is 1.
+Shut(c) ==
+    /\ step[c] = "shut"
+    /\ IF header = 1 /\ latch = "open"
+       THEN /\ latch' = IF Fault = "hand-over-without-latch" THEN latch ELSE "closed"
+            /\ Goto(c, "reload")
+       ELSE /\ Goto(c, IF latch = "open" THEN "ask" ELSE "reload")
+            /\ UNCHANGED latch
+    /\ UNCHANGED <<record, objects, start, lock, header, handed, first, lives, fresh, seen, dirty,
+                   carried, verdict, crashes>>
 
 \* Nobody is fenced for a record that another controller has decided.
 Reload(c) ==
@@ -340,8 +399,8 @@ Fence(c) ==
     /\ step[c] = "fence"
     /\ asked' = (asked \/ epoch \notin blocked)
     /\ Goto(c, "wait")
-    /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, map, late, fresh, seen, dirty,
-                   carried, verdict, crashes, locking>>
+    /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, map, late, refused, fresh, seen,
+                   dirty, carried, verdict, crashes, locking>>
 
 \* Wait until the map that has the fence is the one that our operations carry.
 Wait(c) ==
@@ -363,7 +422,7 @@ Lost(c) ==
 SweepAgain(c, o) ==
     /\ step[c] = "sweep-again"
     /\ Stat(c, o)
-    /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, asked, late, step, fresh,
+    /\ UNCHANGED <<record, version, cut, sent, epoch, blocked, asked, late, refused, step, fresh,
                    carried, verdict, crashes, locking>>
 
 \* It never stops early, not even at the first dirty object: it is also the barrier behind which
@@ -401,8 +460,8 @@ Unfence(c) ==
             /\ epoch' = epoch + 1
     /\ latch' = "gone"
     /\ Goto(c, "delete")
-    /\ UNCHANGED <<record, version, cut, sent, blocked, map, asked, late, fresh, seen, dirty,
-                   carried, verdict, crashes, start, lock, header, handed, first>>
+    /\ UNCHANGED <<record, version, cut, sent, blocked, map, asked, late, refused, fresh, seen,
+                   dirty, carried, verdict, crashes, start, lock, header, handed, first, lives>>
 
 Delete(c) ==
     /\ step[c] = "delete"
@@ -434,8 +493,9 @@ Crash(c) ==
 Work(c) ==
     \/ Begin(c) \/ FenceFirst(c) \/ WaitFirst(c) \/ Remember(c) \/ Superpose(c) \/ Choose(c)
     \/ Collapse(c) \/ Seal(c) \/ Swept(c) \/ Reload(c) \/ Fence(c) \/ Wait(c) \/ Lost(c)
-    \/ SweptAgain(c) \/ Commit(c) \/ Drop(c) \/ Unfence(c) \/ Delete(c) \/ Resume(c)
-    \/ \E o \in Objects: Cut(c, o) \/ Sweep(c, o) \/ SweepAgain(c, o)
+    \/ Ask(c) \/ SweptShut(c) \/ Shut(c) \/ SweptAgain(c) \/ Commit(c) \/ Drop(c) \/ Unfence(c)
+    \/ Delete(c) \/ Resume(c)
+    \/ \E o \in Objects: Cut(c, o) \/ Sweep(c, o) \/ SweepShut(c, o) \/ SweepAgain(c, o)
 
 Next == Cluster \/ \E c \in Controllers: Work(c) \/ Crash(c)
 
@@ -451,6 +511,9 @@ NothingLost == record.state = "promoted" => \A o \in Objects: version[o] = start
 
 \* A primary whose version is restarted writes nothing beside its successor.
 NoTwoWriters == ~late
+
+\* No cache of a primary that lives acknowledges a flush whose writes the fence has refused.
+NoFlushLost == ~refused
 
 \* One decision, for good.
 Decided(state) == state \in {"promoted", "gone"}
