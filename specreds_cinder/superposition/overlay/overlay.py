@@ -150,7 +150,8 @@ def create(cluster: ceph.Cluster, volume: records.Volume) -> None:
         rbd.RBD().create(
             io, ref.image, presized(volume.size_bytes), _ORDER, old_format=False,
             features=features, stripe_unit=STRIPE_UNIT, stripe_count=_STRIPE_COUNT,
-            data_pool=volume.data_pool if volume.data_pool_id != volume.pool_id else None)
+            # If it is the pool itself, librbd does not take rbd_default_data_pool.
+            data_pool=volume.data_pool)
     try:
         _write(cluster, volume, header)
     except errors.VolumeGone:

@@ -2,12 +2,15 @@
 """After a superposition, a volume of any kind holds exactly one version."""
 
 import dataclasses
+import pathlib
 
 import ddt
+import fixtures
 import nbd
 import rbd
 
 from specreds_cinder import superposition as sp
+from specreds_cinder.superposition.ceph import volume as volumes
 from specreds_cinder.tests.functional import actors
 from specreds_cinder.tests.functional import base
 from specreds_cinder.tests.functional import protocol_base
@@ -134,6 +137,19 @@ class KindsTest(ContentsTestCase):
     def test_image_with_a_data_pool_has_the_right_contents(self, erasure: bool) -> None:
         data = self.make_pool('data', pg_num=8, erasure=erasure)
         self.assert_right(self.make_volume(data_pool=data))
+
+    def test_default_data_pool_of_a_later_ceph_conf_is_not_the_overlay_s(self) -> None:
+        data = self.make_pool('later', pg_num=8)
+        conf = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'ceph.conf')
+        conf.write_text(self.ceph.conf.read_text()
+                        + f'\n[client]\nrbd default data pool = {data}\n')
+        with sp.Cluster(str(conf), 'cinder', base.TIMEOUT) as cluster:
+            ref = self.make_volume()
+            record = sp.Protocol(cluster).super([ref])
+            self.addCleanup(self.drop, record)
+            with volumes.opened(cluster, record.volumes[0].overlay_ref) as overlay:
+                self.assertEqual(record.volumes[0].pool_id, overlay.data_pool_id())
+            self.make_backup(record).end()
 
     def test_image_with_data_pool_and_namespace_has_the_right_contents(self) -> None:
         data = self.make_pool('data', pg_num=8)
