@@ -28,6 +28,10 @@ class ClusterTimeout(ClusterError):
     """
 
 
+class NotAllowed(ClusterError):
+    """Ceph refuses a command to this user. The command has no effect."""
+
+
 class Rebuilding(ClusterTimeout):
     """The object map of a volume is being rebuilt by the volume's client."""
 

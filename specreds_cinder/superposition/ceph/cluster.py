@@ -159,6 +159,7 @@ class Cluster:
         """Run a monitor command and return its JSON answer; None if it has none.
 
         :raises ClusterTimeout: no monitor answered in time
+        :raises NotAllowed: the user may not run the command
         :raises ClusterError: the command was refused
         """
         what = str(command['prefix'])
@@ -167,10 +168,10 @@ class Cluster:
                 json.dumps({**command, 'format': 'json'}), b'', timeout=self._seconds)
         if -code in _TIMED_OUT:
             raise errors.ClusterTimeout(f'{what}: no monitor answered within {self.timeout:g} s')
-        if code == -errno.EACCES:
-            raise errors.ClusterError(
-                f'{what}: client.{self.user} is not allowed to; see the documented caps'
-            ) from PermissionError(-code, status)
+        if -code in (errno.EACCES, errno.EPERM):
+            raise errors.NotAllowed(
+                f'{what}: client.{self.user} lacks capabilities: run the command that '
+                f'"specreds-super --user admin caps client.{self.user}" prints')
         if code < 0:
             raise errors.ClusterError(f'{what}: {status}')
         text = out.decode().strip()

@@ -48,6 +48,7 @@ class Fence:
         commit them in one map. An entry that exists is left, unless it expires soon.
 
         :raises InvalidInput: an address does not name a single client
+        :raises NotAllowed: the user may blocklist none of the clients: no entry can come
         :raises ClusterTimeout: no monitor answered; the entries may exist or not
         """
         self._close(frozenset(clients), self._expiry_s)
@@ -76,7 +77,7 @@ class Fence:
                 except Exception as exc:
                     batch.error = exc
         if batch.error is not None:
-            raise batch.error
+            raise _effective(batch.error)
         _raise_first(batch.failed, checked)
 
     def _close_all(self, clients: Set[str], expiry_s: int) -> dict[str, Exception]:
@@ -101,8 +102,16 @@ class Fence:
         self._cluster.wait_for_latest_osdmap()
 
     def open(self, clients: Iterable[str]) -> None:
-        """Remove blocklist entries. One that does not exist is no error."""
-        _raise_first(self._each('rm', clients))
+        """Remove blocklist entries. One that does not exist is no error.
+
+        :raises NotAllowed: the user may not remove an entry that exists
+        """
+        failed = self._each('rm', clients)
+        if any(isinstance(error, errors.NotAllowed) for error in failed.values()):
+            listed = _entries(self._cluster)
+            failed = {client: error for client, error in failed.items()
+                      if client in listed or not isinstance(error, errors.NotAllowed)}
+        _raise_first(failed)
 
     def outside(self, clients: Set[str]) -> frozenset[str]:
         """Return which of some clients are not on the blocklist.
@@ -173,7 +182,8 @@ class Fence:
         left = self.remaining(clients)
         short = [client for client in clients if left.get(client, 0) < expiry_s / 2]
         # An entry that could not be removed may be gone all the same: all are made again.
-        return self._each('rm', short) | self._each('add', short, expiry_s)
+        failed = self._each('rm', short) | self._each('add', short, expiry_s)
+        return {client: _effective(error) for client, error in failed.items()}
 
     def _each(self, operation: str, clients: Iterable[str], expiry_s: int | None = None
               ) -> dict[str, Exception]:
@@ -213,10 +223,20 @@ class _Batch:
 
 
 def _raise_first(failed: Mapping[str, Exception], clients: Set[str] | None = None) -> None:
-    """Raise the first error of some clients, by default of all."""
-    for client, error in failed.items():
-        if clients is None or client in clients:
-            raise error
+    """Raise the first error of some clients, by default of all.
+
+    A command that was refused has no effect. Such an error is raised only if each client has one.
+    """
+    found = [error for client, error in failed.items() if clients is None or client in clients]
+    found.sort(key=lambda error: isinstance(error, errors.NotAllowed))
+    if found:
+        raise _effective(found[0]) if len(found) < len(clients or found) else found[0]
+
+
+def _effective(error: Exception) -> Exception:
+    """Return the error of a fence that may have had an effect, although a command was refused."""
+    return (errors.ClusterError(str(error)) if isinstance(error, errors.NotAllowed)
+            else error)
 
 
 class _Copy:

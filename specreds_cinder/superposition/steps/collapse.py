@@ -202,6 +202,8 @@ def _race(site: base.Site, record: records.Record, clients: frozenset[str], *,
         except (errors.NotSuperposed, errors.RecordChanged):
             raise
         except errors.SuperError as exc:
+            # A fence that was refused cannot come.
+            fencing = fencing and not isinstance(exc, errors.NotAllowed)
             if dead or fencing or silent == frozenset(record.volumes):
                 raise
             # The primary may wait for a latch, and would wait until this is continued.

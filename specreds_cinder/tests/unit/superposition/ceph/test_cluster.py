@@ -95,10 +95,9 @@ class MonitorTest(testtools.TestCase):
         self.assertIn('osd dump', str(error))
         self.assertIn('3 s', str(error))
 
-    def test_permission_error_names_the_user(self) -> None:
-        error = self.assertRaises(errors.ClusterError, self.ask, -errno.EACCES)
-        self.assertIn('client.cinder', str(error))
-        self.assertIsInstance(error.__cause__, PermissionError)
+    def test_permission_error_names_the_user_and_the_mend(self) -> None:
+        error = self.assertRaises(errors.NotAllowed, self.ask, -errno.EACCES)
+        self.assertIn('"specreds-super --user admin caps client.cinder"', str(error))
 
     def test_refusal_has_the_text_of_the_monitor(self) -> None:
         error = self.assertRaises(errors.ClusterError, self.ask, -errno.EINVAL, b'', 'nonsense')

@@ -82,6 +82,32 @@ class FenceTest(testtools.TestCase):
         self.fence.open([FIRST])
         self.assertEqual({OTHER}, set(self.monitor.entries))
 
+    def disallow(self, *refused: tuple[str, str]) -> None:
+        """Refuse operations on clients, as the monitors do without capabilities."""
+        monitor = self.monitor
+
+        def mon(command: dict[str, Any]) -> Any:
+            if (command.get('blocklistop'), command.get('addr')) in refused:
+                raise errors.NotAllowed('osd blocklist: client.cinder lacks capabilities')
+            return monitor(command)
+        self.cluster.mon = mon
+
+    def test_fence_that_is_refused_for_all_clients_cannot_come(self) -> None:
+        self.disallow(('add', FIRST), ('add', SECOND))
+        self.assertRaises(errors.NotAllowed, self.fence.close, [FIRST, SECOND])
+        self.assertRaises(errors.NotAllowed, self.fence.close, [FIRST])
+
+    def test_fence_that_one_client_has_may_have_an_effect(self) -> None:
+        self.disallow(('add', FIRST), ('rm', OTHER))
+        for clients in ([FIRST, SECOND], [FIRST, OTHER], [OTHER]):
+            error = self.assertRaises(errors.ClusterError, self.fence.close, clients)
+            self.assertNotIsInstance(error, errors.NotAllowed)
+
+    def test_refused_removal_matters_only_if_the_entry_exists(self) -> None:
+        self.disallow(('rm', FIRST), ('rm', OTHER))
+        self.fence.open([FIRST])
+        self.assertRaises(errors.NotAllowed, self.fence.open, [FIRST, OTHER])
+
     def test_entry_that_exists_is_not_made_again(self) -> None:
         self.monitor.entries[FIRST] = self.monitor.after(900)
         self.fence.close([FIRST])

@@ -167,6 +167,19 @@ class AnsweredTest(CollapseTestCase):
         self.assertEqual(states.COLLAPSING, self.state)
         self.step.latch.open.assert_not_called()
 
+    def test_primary_goes_on_if_its_fence_is_refused(self) -> None:
+        self.fence.close.side_effect = errors.NotAllowed('client.cinder lacks capabilities')
+        report = self.step.collapse(self.record)
+        self.assertEqual((states.UNPROVEN, 'client.cinder lacks capabilities'),
+                         (report.outcome, report.sweep1.first))
+        self.assertEqual(2, self.step.latch.open.call_count)
+
+    def test_primary_that_is_dead_as_a_fact_stays_shut_out_if_its_fence_is_refused(self) -> None:
+        self.begin(states.SUPERPOSED, fenced=(_CLIENT,))
+        self.fence.close.side_effect = errors.NotAllowed('client.cinder lacks capabilities')
+        self.assertRaises(errors.NotAllowed, self.collapse)
+        self.step.latch.open.assert_not_called()
+
     def test_fence_is_lifted_before_the_latch_opens(self) -> None:
         self.begin(states.COLLAPSING, fenced=(_CLIENT,))
         order = mock.Mock()
