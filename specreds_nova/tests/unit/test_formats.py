@@ -34,7 +34,7 @@ _BEAT = message.Beat(
 
 def _ddl() -> str:
     """Return the statements that make the tables."""
-    statements = []
+    statements: list[schema.ExecutableDDLElement] = []
     for table in tables.METADATA.sorted_tables:
         statements.append(schema.CreateTable(table))
         statements += [schema.CreateIndex(index)

@@ -38,7 +38,7 @@ class FormatsTest(testtools.TestCase):
     @ddt.data(states.SUPERPOSED, states.PROMOTED, states.MERGING)
     def test_record_is_read_and_written_back(self, state: str) -> None:
         raw = (_PLACE / f'record-{state}.json').read_bytes()
-        cluster = fakes.Cluster(fakes.Ioctx({f'specreds.super.{_ID}': raw}))
+        cluster: Any = fakes.Cluster(fakes.Ioctx({f'specreds.super.{_ID}': raw}))
         record = store.Store(cluster).read(_ID, records.Home('volumes'))
         self.assertEqual((state, (_CLIENT,), (101, 0, 1 << 40)), (
             record.state, record.volumes[0].clients, record.cuts[7].versions))
@@ -46,7 +46,7 @@ class FormatsTest(testtools.TestCase):
         self.assertEqual(list(json.loads(raw)), list(json.loads(record.dump())))
 
     def test_claims_and_ledgers_are_read(self) -> None:
-        cluster = fakes.Cluster(fakes.Ioctx({
+        cluster: Any = fakes.Cluster(fakes.Ioctx({
             'specreds.claim.5f3ab1': (
                 f'{{"superposition": "{_ID}", "home": "volumes/tenant"}}').encode(),
             'specreds.clients.5f3ab1': (
