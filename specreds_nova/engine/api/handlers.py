@@ -139,7 +139,8 @@ def say_of_host(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
                 f'host {host.name} is fenced: its servers were recovered on other hosts. It is '
                 f'cleaned and trusted again as soon as it is back')
         changed = call.services.store.change_host(
-            host, word=action, word_reason=arguments['reason'],
+            host, word=action,
+            word_reason=f'{arguments["reason"]} (user {call.context.user_id})',
             dead_at=time.time() if arguments.get('dead') else None)
         if changed is not None:
             LOG.info('host %s: user %s requests %s', host.name, call.context.user_id, call.body)

@@ -139,10 +139,10 @@ class HostTest(cloud.CommandTest):
 
     def test_suspect_and_clear(self) -> None:
         host = self.run_json('host', 'suspect', 'node1', '--reason', 'it smokes')
-        self.assertEqual(('suspect', 'it smokes'), (host['word'], host['word_reason']))
+        self.assertEqual(('suspect', 'it smokes (user u1)'), (host['word'], host['word_reason']))
         self.assertEqual('suspect', self.store.host('node1').word)
         self.assertEqual('clear', self.run_json('host', 'clear', 'node1')['word'])
-        self.assertEqual('an operator said so', self.store.host('node1').word_reason)
+        self.assertEqual('an operator said so (user u1)', self.store.host('node1').word_reason)
 
     def test_clear_of_a_fenced_host_is_refused(self) -> None:
         self.store.change_host(self.store.host('node1'), state=model.FENCED)

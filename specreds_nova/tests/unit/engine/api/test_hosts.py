@@ -81,10 +81,10 @@ class HostsTest(base.APITest):
 
     def test_suspect_and_clear_are_recorded(self) -> None:
         shown = self.act({'suspect': {'reason': 'it smokes'}}, caller=base.SERVICE)
-        self.assertEqual(('suspect', 'it smokes'), (shown['word'], shown['word_reason']))
+        self.assertEqual(('suspect', 'it smokes (user u2)'), (shown['word'], shown['word_reason']))
         self.assertEqual('suspect', self.store.host('node1').word)
         shown = self.act({'clear': {'reason': 'only steam'}})
-        self.assertEqual(('clear', 'only steam'), (shown['word'], shown['word_reason']))
+        self.assertEqual(('clear', 'only steam (user u1)'), (shown['word'], shown['word_reason']))
         self.assertEqual('clear', self.store.host('node1').word)
 
     def test_death_is_recorded_with_its_time_and_taken_back(self) -> None:
