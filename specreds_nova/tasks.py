@@ -33,7 +33,7 @@ def is_rebuild(task: str | None) -> bool:
 def is_of_its_host(task: str | None) -> bool:
     """Return whether the host of a server does a task alone, so that it remains if the host dies.
 
-    Nova's API takes such a request also if the host is dead, and leaves it in the host's queue
+    Nova's API accepts such a request even if the host is dead, and leaves it in the host's queue
     (``nova.compute.api.API.reboot``, for example).
     """
     return task is not None and task != _OFFLOADING and task.startswith(_OF_ITS_HOST)

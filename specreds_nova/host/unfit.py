@@ -23,7 +23,7 @@ class PlainLibvirtDriver(driver.LibvirtDriver):
         super().init_host(host)
         reasons = nova_private.faults()
         LOG.error('there are no backups on this host, and its servers are not recovered: the '
-                  'installed Nova is not one that the plug-in fits: %s', '; '.join(reasons))
+                  'plug-in does not fit the installed Nova: %s', '; '.join(reasons))
         endpoints = getattr(getattr(self.virtapi, '_compute', None), 'additional_endpoints', None)
         if endpoints is not None:
             rpc.add_extra_exmods(exception.__name__)

@@ -188,7 +188,7 @@ class IoCtx:
     def notify(self, name: bytes, message: bytes, patience_s: float) -> list[bytes]:
         """Send a message to all clients that watch an object, and return their answers.
 
-        :param patience_s: seconds after which those that have not answered are given up
+        :param patience_s: seconds to wait for clients that do not answer
         :raises ClusterTimeout: an OSD did not answer in time
         :raises ClusterError: the message was not sent for another reason
         """

@@ -116,7 +116,7 @@ class ServerDisks:
         A server that is being created has none, and one that is not protected only if its backup
         was adopted here.
 
-        :raises VersionUnknown: Cinder does not report it, and Ceph has a claim, or does not say
+        :raises VersionUnknown: Cinder does not report it, and Ceph has a claim or does not answer
         """
         if not in_rbd() or instance.vm_state == vm_states.BUILDING or not may_have(instance):
             return None
@@ -127,7 +127,7 @@ class ServerDisks:
         except exception.BackupError as exc:
             if claims.none(instance.uuid):
                 LOG.info('server %s: Cinder does not report whether its disks are superposed; '
-                         'by Ceph they are not: %s', instance.uuid, exc)
+                         'by their claims in Ceph they are not: %s', instance.uuid, exc)
                 return None
             raise _unknown(instance, exc) from exc
         return next((superposition_id for superposition_id, state in superpositions.items()
