@@ -40,6 +40,10 @@ class UnreadableObject(ClusterError):
     """An object in Ceph is damaged, or was written by a newer release."""
 
 
+class PoolGone(UnreadableObject):
+    """The pool of an object does not exist, or has another name."""
+
+
 class NotEligible(SuperError):
     """A volume cannot be superposed.
 

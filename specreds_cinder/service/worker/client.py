@@ -39,6 +39,8 @@ _ERRORS: dict[str, type[exception.SuperpositionError]] = {
     'BackupError': exception.SuperpositionConflict,
     'ClusterError': exception.SuperpositionUnavailable,
     'ClusterTimeout': exception.SuperpositionUnavailable,
+    'NotAllowed': exception.SuperpositionUnavailable,
+    'PoolGone': exception.SuperpositionUnavailable,
     'Rebuilding': exception.SuperpositionUnavailable,
     'UnreadableObject': exception.SuperpositionUnavailable,
     'MergeFailed': exception.SuperpositionUnavailable,

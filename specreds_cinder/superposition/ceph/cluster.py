@@ -145,7 +145,7 @@ class Cluster:
     def ioctx(self, pool: str, namespace: str = '') -> Iterator[Any]:
         """Open a pool's namespace.
 
-        :raises ClusterError: there is no such pool
+        :raises PoolGone: there is no such pool
         """
         with answering(f'open pool {pool}'):
             io = self.rados.open_ioctx(pool)
@@ -290,7 +290,8 @@ def answering(what: str) -> Iterator[None]:
     except (rados.ObjectNotFound, rados.ObjectExists, rbd.ImageNotFound, rbd.ImageExists,
             rbd.ImageBusy) as exc:
         if isinstance(exc, rados.ObjectNotFound) and what.startswith(('open pool', 'connect')):
-            raise errors.ClusterError(f'could not {what}: not found ({exc})') from exc
+            kind = errors.ClusterError if what.startswith('connect') else errors.PoolGone
+            raise kind(f'could not {what}: not found ({exc})') from exc
         raise
     except (rados.Error, rbd.Error) as exc:
         code = abs(getattr(exc, 'errno', None) or 0)

@@ -233,7 +233,7 @@ def used_bytes(cluster: ceph.Cluster, volume: records.Volume) -> int:
     """Return the bytes that an overlay takes in Ceph: the sum of the sizes of its objects."""
     try:
         objects = Objects.of(cluster, volume.overlay_ref)
-    except errors.VolumeGone:
+    except (errors.PoolGone, errors.VolumeGone):
         return 0
     io = cluster.aio.ioctx(volume.data_pool_id, volume.namespace)
     return sum(sum(io.stat_sizes(names, DEPTH)) for names in objects.batches())

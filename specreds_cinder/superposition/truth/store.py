@@ -178,10 +178,14 @@ class Store:
         by_home: dict[records.Home, list[str]] = {}
         for superposition, entry in index.items():
             by_home.setdefault(entry.home, []).append(superposition)
-        return {superposition for home, superpositions in by_home.items()
-                for superposition, version in zip(
+        missing: set[str] = set()
+        for home, superpositions in by_home.items():
+            # The pool of a record may have another name.
+            with contextlib.suppress(errors.PoolGone):
+                missing |= {superposition for superposition, version in zip(
                     superpositions, self._versions(home, superpositions), strict=True)
-                if not version}
+                    if not version}
+        return missing
 
     def _versions(self, home: records.Home, superpositions: Sequence[str]) -> list[int]:
         """Return the version of each record in a home; 0 for one that does not exist."""

@@ -180,6 +180,24 @@ class AnsweredTest(CollapseTestCase):
         self.assertRaises(errors.NotAllowed, self.collapse)
         self.step.latch.open.assert_not_called()
 
+    def test_abort_ends_although_the_pool_of_one_volume_was_removed(self) -> None:
+        self.record = fakes.superposition(volumes=(
+            fakes.volume(), fakes.volume(image='vol-2', pool='hdd', pool_id=9)))
+        self.step.store = self.store = fakes.Store(self.record)
+
+        def open_latch(volume: records.Volume, _id: str) -> None:
+            if volume.pool == 'hdd':
+                raise errors.PoolGone('could not open pool hdd: not found')
+        self.step.latch.open = open_latch
+        # As long as the pool has its id, it has another name.
+        self.step.cluster.pools = lambda: dict.fromkeys((fakes.POOL_ID, 9))
+        self.assertRaises(errors.PoolGone, self.step.abort, self.record)
+        end.clean.assert_not_called()  # type: ignore[attr-defined]
+        self.step.cluster.pools = lambda: dict.fromkeys((fakes.POOL_ID,))
+        self.step.abort(self.record)
+        cleaned = end.clean.call_args.args[1]  # type: ignore[attr-defined]
+        self.assertEqual([self.record.volumes[0]], list(cleaned.volumes))
+
     def test_fence_is_lifted_before_the_latch_opens(self) -> None:
         self.begin(states.COLLAPSING, fenced=(_CLIENT,))
         order = mock.Mock()
