@@ -91,9 +91,10 @@ class _Nothing:
             raise AttributeError(name)
         return self
 
-    def __call__(self, *arguments: Any, **values: Any) -> None:
-        """Do nothing."""
+    def __call__(self, *arguments: Any, **values: Any) -> '_Nothing':
+        """Do nothing; what is returned does nothing either, as a labelled metric."""
         del arguments, values
+        return self
 
 
 class Listener(_Nothing):
