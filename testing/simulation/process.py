@@ -96,6 +96,11 @@ class _Nothing:
         del arguments, values
         return self
 
+    def labels(self, *names: Any) -> '_Nothing':
+        """Return the metric with labels, which does nothing either."""
+        del names
+        return self
+
 
 class Listener(_Nothing):
     """Connects the monitor of an engine to the broker."""
