@@ -216,9 +216,9 @@ class Cloud:
         prober = probes.Probes(self.files, self.settings, self._passwords, running,
                                self._supervisor.log_of, self._workers, owners)
         # No cloud has a cinder-backup unless somebody asks for one.
-        asked = [name for name in self.programs
+        names = [name for name in self.programs
                  if name != services.CINDER_BACKUP or name not in self._stopped()]
-        return [self._ceph_check(), *map(prober.check, asked),
+        return [self._ceph_check(), *map(prober.check, names),
                 *(self.hosts.status() if self.settings.hosts else ())]
 
     def wait_ready(self, timeout: float = _READY_TIMEOUT) -> None:
