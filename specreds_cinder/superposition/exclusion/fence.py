@@ -227,10 +227,10 @@ def _raise_first(failed: Mapping[str, Exception], clients: Set[str] | None = Non
 
     A command that was refused has no effect. Such an error is raised only if each client has one.
     """
-    found = [error for client, error in failed.items() if clients is None or client in clients]
-    found.sort(key=lambda error: isinstance(error, errors.NotAllowed))
-    if found:
-        raise _effective(found[0]) if len(found) < len(clients or found) else found[0]
+    raised = [error for client, error in failed.items() if clients is None or client in clients]
+    raised.sort(key=lambda error: isinstance(error, errors.NotAllowed))
+    if raised:
+        raise _effective(raised[0]) if len(raised) < len(clients or raised) else raised[0]
 
 
 def _effective(error: Exception) -> Exception:

@@ -32,12 +32,12 @@ SERVERS = strategies.lists(_volumes, min_size=1, max_size=3)
 
 def first(count: int) -> list[list[volumes.Volume]]:
     """Return the first drawn servers that differ and are not at rest, the same ones each time."""
-    found: list[list[volumes.Volume]] = []
+    differing: list[list[volumes.Volume]] = []
 
     @hypothesis.settings(max_examples=10 * count, derandomize=True, database=None)
     @hypothesis.given(SERVERS)
     def note(drawn: list[volumes.Volume]) -> None:
-        if drawn not in found and any(volume != AT_REST for volume in drawn):
-            found.append(drawn)
+        if drawn not in differing and any(volume != AT_REST for volume in drawn):
+            differing.append(drawn)
     note()
-    return found[:count]
+    return differing[:count]
