@@ -37,6 +37,7 @@ _SERIES = {
     'SpecredsFalseSuspicions': 'specreds_false_suspicions_total 0+1x2000',
     'SpecredsRecoveryFailed': 'specreds_recoveries_total{outcome="failed"} 0+1x2000',
     'SpecredsServerEvacuated': 'specreds_recoveries_total{outcome="evacuated"} 0+1x2000',
+    'SpecredsGuestUnready': 'specreds_unready_total 0+1x2000',
     'SpecredsRecoveryWaits': 'specreds_active_recoveries{state="queued"} 1x2000',
     'SpecredsAdoptionLate': 'specreds_active_recoveries{state="committed"} 1x2000',
     'SpecredsMergeLate': 'specreds_active_recoveries{state="merging"} 1x2000',
