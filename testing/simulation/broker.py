@@ -318,8 +318,10 @@ class Broker:
             if 0.0 <= server.frame <= age:
                 yield message.first_frame(backup.id)
 
-    def answer(self, engine: str, host: str, boot: str, number: int, hides: bool) -> None:
+    def answer(self, engine: str, host: str, boot: str, number: int, hides: bool,
+               protects: str = '') -> None:
         """Bring an engine's answer to a host."""
+        del protects
         ear = self._ears.get(engine)
         if ear is None or not self._hears(ear, self._homes[host]):
             raise OSError('the broker does not answer')
