@@ -9,7 +9,7 @@ import ddt
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import sequence
+from specreds_nova.engine.recovery import worker as workers
 from specreds_nova.tests.unit.engine.recovery import base
 
 # Calls after which a primary has lost something.
@@ -41,7 +41,7 @@ class RestoredTest(base.RecoveryTest):
         if row != model.QUEUED:
             recovery = self.store.change(recovery, state=row, **_ROWS[row])
         with contextlib.suppress(exception.Interrupted):
-            sequence.attempt(runs.Run(self.context, recovery))
+            workers.attempt(runs.Run(self.context, recovery))
         ended = self.store.history[recovery.id]
         self.assertEqual(model.ENDED, ended.state)
         self.assertIn(ended.outcome, (model.PRIMARY, model.ABORTED))
