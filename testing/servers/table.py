@@ -72,7 +72,8 @@ ROWS = (
     Row('read', _DISKS,
         'a volume that is backing-up or uploading, or a snapshot that is backing-up', SPECULATIVE,
         'the client of the job is fenced with the primary: repeat the job',
-        f'{_CINDER}.service.test_service.ReadTest.test_volume_is_restored_by_a_promotion'),
+        'specreds_nova.tests.engine_stories.test_read.TestRead.'
+        'test_server_whose_volume_is_backed_up_is_recovered'),
     Row('left', _DISKS, 'a volume that its host left attaching, detaching or error_extending',
         SPECULATIVE, 'the attachment is completed, and the detachment cancelled',
         f'{_CINDER}.service.test_hints.RestTest.test_status_that_a_dead_host_left_is_restored'),

@@ -11,6 +11,7 @@ import uuid
 from oslo_log import log as logging
 
 from specreds_cinder.superposition.truth import states
+from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
@@ -34,6 +35,9 @@ _UNKNOWN = 20.0
 _SOON = 0.1
 # Seconds after the creation of a recovery for which its server need not be read again.
 _RECENT = 2.0
+# Seconds for which a host that is heard may leave calls unanswered: what it was asked for may take
+# long.
+_MUTE = 30.0
 # Decisions that prove nothing, after which the server is evacuated.
 _UNPROVEN = 2
 _UNDECIDED = frozenset({states.CREATING, states.SUPERPOSED})
@@ -622,7 +626,25 @@ class UnansweredSince:
         """Note an unanswered call, and return whether the host has to be given up."""
         if self._since is None:
             self._since = self._run.now
-        return self._run.lost(self._host, self._since)
+        return self._run.lost(self._host, self._since) or self._is_mute()
+
+    def _is_mute(self) -> bool:
+        """Return whether a host that is heard answers not even a call for which it does nothing.
+
+        Of hosts that are not heard the broker may be away, so that nobody answers.
+        """
+        run = self._run
+        if run.context.suspects.suspected(self._host) or (
+                self._since is None or run.now - self._since < _MUTE):
+            return False
+        try:
+            run.context.backups.status(self._host, run.backup_id)
+        except exception.Unreachable:
+            return True
+        except backup_errors.BackupError:
+            pass
+        self._since = None
+        return False
 
     def ends(self) -> None:
         """Note an answer."""

@@ -126,6 +126,14 @@ class DecideTest(MeanwhileTestCase):
         self.assertEqual(verdicts.PRIMARY, self.decide())
         self.volumes.collapse.assert_not_called()
 
+    def test_host_that_is_heard_and_answers_nothing_loses_its_backup(self) -> None:
+        self.suspects.suspected.side_effect = lambda host: host == 'h1'
+        for call in (self.backups.harden, self.backups.status, self.backups.abort):
+            call.side_effect = exception.Unreachable('h2')
+        self.assertRaises(exception.RetryAttempt, self.decide)
+        self.volumes.collapse.assert_not_called()
+        self.volumes.drop.assert_called_with('sp')
+
     def test_host_that_is_back_meanwhile_keeps_its_server(self) -> None:
         self.backups.status.side_effect = self.after(self.come_back, _STATUS)
         self.assertEqual(verdicts.PRIMARY, self.decide())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The start of a backup, which ends when the primary has written."""
 
-
+from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
@@ -49,6 +49,22 @@ class StartingTest(base.RecoveryTest):
             self.run_, _STARTED, verdict.StepVerdict(verdict.STARTED, 'old')).kind)
         self.backups.start.assert_not_called()
         self.assertIsNone(self.run_.recovery.superposition)
+
+    def unanswered(self, *, status: Exception) -> float:
+        """Return for how many seconds a host has that is heard, and does not start the backup."""
+        self.backups.start.side_effect = exception.Unreachable('no answer')
+        self.backups.status.side_effect = status
+        began = self.clock.now()
+        self.assertEqual(verdict.AGAIN, self.start().kind)
+        return self.clock.now() - began
+
+    def test_host_that_is_heard_and_answers_nothing_is_given_up(self) -> None:
+        seconds = self.unanswered(status=exception.Unreachable('no answer'))
+        self.assertTrue(30.0 <= seconds < 35.0, seconds)
+
+    def test_host_that_is_at_work_on_the_start_has_more_time(self) -> None:
+        seconds = self.unanswered(status=backup_errors.BackupNotFound(reason='not yet'))
+        self.assertTrue(120.0 <= seconds < 125.0, seconds)
 
     def come_back(self) -> None:
         """Let the host be heard again, with the server."""
