@@ -40,7 +40,7 @@ from cloud.openstack import accounts
 from cloud.openstack import database
 from cloud.openstack import services
 from specreds_nova.engine import model
-from specreds_nova.engine.recovery import timeline
+from specreds_nova.engine.recovery import run as runs
 
 # Seconds between two writes of the guest, and between two looks at a recovery.
 _HEARTBEAT = '0.5'
@@ -59,7 +59,7 @@ _BEFORE = 3.0
 _SERVICES = (services.BROKER, services.DATABASE)
 _RACE = 'race'
 # Whether there is this step, too, depends on which beat of the host was its last one.
-_SOMETIMES = frozenset({timeline.UNSEEN})
+_SOMETIMES = frozenset({runs.UNSEEN})
 
 
 @dataclasses.dataclass

@@ -23,7 +23,7 @@ from cloud import drill as drills
 from cloud.demo import recoveries
 from cloud.demo import scenarios
 from cloud.demo import stage as stages
-from specreds_nova.engine.recovery import timeline
+from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery.steps import race
 
 NAME = options.STALL
@@ -127,7 +127,7 @@ def limit(recovery: recoveries.Recovery, event: float) -> float:
 
     :param event: since when its host stands still
     """
-    raced = next(step for step in reversed(recovery.steps) if step.name == timeline.RACE)
+    raced = next(step for step in reversed(recovery.steps) if step.name == runs.RACE)
     until = raced.frame if raced.frame is not None else raced.ended
     assert until is not None
     return max(until - event, race.NOT_BEFORE)

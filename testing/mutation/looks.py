@@ -458,7 +458,7 @@ MUTATIONS = (
                    f'{_ENGINE_TESTS}.recovery.test_evacuation.MovingTest.'
                    'test_host_trusted_meanwhile_is_forced_up_again'),
     table.Mutation('unknown-decision-not-repeated', f'{_RECOVERY}/run.py',
-                   "step.name == timeline.COLLAPSE and step.detail.get('outcome') == 'gone'",
+                   "step.name == COLLAPSE and step.detail.get('outcome') == 'gone'",
                    'False',
                    f'{_ENGINE_TESTS}.recovery.test_run.BackTest.'
                    'test_unknown_decision_is_repeated_although_the_host_is_well_meanwhile'),

@@ -32,8 +32,8 @@ from specreds_nova.engine.recovery import crashes
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import nova_prefetch
+from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.suspicion import conf as detection_conf
 from specreds_nova.engine.suspicion import due
 from specreds_nova.engine.suspicion import evidence
@@ -240,7 +240,7 @@ class Cloud:
     def _trusted(self, host: model.Host) -> None:
         """Record a host that is trusted, but was not cleaned since servers have left it."""
         left = host.state == model.FENCED or any(
-            step.name == timeline.ADOPT and step.began >= host.since
+            step.name == runs.ADOPT and step.began >= host.since
             for recovery in self.store.history.values() if recovery.host == host.name
             for step in recovery.steps)
         if left and self.world.cleaned.get(host.name, 0.0) < host.since - _APART:

@@ -8,7 +8,7 @@ from specreds_nova.beats import message
 from specreds_nova.beats import voices as all_voices
 from specreds_nova.engine import model
 from specreds_nova.engine import modes
-from specreds_nova.engine.recovery import timeline
+from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery.steps import race
 from specreds_nova.engine.recovery.steps import restart
 from specreds_nova.engine.suspicion import evidence
@@ -205,7 +205,7 @@ class Truth:
     def _early(self, host: parts.Host, recovery: model.Recovery) -> str | None:
         """Return what is wrong with a decision by a first frame; None if nothing is."""
         last = next((step for step in reversed(recovery.steps)
-                     if step.name == timeline.RACE), None)
+                     if step.name == runs.RACE), None)
         if last is None or not last.detail.get('early'):
             return None
         now, server = self._hub.now(), self._world.servers.get(recovery.server)
@@ -252,7 +252,7 @@ def _insists(recovery: model.Recovery) -> bool:
 
     The primary may be fenced: by a decision with an unknown outcome, or without a superposition.
     """
-    return any(step.detail.get('outcome') == 'gone' or step.name == timeline.SHUT_OUT
+    return any(step.detail.get('outcome') == 'gone' or step.name == runs.SHUT_OUT
                for step in recovery.steps)
 
 

@@ -3,7 +3,6 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 
 from oslo_log import log as logging
 import webob
@@ -63,15 +62,10 @@ def problem(error: Exception) -> Problem:
                    'request')
 
 
-def body(failure: Problem) -> dict[str, Any]:
-    """Return the body of an answer with an error."""
-    return {'error': {'code': int(failure.status), 'title': failure.status.phrase,
-                      'message': str(failure), **failure.details}}
-
-
 def response(failure: Problem) -> webob.Response:
     """Return the answer for a problem."""
-    return webob.Response(status=int(failure.status),
-                          json_body=body(failure),
-                          headerlist=[('Content-Type', 'application/json'),
-                                      *failure.headers.items()])
+    error = {'code': int(failure.status), 'title': failure.status.phrase, 'message': str(failure),
+             **failure.details}
+    return webob.Response(
+        status=int(failure.status), json_body={'error': error},
+        headerlist=[('Content-Type', 'application/json'), *failure.headers.items()])

@@ -50,10 +50,6 @@ class _Nova:
             protections.hosts(self._conf, self._database, clients.compute),
             unfenced=options.evacuate_unfenced)
 
-    @functools.cached_property
-    def _coverage(self) -> coverage.Coverage:
-        return coverage.of(self._conf, self._database, self._clients, pairs=True)
-
     def check(self, server_id: str) -> protections.Answer:
         """Return whether a server is protected."""
         return self._protection.check(server_id)
@@ -62,9 +58,10 @@ class _Nova:
         """Return all availability zones and aggregates, in words."""
         return self._protection.places()
 
-    def coverage(self) -> coverage.Coverage:
+    @functools.cached_property
+    def all_servers(self) -> coverage.Coverage:
         """Return what is known of all servers."""
-        return self._coverage
+        return coverage.of(self._conf, self._database, self._clients, pairs=True)
 
 
 def init_application() -> Any:
@@ -80,7 +77,8 @@ def init_application() -> Any:
     logging.setup(conf, 'specreds-api')
     database = store.from_conf(conf)
     nova = _Nova(conf, database)
-    return api_application.load(conf, database, nova.check, nova.places, nova.coverage)
+    return api_application.load(conf, database, nova.check, nova.places,
+                                lambda: nova.all_servers)
 
 
 application = init_application()

@@ -22,7 +22,6 @@ from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import nova_prefetch
 from specreds_nova.engine.recovery import pending
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery.steps import refused
 from specreds_nova.engine.recovery.steps import restart
 from specreds_nova.engine.suspicion import gates
@@ -595,7 +594,7 @@ class Dispatcher:
                 recovery.outcome == model.FAILED) else None
             if known is None:
                 continue
-            if any(step.name == timeline.ADOPT for step in known.steps):
+            if any(step.name == runs.ADOPT for step in known.steps):
                 return left.again(server, known, pending.of(known), self._context.clock.wall())
             if left.of(known) is None:
                 return None

@@ -15,7 +15,6 @@ from specreds_nova.engine import model
 from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
-from specreds_nova.engine.recovery import timeline
 
 _REQUEST = 'request'
 # By what is due, what is recorded when the engine has asked for it.
@@ -79,7 +78,7 @@ def _is_stopping(server: model.Server) -> bool:
 def of(recovery: model.Recovery) -> str | None:
     """Return what a recovery has still to do after its evacuation; None for nothing."""
     recorded = [str(step.detail[_REQUEST]) for step in recovery.steps
-                if step.name == timeline.PENDING and _REQUEST in step.detail]
+                if step.name == runs.PENDING and _REQUEST in step.detail]
     if recorded:
         return recorded[-1] if recorded[-1] in _DONE else None
     fact = left.of(recovery)
@@ -87,6 +86,6 @@ def of(recovery: model.Recovery) -> str | None:
 
 
 def _record(run: runs.Run, request: str | None) -> None:
-    with run.step(timeline.PENDING, reads=True) as recorded:
+    with run.step(runs.PENDING, reads=True) as recorded:
         recorded[_REQUEST] = request
     run.flush()

@@ -16,11 +16,34 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
 from specreds_nova.engine.recovery import left
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.suspicion import evidence
 
 LOG = logging.getLogger(__name__)
+
+# The names of the steps on the timeline of a recovery, in the order in which they are taken.
+DESTINATION = 'destination'
+SUPER = 'super'
+START = 'start'
+RACE = 'race'
+# Parts of the decision: the backup becomes durable, tenants cease to see the primary, Cinder
+# decides, or the backup is dropped.
+HARDEN = 'harden'
+UNSEEN = 'unseen'
+COLLAPSE = 'collapse'
+WITHDRAW = 'withdraw'
+FENCE = 'fence'
+# The part of it without a superposition.
+SHUT_OUT = 'shut-out'
+PROMOTE = 'promote'
+ADOPT = 'adopt'
+# The part of it that records a request of a user which the failed host has left.
+PENDING = 'pending'
+MERGE = 'merge'
+# A guest that was promoted at its first frame gets ready.
+READY = 'ready'
+# The only step of a recovery of a server that crashed on a healthy host.
+RESTART = 'restart'
 
 _T = TypeVar('_T')
 
@@ -41,8 +64,9 @@ _MUTE = 30.0
 # Decisions that prove nothing, after which the server is evacuated.
 _UNPROVEN = 2
 _UNDECIDED = frozenset({states.CREATING, states.SUPERPOSED})
-_NOTED = {'promoted': verdicts.PROMOTED, 'late-dirty': verdicts.LATE,
-          'dirty': verdicts.PRIMARY, 'gone': verdicts.GONE}
+# By the outcome of a decision of Cinder: the verdict.
+KINDS = {'promoted': verdicts.PROMOTED, 'late-dirty': verdicts.LATE,
+         'dirty': verdicts.PRIMARY, 'gone': verdicts.GONE}
 
 
 class _Taken:
@@ -378,7 +402,7 @@ class Run:
             return verdicts.StepVerdict(verdicts.ADOPTED)
         last = self._last_collapse()
         if last is not None and last.ended is not None:
-            noted = _NOTED.get(last.detail.get('outcome', ''))
+            noted = KINDS.get(last.detail.get('outcome', ''))
             mine = last.detail.get('superposition') == recovery.superposition
             if recovery.superposition and mine:
                 if last.detail['outcome'] == states.UNPROVEN:
@@ -407,7 +431,7 @@ class Run:
 
         Something else has changed the volumes: the primary may live, or not.
         """
-        return sum(step.name == timeline.COLLAPSE
+        return sum(step.name == COLLAPSE
                    and step.detail.get('outcome') == states.UNPROVEN
                    for step in self.recovery.steps)
 
@@ -423,12 +447,12 @@ class Run:
         None if there is none, or Cinder has refused it before it fenced a client.
         """
         last = next((step for step in reversed(self.recovery.steps)
-                     if step.name == timeline.SHUT_OUT), None)
+                     if step.name == SHUT_OUT), None)
         return None if last is None or last.detail.get('outcome') == 'refused' else last
 
     def _last_collapse(self) -> model.Step | None:
         return next((step for step in reversed(self.recovery.steps)
-                     if step.name == timeline.COLLAPSE), None)
+                     if step.name == COLLAPSE), None)
 
     @property
     def backup_id(self) -> str:
@@ -444,9 +468,9 @@ class Run:
         if recovery.superposition is not None:
             return recovery.superposition
         for step in reversed(recovery.steps):
-            if step.name == timeline.SUPER and step.detail.get('superposition'):
+            if step.name == SUPER and step.detail.get('superposition'):
                 return str(step.detail['superposition'])
-            if step.name not in (timeline.SUPER, timeline.DESTINATION):
+            if step.name not in (SUPER, DESTINATION):
                 # Any later step begins with the record of the superposition.
                 return None
         return None
@@ -454,7 +478,7 @@ class Run:
     def superposed(self) -> Mapping[str, Any]:
         """Return what was recorded with the last superposition: the server's volumes and MACs."""
         return next((step.detail for step in reversed(self.recovery.steps)
-                     if step.name == timeline.SUPER and step.detail.get('superposition')), {})
+                     if step.name == SUPER and step.detail.get('superposition')), {})
 
     def server(self, *, anew: bool = False) -> model.Server | None:
         """Return the server as it was first read; None if it is deleted.
@@ -610,7 +634,7 @@ class Run:
         after a request to fence it without a superposition.
         """
         return self.shutting_out() is not None or any(
-            step.name == timeline.COLLAPSE and step.detail.get('outcome') == 'gone'
+            step.name == COLLAPSE and step.detail.get('outcome') == 'gone'
             for step in self.recovery.steps)
 
 
@@ -671,7 +695,7 @@ def backup_id(recovery: model.Recovery) -> str:
 def chosen(recovery: model.Recovery) -> list[str]:
     """Return the hosts that were chosen for backups of a recovery, in this order."""
     return [str(step.detail['host']) for step in recovery.steps
-            if step.name == timeline.DESTINATION and step.ended and step.detail.get('host')]
+            if step.name == DESTINATION and step.ended and step.detail.get('host')]
 
 
 def inherited(recovery: model.Recovery) -> Mapping[str, Any]:
@@ -680,10 +704,14 @@ def inherited(recovery: model.Recovery) -> Mapping[str, Any]:
     That is the last answer of Cinder to a superposition, if it was that a backup serves.
     """
     last = next((step.detail for step in reversed(recovery.steps)
-                 if step.name == timeline.SUPER and step.ended), {})
+                 if step.name == SUPER and step.ended), {})
     return last if 'backup_id' in last else {}
 
 
 def before_commit(recovery: model.Recovery) -> bool:
     """Return whether a recovery can still end in favour of the primary."""
     return recovery.state in model.BEFORE_COMMIT
+
+
+# SPDX-License-Identifier: Apache-2.0
+"""The names of the steps on the timeline of a recovery, in the order in which they are taken."""

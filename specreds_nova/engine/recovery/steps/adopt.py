@@ -15,7 +15,6 @@ from specreds_nova.engine import fibers
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 
 LOG = logging.getLogger(__name__)
@@ -31,7 +30,7 @@ def promote(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdic
     """Have the backup's host open its box, so that users reach the server."""
     if decided.kind != verdicts.PROMOTED or run.recovery.destination is None:
         return decided
-    with run.step(timeline.PROMOTE) as detail:
+    with run.step(runs.PROMOTE) as detail:
         host = run.recovery.destination
         unanswered_since = runs.UnansweredSince(run, host)
         while True:
@@ -82,7 +81,7 @@ def adopt(run: runs.Run, promoted: verdicts.StepVerdict) -> verdicts.StepVerdict
     run.free()
     if run.serves:
         run.context.rank(fibers.LAST)
-    with run.step(timeline.ADOPT) as detail:
+    with run.step(runs.ADOPT) as detail:
         if promoted.kind == verdicts.LATE and run.context.suspects.is_well(run.recovery.host):
             failure = _reboot(run, detail)
         else:

@@ -14,7 +14,6 @@ from specreds_nova.engine import model
 from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import super as super_step
 
@@ -28,8 +27,6 @@ _LONGEST_PAUSE, _SHARE = 2.0, 0.2
 _DROPPING = 30.0
 # Refusals in a row, without a reason that shows in the state, after which there is no decision.
 _REFUSALS = 3
-_KINDS = {'promoted': verdicts.PROMOTED, 'late-dirty': verdicts.LATE,
-          'dirty': verdicts.PRIMARY, 'gone': verdicts.GONE}
 _LOST = (verdicts.PRIMARY, verdicts.ABORTED, verdicts.EVACUATE, verdicts.MERGING, verdicts.AGAIN)
 _LEASE_PAUSE = 0.5
 
@@ -85,7 +82,7 @@ def collapse(run: runs.Run) -> verdicts.StepVerdict:
     superposition = run.recovery.superposition
     if superposition is None:
         return verdicts.StepVerdict(verdicts.AGAIN, 'there is nothing to decide on')
-    with run.step(timeline.COLLAPSE) as detail:
+    with run.step(runs.COLLAPSE) as detail:
         detail['superposition'] = superposition
         refused, began = 0, run.now
         while True:
@@ -117,7 +114,7 @@ def collapse(run: runs.Run) -> verdicts.StepVerdict:
         detail['outcome'] = outcome
     if outcome == states.UNPROVEN:
         return run.nothing_proven()
-    return verdicts.StepVerdict(_KINDS[outcome])
+    return verdicts.StepVerdict(runs.KINDS[outcome])
 
 
 def withdraw(run: runs.Run) -> verdicts.StepVerdict | None:
@@ -130,7 +127,7 @@ def withdraw(run: runs.Run) -> verdicts.StepVerdict | None:
     if run.recovery.superposition is None:
         run.change(superposition=superposition)
     run.fresh()
-    with run.step(timeline.WITHDRAW) as detail:
+    with run.step(runs.WITHDRAW) as detail:
         removed = False
         while True:
             state = run.insist(run.context.volumes.state, superposition)
@@ -215,7 +212,7 @@ def dropped(run: runs.Run, superposition: str) -> bool:
 
 def _note_gone(run: runs.Run) -> None:
     """Record a decision whose outcome is unknown."""
-    with run.step(timeline.COLLAPSE) as detail:
+    with run.step(runs.COLLAPSE) as detail:
         detail.update(superposition=run.recovery.superposition, outcome='gone')
     run.fresh()
 
@@ -234,7 +231,7 @@ def _harden(run: runs.Run) -> verdicts.StepVerdict | None:
     if host is None:
         return verdicts.StepVerdict(verdicts.AGAIN, 'its backup is gone')
     silence = runs.UnansweredSince(run, host)
-    with run.step(timeline.HARDEN) as detail:
+    with run.step(runs.HARDEN) as detail:
         while True:
             verdict = run.spared()
             if verdict is None:
@@ -274,7 +271,7 @@ def wait_unseen(run: runs.Run) -> verdicts.StepVerdict | None:
     shown = _is_unhidden(run)
     if not shown and not _lease_left(run):
         return None
-    with run.step(timeline.UNSEEN) as detail:
+    with run.step(runs.UNSEEN) as detail:
         if shown:
             detail['why'] = (f'{run.recovery.host} has no live sentinel: tenants may see the '
                              f'server beside its backup')

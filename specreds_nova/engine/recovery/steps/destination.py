@@ -7,7 +7,6 @@ from specreds_nova.engine import model
 from specreds_nova.engine.placing import capacity
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 
 # Seconds until the next search after all candidates were at their limits.
@@ -47,7 +46,7 @@ def choose(run: runs.Run) -> verdicts.StepVerdict:
         if len(runs.chosen(run.recovery)) >= run.settings.max_attempts:
             return verdicts.StepVerdict(
                 verdicts.EVACUATE, f'{len(runs.chosen(run.recovery))} backups of it have failed')
-        with run.step(timeline.DESTINATION, reads=True) as detail:
+        with run.step(runs.DESTINATION, reads=True) as detail:
             choice = _in_turn(run, server)
             if isinstance(choice, verdicts.StepVerdict):
                 detail['none'] = choice.why
@@ -115,9 +114,9 @@ def _policy(server: model.Server) -> str:
 def _unused(recovery: model.Recovery) -> str | None:
     """Return the host that was chosen last, if no backup was started on it."""
     for step in reversed(recovery.steps):
-        if step.name in (timeline.START, timeline.WITHDRAW):
+        if step.name in (runs.START, runs.WITHDRAW):
             return None
-        if step.name == timeline.DESTINATION and step.ended and step.detail.get('host'):
+        if step.name == runs.DESTINATION and step.ended and step.detail.get('host'):
             return str(step.detail['host'])
     return None
 

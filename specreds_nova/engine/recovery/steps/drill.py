@@ -16,7 +16,6 @@ from oslo_log import log as logging
 from specreds_cinder.superposition.truth import states
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import decide
 from specreds_nova.engine.recovery.steps import destination
@@ -66,7 +65,7 @@ def _drop(run: runs.Run) -> None:
          if reason == run.id), None)
     if superposition is None:
         return
-    with run.step(timeline.WITHDRAW) as detail:
+    with run.step(runs.WITHDRAW) as detail:
         decide.remove(run)
         while (state := run.insist(run.context.volumes.state, superposition)) is not None:
             if state in states.DECIDED or state == states.COLLAPSING:

@@ -7,7 +7,6 @@ from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 
 LOG = logging.getLogger(__name__)
@@ -36,12 +35,12 @@ def _unready(run: runs.Run) -> str:
     A host that does not say so is waited for no longer than a guest that races.
     """
     host = run.recovery.destination
-    raced = next((step for step in reversed(run.recovery.steps) if step.name == timeline.RACE),
+    raced = next((step for step in reversed(run.recovery.steps) if step.name == runs.RACE),
                  None)
     if host is None or raced is None or not raced.detail.get('early'):
         return ''
     began, timeout = run.now, run.settings.ready_timeout
-    with run.step(timeline.READY, reads=True) as detail:
+    with run.step(runs.READY, reads=True) as detail:
         while run.now - began < timeout and not run.silent(host):
             try:
                 status = run.context.backups.status(host, run.backup_id)
@@ -65,11 +64,11 @@ def _unready(run: runs.Run) -> str:
 
 def _recovered(run: runs.Run) -> str:
     steps = run.recovery.steps
-    decisions = [step.detail.get('outcome') for step in steps if step.name == timeline.COLLAPSE]
+    decisions = [step.detail.get('outcome') for step in steps if step.name == runs.COLLAPSE]
     if decisions and decisions[-1] == 'late-dirty':
         return model.RESTARTED
     hosts = [step.detail['host'] for step in steps
-             if step.name == timeline.ADOPT and step.detail.get('host')]
+             if step.name == runs.ADOPT and step.detail.get('host')]
     backup = run.recovery.destination
     if backup is None or (hosts and hosts[-1] != backup):
         return model.EVACUATED

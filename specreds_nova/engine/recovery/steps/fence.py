@@ -9,7 +9,6 @@ from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import refusals
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import decide
 from specreds_nova.engine.recovery.steps import super as super_step
@@ -39,7 +38,7 @@ def fence(run: runs.Run, decided: verdicts.StepVerdict) -> verdicts.StepVerdict:
         run.context.rank(fibers.FIRST)
         return decide.decide(run, standing)
     run.free()
-    with run.step(timeline.FENCE) as detail:
+    with run.step(runs.FENCE) as detail:
         detail['why'] = decided.why
         if standing is not None:
             verdict = shut_out(run, standing.why)
@@ -283,7 +282,7 @@ def _fence_host(run: runs.Run, why: str, *, again: bool) -> verdicts.StepVerdict
     if not server.volumes and not server.disks:
         return _unfenced(run, why, safe=True)
     until = run.now + run.settings.adopt_timeout
-    with run.step(timeline.SHUT_OUT) as detail:
+    with run.step(runs.SHUT_OUT) as detail:
         while True:
             try:
                 detail['clients'] = run.context.volumes.fence(server, run.recovery.host, run.id)

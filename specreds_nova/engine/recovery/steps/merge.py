@@ -17,7 +17,6 @@ from specreds_nova.engine import model
 from specreds_nova.engine.recovery import cleaning
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.suspicion import conf as detection_conf
 
@@ -32,7 +31,7 @@ def merge(run: runs.Run, adopted: verdicts.StepVerdict) -> verdicts.StepVerdict:
     superposition = run.recovery.superposition
     if adopted.kind != verdicts.ADOPTED or superposition is None:
         return adopted
-    with run.step(timeline.MERGE) as detail, run.context.crowds.waiting('merge') as interval:
+    with run.step(runs.MERGE) as detail, run.context.crowds.waiting('merge') as interval:
         while _is_merging(run, superposition, detail):
             run.pause(interval(_PAUSE, run.context.capacity.count()))
         while (server := _left_behind(run)) is not None:

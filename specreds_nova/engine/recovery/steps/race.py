@@ -14,7 +14,6 @@ from specreds_nova.engine import model
 from specreds_nova.engine.placing import kinds
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 
 LOG = logging.getLogger(__name__)
@@ -46,7 +45,7 @@ def race(run: runs.Run, started: verdicts.StepVerdict) -> verdicts.StepVerdict:
         return started
     if run.recovery.destination is None or run.recovery.superposition is None:
         return verdicts.StepVerdict(verdicts.AGAIN, 'its backup is gone')
-    with run.step(timeline.RACE) as detail:
+    with run.step(runs.RACE) as detail:
         began = run.now
         waiting = _Race(run)
         verdict = waiting.wait()
@@ -249,7 +248,7 @@ def _began(run: runs.Run) -> float:
     if run.started is not None:
         return run.started
     ended = [step.ended for step in run.recovery.steps
-             if step.name == timeline.START and step.ended is not None]
+             if step.name == runs.START and step.ended is not None]
     # The clock of the engine that has started it may differ.
     return run.now - max(run.context.clock.wall() - ended[-1], 0.0) if ended else run.now
 

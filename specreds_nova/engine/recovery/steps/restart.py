@@ -24,7 +24,6 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.suspicion import evidence
 
@@ -37,7 +36,7 @@ _TIMES = 3
 _ASK_AGAIN = 10.0
 # The outcomes if Nova has not been asked to reboot the server.
 _OUTCOMES = {verdicts.PRIMARY: model.PRIMARY, verdicts.ABORTED: model.ABORTED,
-             verdicts.FAILED: model.FAILED, timeline.RESTART: model.RESTARTED}
+             verdicts.FAILED: model.FAILED, runs.RESTART: model.RESTARTED}
 
 
 def concerns(recovery: model.Recovery) -> bool:
@@ -58,7 +57,7 @@ def attempt(run: runs.Run) -> str:
     """
     # This recovery needs no room on another host.
     run.free()
-    with run.step(timeline.RESTART) as detail:
+    with run.step(runs.RESTART) as detail:
         verdict = _Restart(run, detail).wait()
         detail['outcome'] = verdict.kind
     outcome = _OUTCOMES[verdict.kind]
@@ -99,10 +98,10 @@ class _Restart:
     def _certain(self, verdict: verdicts.StepVerdict) -> verdicts.StepVerdict:
         """Return the verdict, or what it means after Nova was asked to reboot the server."""
         if runs.before_commit(self._run.recovery) or verdict.kind in (
-                timeline.RESTART, verdicts.FAILED):
+                runs.RESTART, verdicts.FAILED):
             return verdict
         if verdict.kind == verdicts.PRIMARY:
-            return verdicts.StepVerdict(timeline.RESTART)
+            return verdicts.StepVerdict(runs.RESTART)
         return verdicts.failed(verdict.why, verdicts.NOTHING)
 
     @property
@@ -156,7 +155,7 @@ class _Restart:
             if server.status == 'ACTIVE':
                 compute.stop(server.id)
             return verdicts.StepVerdict(
-                timeline.RESTART, 'it did not run when its host died, and is stopped')
+                runs.RESTART, 'it did not run when its host died, and is stopped')
         return self._ask(server)
 
     def _ask(self, server: model.Server) -> verdicts.StepVerdict | None:

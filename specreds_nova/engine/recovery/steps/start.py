@@ -7,7 +7,6 @@ from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import destination
 
@@ -37,7 +36,7 @@ def start(run: runs.Run, placed: verdicts.StepVerdict,
             if placed.kind != verdicts.STARTED:
                 return placed
             continue
-        with run.step(timeline.START) as detail:
+        with run.step(runs.START) as detail:
             detail.update(host=recovery.destination, backup_id=run.backup_id)
             run.context.preparations.leave(run.id)
             failure = _on(run, str(recovery.destination), str(recovery.superposition))

@@ -11,7 +11,6 @@ from oslo_log import log as logging
 
 from specreds_nova.engine import exception
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.suspicion import evidence
 
@@ -37,7 +36,7 @@ def version(run: runs.Run) -> verdicts.StepVerdict:
     server = run.server()
     if server is None:
         return verdicts.StepVerdict(verdicts.ABORTED, 'the server is deleted')
-    with run.step(timeline.SUPER) as detail:
+    with run.step(runs.SUPER) as detail:
         while True:
             # A drill leaves its primary alone.
             fact = None if run.drill else proof_of_death(run)

@@ -13,7 +13,7 @@ from specreds_nova.engine import model
 from specreds_nova.engine.placing import order
 from specreds_nova.engine.recovery import dispatch
 from specreds_nova.engine.recovery import left
-from specreds_nova.engine.recovery import timeline
+from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import worker as workers
 from specreds_nova.engine.recovery.steps import restart
 from specreds_nova.engine.suspicion import conf as detection_conf
@@ -460,10 +460,10 @@ class DispatcherTest(_DispatcherTest):
         fact = left.fact(base.make_server('a', status=status, task=task), ['it rests'], 0.0)
         recovery = self.make_recovery('a', created=self.clock.now(), why=(*_WHY, fact))
         if adopted:
-            self.begin_step(recovery, timeline.ADOPT)
+            self.begin_step(recovery, runs.ADOPT)
         if pending:
-            number = self.begin_step(recovery, timeline.PENDING)
-            self.end_step(recovery, timeline.PENDING, number, {'request': pending})
+            number = self.begin_step(recovery, runs.PENDING)
+            self.end_step(recovery, runs.PENDING, number, {'request': pending})
         self.store.change(self.store.history[recovery.id], state=model.ENDED,
                           outcome=model.FAILED)
         self.clock.sleep(60.0)
@@ -665,7 +665,7 @@ class CrashedTest(_DispatcherTest):
         for trusted_after, rest in ((-1.0, None), (1.0, 'pause')):
             self.store.history.clear()
             recovery = self.make_recovery('a', why=(fact,))
-            self.begin_step(recovery, timeline.ADOPT)
+            self.begin_step(recovery, runs.ADOPT)
             self.store.change(recovery, state=model.ENDED, outcome=model.FAILED)
             host = self.suspect()
             trusted = self.store.change_host(host, state=model.TRUSTED,

@@ -13,7 +13,6 @@ from specreds_nova.engine import model
 from specreds_nova.engine.recovery import evacuation
 from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.tests.unit.engine.recovery import base
 
@@ -73,7 +72,7 @@ class MovingTest(base.RecoveryTest):
         self.move()
         self.volumes.fence.assert_not_called()
         run = runs.Run(self.context, self.recovery)
-        with run.step(timeline.SHUT_OUT) as detail:
+        with run.step(runs.SHUT_OUT) as detail:
             detail['outcome'] = 'fenced'
         self.compute.evacuate.reset_mock()
 
@@ -95,7 +94,7 @@ class MovingTest(base.RecoveryTest):
         self.compute.server.side_effect = lambda name: base.make_server(
             name, task=task[-1], volumes=('v1',))
         run = runs.Run(self.context, self.recovery)
-        with run.step(timeline.SHUT_OUT) as detail:
+        with run.step(runs.SHUT_OUT) as detail:
             detail['outcome'] = 'fenced'
 
         def fence(*_arguments: object) -> int:

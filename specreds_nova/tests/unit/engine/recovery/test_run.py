@@ -6,7 +6,6 @@ from unittest import mock
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict
 from specreds_nova.tests.unit.engine.recovery import base
 
@@ -62,7 +61,7 @@ class BackTest(base.RecoveryTest):
             for look in (self.run_.over, self.run_.spared, self.run_.lives):
                 result = look()
                 self.assertEqual(ended, None if result is None else result.kind)
-        self.begin_step(self.run_.recovery, timeline.SHUT_OUT)
+        self.begin_step(self.run_.recovery, runs.SHUT_OUT)
         self.run_ = runs.Run(self.context, self.store.history[self.run_.id])
         self.assertIsNone(self.run_.over())
 
@@ -85,8 +84,8 @@ class BackTest(base.RecoveryTest):
 
     def test_unknown_decision_is_repeated_although_the_host_is_well_meanwhile(self) -> None:
         recovery = self.run_.recovery
-        attempt = self.begin_step(recovery, timeline.COLLAPSE)
-        self.end_step(recovery, timeline.COLLAPSE, attempt, {'outcome': 'gone'})
+        attempt = self.begin_step(recovery, runs.COLLAPSE)
+        self.end_step(recovery, runs.COLLAPSE, attempt, {'outcome': 'gone'})
         self.run_ = runs.Run(self.context, self.store.history[recovery.id])
         # The decision may have fenced the primary, and only another decision shows that.
         self.assertIsNone(self.spared())

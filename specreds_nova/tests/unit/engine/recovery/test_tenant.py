@@ -9,7 +9,6 @@ from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import tenant
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict
 from specreds_nova.engine.recovery.steps import decide
 from specreds_nova.tests.unit.engine.recovery import base
@@ -36,8 +35,8 @@ class TenantTest(base.RecoveryTest):
     def superpose(self, detail: dict[str, Any]) -> None:
         """Record a superposition."""
         recovery = self.run_.recovery
-        attempt = self.begin_step(recovery, timeline.SUPER)
-        self.end_step(recovery, timeline.SUPER, attempt, detail)
+        attempt = self.begin_step(recovery, runs.SUPER)
+        self.end_step(recovery, runs.SUPER, attempt, detail)
         self.run_ = runs.Run(self.context, self.store.history[recovery.id])
 
     def shows(self, **values: Any) -> None:

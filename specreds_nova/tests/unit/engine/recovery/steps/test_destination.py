@@ -10,7 +10,6 @@ import ddt
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict
 from specreds_nova.engine.recovery.steps import destination
 from specreds_nova.engine.recovery.steps import start
@@ -60,7 +59,7 @@ class GroupTest(base.RecoveryTest):
 
     def note(self, run: runs.Run, host: str) -> None:
         """Choose a destination and record it."""
-        with run.step(timeline.DESTINATION) as detail:
+        with run.step(runs.DESTINATION) as detail:
             detail['host'] = host
         run.change(destination=host, state=model.RACING, superposition='sp')
 
@@ -92,7 +91,7 @@ class GroupTest(base.RecoveryTest):
         def read(*arguments: Any) -> Any:
             recorded.append(self.store.history[run.id].destination)
             return backups(*arguments)
-        with run.step(timeline.DESTINATION, reads=True) as detail:
+        with run.step(runs.DESTINATION, reads=True) as detail:
             detail['host'] = 'h2'
         with mock.patch.object(self.store, 'backups', read):
             self.assertTrue(destination.settle(run))
@@ -128,7 +127,7 @@ class GroupTest(base.RecoveryTest):
         self.note(self.run_of('a'), 'h2')
         run = self.run_of('b')
         self.note(run, 'h2')
-        with run.step(timeline.START):
+        with run.step(runs.START):
             pass
         self.assertTrue(destination.settle(run))
 
@@ -230,7 +229,7 @@ class SuperpositionTest(base.RecoveryTest):
         with mock.patch.object(self.store, 'change', wraps=self.store.change) as change:
             super_step.superpose(self.run_)
             self.assertIsNone(self.found())
-            with self.run_.step(timeline.START):
+            with self.run_.step(runs.START):
                 pass
         self.assertEqual(2, change.call_count)
         self.assertEqual(['destination', 'super', 'start'], [

@@ -7,7 +7,6 @@ from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict
 from specreds_nova.engine.recovery.steps import end
 from specreds_nova.tests.unit.engine.recovery import base
@@ -24,7 +23,7 @@ class UnreadyTest(base.RecoveryTest):
         super().setUp()
         self.suspects.suspected.side_effect = lambda host: host == 'h1'
         recovery = self.make_recovery(state=model.MERGING, destination='h2')
-        self.end_step(recovery, timeline.RACE, self.begin_step(recovery, timeline.RACE),
+        self.end_step(recovery, runs.RACE, self.begin_step(recovery, runs.RACE),
                       {'early': True})
         self.run_ = runs.Run(self.context, self.store.history[recovery.id])
         self.began = self.clock.now()
@@ -39,7 +38,7 @@ class UnreadyTest(base.RecoveryTest):
     def test_guest_that_gets_ready_is_waited_for(self) -> None:
         self.assertIsNone(self.ended(_NOT_YET, exception.Unreachable('no'), _READY).error)
         last = self.run_.recovery.steps[-1]
-        self.assertEqual((timeline.READY, 'the guest is idle'), (last.name, last.detail['why']))
+        self.assertEqual((runs.READY, 'the guest is idle'), (last.name, last.detail['why']))
         self.observer.unready.assert_not_called()
 
     def test_guest_that_does_not_get_ready_is_shown_and_counted(self) -> None:
@@ -64,7 +63,7 @@ class UnreadyTest(base.RecoveryTest):
 
     def test_host_of_a_backup_that_was_ready_is_not_asked(self) -> None:
         recovery = self.make_recovery(server='b', state=model.MERGING, destination='h2')
-        self.end_step(recovery, timeline.RACE, self.begin_step(recovery, timeline.RACE), {})
+        self.end_step(recovery, runs.RACE, self.begin_step(recovery, runs.RACE), {})
         self.run_ = runs.Run(self.context, self.store.history[recovery.id])
         self.assertIsNone(self.ended().error)
         self.backups.status.assert_not_called()

@@ -10,7 +10,6 @@ from specreds_nova.engine import fibers
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import left
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery import worker as workers
 from specreds_nova.engine.recovery.steps import fence
@@ -177,7 +176,7 @@ class UnprovenTest(base.RecoveryTest):
         self.volumes.state.return_value = None
         self.volumes.collapse.return_value = 'promoted'
         for _ in range(2):
-            with self.run_.step(timeline.COLLAPSE) as detail:
+            with self.run_.step(runs.COLLAPSE) as detail:
                 detail.update(superposition='sp', outcome='unproven')
 
     def fence(self) -> verdicts.StepVerdict:
@@ -222,8 +221,8 @@ class PredecessorTest(base.RecoveryTest):
             state=model.COMMITTED, destination='h3', superposition='s1')
         for host in ('h2', 'h3'):
             self.before = self.store.history[self.before.id]
-            attempt = self.begin_step(self.before, timeline.DESTINATION)
-            self.end_step(self.before, timeline.DESTINATION, attempt, {'host': host})
+            attempt = self.begin_step(self.before, runs.DESTINATION)
+            self.end_step(self.before, runs.DESTINATION, attempt, {'host': host})
         self.store.change(self.before, state=model.ENDED, outcome=model.FAILED)
         self.recovery = self.make_recovery()
         self.compute.server.side_effect = lambda name: base.make_server(

@@ -9,7 +9,6 @@ import ddt
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import decide
 from specreds_nova.engine.recovery.steps import fence
@@ -140,8 +139,8 @@ class DecideTest(MeanwhileTestCase):
         self.volumes.collapse.assert_not_called()
 
     def test_decision_that_another_engine_has_made_meanwhile_is_not_made_again(self) -> None:
-        attempt = self.begin_step(self.recovery, timeline.COLLAPSE)
-        self.end_step(self.recovery, timeline.COLLAPSE, attempt,
+        attempt = self.begin_step(self.recovery, runs.COLLAPSE)
+        self.end_step(self.recovery, runs.COLLAPSE, attempt,
                       {'superposition': 'sp', 'outcome': 'promoted'})
         self.assertEqual(verdicts.PROMOTED, self.decide())
         self.volumes.collapse.assert_not_called()
@@ -176,12 +175,12 @@ class DecideTest(MeanwhileTestCase):
             verdicts.StepVerdict(verdicts.PRIMARY, 'it has written')))
 
     def test_decision_that_ended_meanwhile_has_an_unknown_outcome(self) -> None:
-        self.begin_step(self.recovery, timeline.COLLAPSE)
+        self.begin_step(self.recovery, runs.COLLAPSE)
         self.volumes.state.side_effect = ['superposed', *[None] * 9]
         self.assertRaises(exception.RetryAttempt, self.decide, verdicts.StepVerdict(
             verdicts.ABORTED, 'an operator wants it to end'))
         [*_, last] = (step for step in self.store.history[self.recovery.id].steps
-                      if step.name == timeline.COLLAPSE)
+                      if step.name == runs.COLLAPSE)
         self.assertEqual('gone', last.detail['outcome'])
 
     def test_server_that_has_moved_meanwhile_needs_no_other_race(self) -> None:

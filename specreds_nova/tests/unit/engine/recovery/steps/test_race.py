@@ -6,7 +6,6 @@ import dataclasses
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict
 from specreds_nova.engine.recovery.steps import race
 from specreds_nova.engine.recovery.steps import start
@@ -140,7 +139,7 @@ class RacingTest(base.RecoveryTest):
         self.backups.status.return_value = _NOT_YET
         self.clock.ahead = 3600.0
         run = runs.Run(self.context, self.recovery)
-        with run.step(timeline.START):
+        with run.step(runs.START):
             pass
         run.flush()
         self.recovery = self.taken_over(self.recovery, 'e2')

@@ -7,7 +7,6 @@ from typing import Any
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import fence
 from specreds_nova.engine.recovery.steps import super as super_step
@@ -41,7 +40,7 @@ class ShutOutTest(base.RecoveryTest):
     def outcomes(self) -> list[Any]:
         """Return the outcomes of all requests."""
         return [step.detail.get('outcome') for step in self.store.history[self.recovery.id].steps
-                if step.name == timeline.SHUT_OUT]
+                if step.name == runs.SHUT_OUT]
 
     def test_clients_are_noted_when_the_superposition_is_refused(self) -> None:
         self.volumes.superpose.side_effect = exception.Refused(WHY)
@@ -91,7 +90,7 @@ class ShutOutTest(base.RecoveryTest):
         self.compute.server.return_value = base.make_server(
             'a', volumes=(), disks=('disk',), task='rebuilding')
         run = self.run_anew()
-        with run.step(timeline.COLLAPSE) as detail:
+        with run.step(runs.COLLAPSE) as detail:
             detail['outcome'] = 'gone'
         self.assertEqual(verdicts.ABORTED, self.shut_out().kind)
         self.volumes.fence.assert_not_called()
@@ -131,7 +130,7 @@ class ShutOutTest(base.RecoveryTest):
 
     def test_fence_is_not_repeated_after_it_was_recorded(self) -> None:
         run = self.run_anew()
-        with run.step(timeline.SHUT_OUT) as detail:
+        with run.step(runs.SHUT_OUT) as detail:
             detail['outcome'] = 'fenced'
         run.flush()
         self.assertEqual(verdicts.PROMOTED, self.shut_out(self.run_anew()).kind)
@@ -169,7 +168,7 @@ class ShutOutTest(base.RecoveryTest):
 
     def test_deleted_server_is_left_alone(self) -> None:
         run = self.run_anew()
-        with run.step(timeline.SHUT_OUT):
+        with run.step(runs.SHUT_OUT):
             pass
         self.compute.server.return_value = None
         self.assertEqual(verdicts.ABORTED, self.shut_out(self.run_anew()).kind)

@@ -5,7 +5,6 @@ from specreds_nova import exception as backup_errors
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import run as runs
-from specreds_nova.engine.recovery import timeline
 from specreds_nova.engine.recovery import verdict
 from specreds_nova.engine.recovery.steps import start
 from specreds_nova.tests.unit.engine.recovery import base
@@ -42,7 +41,7 @@ class StartingTest(base.RecoveryTest):
 
     def test_superposition_that_has_ended_meanwhile_gets_no_backup(self) -> None:
         recovery = self.make_recovery(server='b', state=model.RACING, destination='h2')
-        for name, detail in ((timeline.SUPER, {'superposition': 'old'}), (timeline.COLLAPSE, {})):
+        for name, detail in ((runs.SUPER, {'superposition': 'old'}), (runs.COLLAPSE, {})):
             self.end_step(recovery, name, self.begin_step(recovery, name), detail)
         self.run_ = runs.Run(self.context, self.store.history[recovery.id])
         self.assertEqual(verdict.AGAIN, start.start(
