@@ -84,6 +84,11 @@ class Suspects:
         del name
         return False
 
+    def spoke_after(self, name: str, at: float) -> bool:
+        """Return whether a sentinel was heard: none is."""
+        del name, at
+        return False
+
     def boot(self, name: str) -> str | None:
         """Return the number of the start of a host's nova-compute."""
         return str(self._cloud.hosts[name].service)

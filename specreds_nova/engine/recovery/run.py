@@ -562,12 +562,14 @@ class Run:
     def spoken_for(self) -> verdicts.StepVerdict | None:
         """Return a verdict if the sentinel says that the host is well, and nova-compute is silent.
 
-        That says nothing of a server that has crashed.
+        That says nothing of a server that has crashed. Only what this engine has heard since it
+        began to work on the recovery counts.
         """
         host, suspects = self._recovery.host, self.context.suspects
         crashed = any(fact.get('kind') in (evidence.CRASH, evidence.BOOT)
                       for fact in self._recovery.why)
-        if self.insisting() or crashed or not suspects.speaks(host):
+        if (self.insisting() or crashed or not suspects.speaks(host)
+                or not suspects.spoke_after(host, self._began)):
             return None
         return verdicts.StepVerdict(verdicts.PRIMARY, f'the sentinel of {host} is heard')
 

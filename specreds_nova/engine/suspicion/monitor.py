@@ -401,7 +401,8 @@ class Monitor:
             view = watched_host.view(horizon, self._clock.now() - self._settings.flap_period)
             voice = self._voices.state(host)
             return view if voice is None else dataclasses.replace(
-                view, voice=voice, speaks=self._spoken_for(watched_host, horizon))
+                view, voice=voice, speaks=self._spoken_for(watched_host, horizon),
+                spoke=self._voices.last(host))
 
     def ready(self, host: str, signs: Collection[str]) -> bool:
         """Return whether a host has lately reported one of the signs of a backup on it."""

@@ -86,6 +86,16 @@ class Suspects:
         view = self._monitor.look(host)
         return view is not None and view.speaks
 
+    def spoke_after(self, host: str, at: float) -> bool:
+        """Return whether this engine has heard the sentinel of a host after a time.
+
+        A sentinel that speaks need not have: silence begins anew if the engine may be deaf.
+
+        :param at: time by the engine's clock
+        """
+        view = self._monitor.look(host)
+        return view is not None and view.spoke is not None and view.spoke >= at
+
     def heard_after(self, host: str, at: float) -> bool:
         """Return whether this engine has heard a beat that was sent after a time.
 

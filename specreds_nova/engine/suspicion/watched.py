@@ -36,6 +36,7 @@ class View:
     :ivar flaps: number of recent wrong suspicions
     :ivar voice: the state of its sentinel's voice; None if that was never heard
     :ivar speaks: its nova-compute is silent, and its sentinel says that the host is well
+    :ivar spoke: when its sentinel was heard last, by the engine's clock; None for never
     """
 
     host: str
@@ -55,6 +56,7 @@ class View:
     sent_after: float | None = None
     voice: str | None = None
     speaks: bool = False
+    spoke: float | None = None
 
 
 class Watched:

@@ -46,6 +46,18 @@ class BackTest(base.RecoveryTest):
         result = self.run_.spared()
         return None if result is None else result.kind
 
+    def test_sentinel_spares_its_servers_by_what_is_heard_of_it_meanwhile(self) -> None:
+        self.suspects.suspected.return_value = True
+        self.suspects.is_well.return_value = False
+        self.suspects.speaks.return_value = True
+        for look in (self.run_.spared, self.run_.lives):
+            self.suspects.spoke_after.return_value = False
+            self.assertIsNone(look())
+            self.suspects.spoke_after.return_value = True
+            result = look()
+            assert result is not None
+            self.assertEqual(verdict.PRIMARY, result.kind)
+
     def test_running_server_saves_the_primary(self) -> None:
         result = self.run_.over()
         assert result is not None

@@ -144,6 +144,17 @@ class TwoVoicesTest(base.CloudTestCase):
         self.assertEqual((all_voices.HEARD, False), (self.view().voice, self.view().speaks))
         self.assertEqual({'cn1'}, self.suspected())
 
+    def test_engine_that_was_deaf_has_not_heard_a_dead_sentinel(self) -> None:
+        self.kill()
+        self.run_for(2.0)
+        died = self.clock.now()
+        self.assertEqual({'cn1'}, self.suspected())
+        assert self.voices is not None
+        # Datagrams are lost, which may have been of cn1.
+        self.voices.empty(self.clock.now(), lost=1)
+        seen = suspects.Suspects(self.monitor, self.clock, Peers(), gates.Gates(()))
+        self.assertEqual((True, False), (seen.speaks('cn1'), seen.spoke_after('cn1', died)))
+
     def test_sentinel_that_returns_holds_back_what_its_silence_has_begun(self) -> None:
         sentinel = self.kill()
         self.run_for(2.0)
@@ -157,6 +168,7 @@ class TwoVoicesTest(base.CloudTestCase):
         seen = suspects.Suspects(self.monitor, self.clock, heard, gates.Gates(()))
         self.assertEqual((True, False, False),
                          (seen.speaks('cn1'), seen.lost('cn1'), seen.is_well('cn1')))
+        self.assertTrue(seen.spoke_after('cn1', self.clock.now() - 1.0))
         # An operator knows better.
         self.monitor.word('cn1', model.SUSPECT, 'it burns')
         self.assertEqual([], self.act())
