@@ -26,12 +26,14 @@ class ThreadsTest(testtools.TestCase):
         self.engine._rejections = rejections.Rejections()
         self.engine._overload = mock.Mock(**{'look.return_value': 3.5})
         self.engine._threads = mock.Mock()
+        self.engine._options = mock.Mock(protect_by_default=True)
         for part in _WATCHED:
             setattr(self.engine, part, mock.Mock(**{'problems.return_value': []}))
 
     def test_nova_is_evidence_about_hosts_that_are_watched(self) -> None:
         down = {'state': 'down', 'status': 'enabled', 'updated_at': None}
         self.engine._clients, self.engine._janitor = mock.Mock(), mock.Mock()
+        self.engine._clients.compute.aggregates.return_value = ()
         self.engine._decommissioned = mock.Mock()
         self.engine._clients.compute.services.return_value = {
             'h1': down, 'h2': {**down, 'state': 'up'}, 'never-heard': down}
@@ -45,6 +47,7 @@ class ThreadsTest(testtools.TestCase):
     def test_cell_without_a_database_hides_no_evidence_about_other_hosts(self) -> None:
         down = {'state': 'down', 'status': 'enabled', 'updated_at': None}
         self.engine._clients, self.engine._janitor = mock.Mock(), mock.Mock()
+        self.engine._clients.compute.aggregates.return_value = ()
         self.engine._decommissioned = mock.Mock()
         self.engine._clients.compute.services.return_value = {
             'away': {'host': 'away', 'status': 'UNKNOWN'}, 'h1': down}
