@@ -43,7 +43,8 @@ class UpgradeTest(testtools.TestCase):
                 'devstack/stackrc': 'SPECREDS_DIR=; SERVICE_HOST=127.0.0.1\n'
                                     'NOVA_CPU_CONF=$ROOT/etc/nova/nova-cpu.conf\n'
                                     'CINDER_CONF=$ROOT/etc/cinder/cinder.conf\n',
-                'devstack/openrc': '', **{f'devstack/lib/{name}': '' for name in (
+                'devstack/openrc': '',
+                'etc/nova/nova-cpu.conf': '', **{f'devstack/lib/{name}': '' for name in (
                     'tls', 'apache', 'database', 'rpc_backend', 'keystone', 'nova',
                     'cinder')}}.items():
             (self.root / path).parent.mkdir(parents=True, exist_ok=True)

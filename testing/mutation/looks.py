@@ -249,7 +249,7 @@ MUTATIONS = (
                    'self._is_worked_on(server) or self._must_wait(server)',
                    'self._is_worked_on(server)',
                    f'{_ENGINE_TESTS}.recovery.test_unclaimed.UnclaimedTest.'
-                   'test_request_to_a_silent_host_gets_no_rival'),
+                   'test_request_to_a_host_that_is_silent_meanwhile_gets_no_rival'),
     table.Mutation('deletion-of-a-server-that-has-moved', f'{_RECOVERY}/evacuation.py',
                    ' and fresh.deleting and fresh.host == self._source:',
                    ' and fresh.deleting:',

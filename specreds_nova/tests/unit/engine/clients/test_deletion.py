@@ -17,6 +17,7 @@ class DeletionTest(base.ServiceTest):
 
     def test_server_that_is_to_be_deleted_is_read_as_such(self) -> None:
         self.session.answer('GET', '/os-server-groups', {'server_groups': []})
+        self.session.answer('GET', '/os-aggregates', {'aggregates': []})
         self.session.answer('GET', '/servers/a', {'server': {
             'id': 'a', 'name': 'a', 'tenant_id': 'p', 'OS-EXT-SRV-ATTR:host': 'h1',
             'status': 'ACTIVE', 'OS-EXT-STS:task_state': 'deleting', 'image': '', 'flavor': {},

@@ -135,7 +135,7 @@ class UnclaimedTest(base.CommittedTest):
                                           'h1', {})
         return (failure.why if failure else self.store.history[self.recovery.id].error) or ''
 
-    def test_request_to_a_silent_host_gets_no_rival(self) -> None:
+    def test_request_to_a_host_that_is_silent_meanwhile_gets_no_rival(self) -> None:
         self.assertIn('h2 is silent: start nova-compute there', self.silence('h1', 'h2'))
         self.compute.reset.assert_not_called()
         self.assertEqual([], self.asked)

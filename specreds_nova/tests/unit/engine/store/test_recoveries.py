@@ -304,15 +304,6 @@ class StepsTest(base.StoreTest):
         assert stored is not None
         self.assertEqual([('super', None)], [(step.name, step.ended) for step in stored.steps])
 
-    def test_recoveries_are_changed_in_one_transaction(self) -> None:
-        changes = [store.Change(self.created(), [model.Step('race', 1, 'engine1', 1.0)], (),
-                                {'destination': f'node{number}'}) for number in (2, 3)]
-        with self.statements() as executed:
-            changed = self.store.change_all(changes)
-        self.assertEqual(['UPDATE', 'UPDATE', 'INSERT'], executed)
-        for change, recovery in zip(changes, changed, strict=True):
-            self.assertEqual(self.store.get(change.recovery.id), recovery)
-
     def test_change_that_fails_keeps_no_other_one_from_being_made(self) -> None:
         lost, known, newer, begun = (self.created() for _ in range(4))
         self.taken_over(lost, 'engine2')
@@ -419,6 +410,15 @@ class DurationsTest(base.StoreTest):
 
 class StatementsTest(base.StoreTest):
     """Statements that the database is spared."""
+
+    def test_recoveries_are_changed_in_one_transaction(self) -> None:
+        changes = [store.Change(self.created(), [model.Step('race', 1, 'engine1', 1.0)], (),
+                                {'destination': f'node{number}'}) for number in (2, 3)]
+        with self.statements() as executed:
+            changed = self.store.change_all(changes)
+        self.assertEqual(['UPDATE', 'UPDATE', 'INSERT'], executed)
+        for change, recovery in zip(changes, changed, strict=True):
+            self.assertEqual(self.store.get(change.recovery.id), recovery)
 
     def test_change_reads_only_what_another_one_has_changed(self) -> None:
         recovery = self.created()

@@ -13,7 +13,7 @@ class OrderTest(base.StoreTest):
 
     def run_of(self, recovery: model.Recovery) -> runs.Run:
         """Return the run of a recovery by an engine."""
-        context: Any = mock.Mock(clock=self.clock, store=self.store)
+        context: Any = mock.Mock(clock=self.clock, store=self.store, age=lambda created: 0.0)
         return runs.Run(context, recovery)
 
     def test_last_decision_is_that_of_the_last_engine(self) -> None:

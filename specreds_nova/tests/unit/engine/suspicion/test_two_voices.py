@@ -152,7 +152,8 @@ class TwoVoicesTest(base.CloudTestCase):
         assert self.voices is not None
         # Datagrams are lost, which may have been of cn1.
         self.voices.empty(self.clock.now(), lost=1)
-        seen = suspects.Suspects(self.monitor, self.clock, Peers(), gates.Gates(()))
+        heard: Any = Peers()
+        seen = suspects.Suspects(self.monitor, self.clock, heard, gates.Gates(()))
         self.assertEqual((True, False), (seen.speaks('cn1'), seen.spoke_after('cn1', died)))
 
     def test_sentinel_that_returns_holds_back_what_its_silence_has_begun(self) -> None:

@@ -7,7 +7,6 @@ import testtools
 from testtools import matchers
 
 from specreds_nova.host.ready import conditions
-from specreds_nova.host.ready import probes
 from specreds_nova.host.ready import watching
 
 
@@ -43,7 +42,7 @@ class TestWatch(testtools.TestCase):
         xml = '<domain><devices><console><log file="/log"/></console></devices></domain>'
         guest = mock.Mock(get_xml_desc=lambda: xml)
         said = b'.' * 200 + b'\x1b[0m mount: \r\n/dev/vda: no such device\n'
-        with mock.patch.object(probes.nova.privsep.path, 'last_bytes', return_value=(said, 0)):
+        with mock.patch('nova.privsep.path.last_bytes', return_value=(said, 0)):
             watch = self._watch(timeout=0.0, guest=guest)
             self.assertTrue(watch.wait(30))
         prefix = 'not ready within 0 s: tcp:80 does not hold; its console ends with: '
