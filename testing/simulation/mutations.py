@@ -242,7 +242,7 @@ MUTATIONS = _by_name((
     Mutation('flapping', 'the servers of a host are recovered as often as its link fails',
              gates.Flapping, 'reason', _nothing(), 0, ('flapping',)),
     Mutation('late-force-down', 'a host stays down in Nova that a late request has forced down',
-             janitor.Janitor, '_lift', _nothing(), 62,
+             janitor.Janitor, '_lift', _nothing(), 64,
              ('twice:nova', 'late:nova', 'power', 'control')),
     Mutation('second-opinion', 'the sentinel of a silent host is not asked which servers run',
              runs.Run, 'second_opinion', _nothing(), 2, ('drill',)),
