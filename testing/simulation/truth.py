@@ -209,8 +209,12 @@ class Truth:
         if last is None or not last.detail.get('early'):
             return None
         now, server = self._hub.now(), self._world.servers.get(recovery.server)
-        silent = 0.0 if host.reached else now - host.silent
-        if silent < race.NOT_BEFORE - _BEFORE:
+        # When the frame decided. The host may have returned since, or for so short a time before
+        # that nobody has heard it.
+        at = now if last.ended is None else last.ended
+        silent = 0.0 if host.reached and host.since <= at else at - host.silent
+        heard = not 0.0 <= host.silent - host.since < _BEFORE
+        if heard and silent < race.NOT_BEFORE - _BEFORE:
             return (f'{recovery.server} is decided against by a first frame, though {host.name} '
                     f'was silent for {silent:.1f} s only')
         frames = server is not None and any(
