@@ -85,8 +85,6 @@ class Fence:
         failed: dict[str, Exception] = {}
         if clients:
             failed = self._each('add', clients - _entries(self._cluster).keys(), expiry_s)
-        if clients and failed.keys() == clients:
-            return failed
         failed.update(self._lengthen(clients - failed.keys(), expiry_s))
         self.wait_osdmap()
         return failed
@@ -192,18 +190,22 @@ class Fence:
         if not addresses:
             return {}
         with futures.ThreadPoolExecutor(min(_PARALLEL, len(addresses))) as pool:
-            changing = {client: pool.submit(self._command, operation, client, expiry_s)
-                        for client in addresses}
-        errors_of = {client: future.exception() for client, future in changing.items()}
-        return {client: exc for client, exc in errors_of.items() if isinstance(exc, Exception)}
+            raised = pool.map(lambda client: self._command(operation, client, expiry_s), addresses)
+        return {client: error for client, error in zip(addresses, raised, strict=True)
+                if error is not None}
 
-    def _command(self, operation: str, client: str, expiry_s: int | None) -> None:
+    def _command(self, operation: str, client: str, expiry_s: int | None) -> Exception | None:
+        """Change the entry of a client, and return the error."""
         command: dict[str, object] = {'prefix': 'osd blocklist', 'blocklistop': operation,
                                       'addr': client}
         if expiry_s is not None:
             command['expire'] = float(expiry_s)
-        with trace.change(f'fence.{operation}', client):
-            self._cluster.mon(command)
+        try:
+            with trace.change(f'fence.{operation}', client):
+                self._cluster.mon(command)
+        except Exception as exc:
+            return exc
+        return None
 
 
 @dataclasses.dataclass

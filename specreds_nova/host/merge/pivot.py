@@ -189,9 +189,15 @@ class Pivot:
 
         :param state: of the record
         :raises Interrupted: the merge cannot be ended yet, or Nova evacuates the server. The guest
-            is resumed, unless the record says merged already
+            is resumed, unless the record says merged already, or no disk has its overlay open
         :raises Overtaken: there is no record. The guest stays suspended
         """
+        if state in states.THROUGH_OVERLAY and not disk_nodes.chained(self._domain):
+            # It is unknown what the overlays hold.
+            raise errors.Interrupted(
+                f'domain {self._domain.name()} stays suspended: superposition '
+                f'{self._superposition_id} is {state}, but no disk has its overlay open; reboot '
+                f'the server (hard)')
         if state in states.THROUGH_OVERLAY and not (self._settled() and self._recorded()):
             self.resume(noted)
             raise errors.Interrupted(

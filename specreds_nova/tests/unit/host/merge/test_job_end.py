@@ -61,6 +61,18 @@ class EndTest(base.MergingTestCase):
         self.merge()
         self.assert_merged()
 
+    def test_end_is_not_recorded_for_a_domain_without_overlays(self) -> None:
+        # The guest of a merge that was cut off. What its overlays hold is copied nowhere.
+        self.domain.after = lambda what: _died() if what == 'suspend' else None
+        self.assertRaises(base.Died, self.merge)
+        self.domain.after = lambda _what: None
+        for disk in self.domain.disks:
+            disk.overlay = disk.job = None
+        error = self.assertRaises(errors.Interrupted, self.merge)
+        self.assertIn('no disk has its overlay open', str(error))
+        self.assertEqual(('merging', False), (self.record.now, self.domain.running))
+        self.assertNotIn('record end', self.domain.log)
+
     def test_end_refused_once_is_repeated(self) -> None:
         # Another client has changed the record in between.
         self.record.answers['end'] = [exception.SuperpositionRefused('changed'), None]
