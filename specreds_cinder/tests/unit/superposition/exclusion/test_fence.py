@@ -97,6 +97,22 @@ class FenceTest(testtools.TestCase):
         self.assertRaises(errors.NotAllowed, self.fence.close, [FIRST, SECOND])
         self.assertRaises(errors.NotAllowed, self.fence.close, [FIRST])
 
+    def test_caller_without_clients_waits_for_the_osdmap_also_beside_a_refused_one(self) -> None:
+        self.disallow(('add', FIRST))
+        with futures.ThreadPoolExecutor() as pool:
+            with self.fence._turn:
+                calls = [pool.submit(self.fence.close, clients) for clients in ([FIRST], [])]
+                while not all(call.running() for call in calls) or not self.fence._batches:
+                    time.sleep(0.001)
+                time.sleep(0.05)
+            raised = [call.exception() for call in calls]
+        self.assertEqual([errors.NotAllowed, type(None)], list(map(type, raised)))
+        self.cluster.aio.wait_for_latest_osdmap.assert_called()
+
+    def test_command_that_is_broken_off_is_no_success(self) -> None:
+        self.cluster.mon = mock.Mock(side_effect=[[], SystemExit])
+        self.assertRaises(SystemExit, self.fence.close, [FIRST])
+
     def test_fence_that_one_client_has_may_have_an_effect(self) -> None:
         self.disallow(('add', FIRST), ('rm', OTHER))
         for clients in ([FIRST, SECOND], [FIRST, OTHER], [OTHER]):
