@@ -55,8 +55,8 @@ _ALL_DISKS = ''
 _CONSOLE_TAIL = 32 * 1024
 # Where a domain names the file of its console, in the kinds of domains that Nova makes.
 _LOGS = (('./devices/console/log', 'file'), ('./devices/serial/log', 'file'),
-         ('./devices/console[@type="file"]/source', 'console_path'),
-         ('./devices/serial[@type="file"]/source', 'console_path'))
+         ('./devices/console[@type="file"]/source', 'path'),
+         ('./devices/serial[@type="file"]/source', 'path'))
 
 
 class Probe(abc.ABC):
@@ -247,7 +247,7 @@ class _Sample:
 
 
 def console_path(xml: str) -> str | None:
-    """Return the console_path of the file to which a domain's console is written, or None."""
+    """Return the path of the file to which a domain's console is written, or None."""
     devices = etree.fromstring(xml)
     for where, attribute in _LOGS:
         element = devices.find(where)

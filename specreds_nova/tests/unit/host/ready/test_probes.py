@@ -119,6 +119,15 @@ class TestConsole(testtools.TestCase):
         self.log.write_bytes(b'ready' + b'.' * 32 * 1024)
         self.assertIsNone(_of(conditions.Kind.CONSOLE, 'ready', self.guest).look())
 
+    def test_console_that_is_a_file_is_searched(self) -> None:
+        self.log.write_bytes(b'ready 7\n')
+        for device in ('console', 'serial'):
+            self.guest.get_xml_desc.return_value = (
+                f'<domain><devices><{device} type="file"><source path="{self.log}"/></{device}>'
+                f'</devices></domain>')
+            self.assertEqual("the console shows 'ready 7'",
+                             _of(conditions.Kind.CONSOLE, r'^ready \d+$', self.guest).look())
+
     def test_missing_console_is_not_ready(self) -> None:
         self.guest.get_xml_desc.return_value = '<domain><devices/></domain>'
         self.assertRaises(ValueError, _of(conditions.Kind.CONSOLE, 'x', self.guest).look)
