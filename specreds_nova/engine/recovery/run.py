@@ -12,6 +12,7 @@ from oslo_log import log as logging
 
 from specreds_cinder.superposition.truth import states
 from specreds_nova import exception as backup_errors
+from specreds_nova.beats import voices
 from specreds_nova.engine import exception
 from specreds_nova.engine import model
 from specreds_nova.engine.recovery import context as contexts
@@ -565,13 +566,17 @@ class Run:
         That says nothing of a server that has crashed. Only what this engine has heard since it
         began to work on the recovery counts.
         """
-        host, suspects = self._recovery.host, self.context.suspects
-        crashed = any(fact.get('kind') in (evidence.CRASH, evidence.BOOT)
-                      for fact in self._recovery.why)
-        if (self.insisting() or crashed or not suspects.speaks(host)
-                or not suspects.spoke_after(host, self._began)):
+        host = self._recovery.host
+        if not self._speaks() or not self.context.suspects.spoke_after(host, self._began):
             return None
         return verdicts.StepVerdict(verdicts.PRIMARY, f'the sentinel of {host} is heard')
+
+    def _speaks(self) -> bool:
+        """Return whether the sentinel of the host seems to speak for the server."""
+        crashed = any(fact.get('kind') in (evidence.CRASH, evidence.BOOT)
+                      for fact in self._recovery.why)
+        return not (self.insisting() or crashed) and (
+            self.context.suspects.speaks(self._recovery.host))
 
     @property
     def left(self) -> bool:
@@ -595,6 +600,11 @@ class Run:
                 verdict = self._handled(until)
                 if verdict is None or verdict.kind != verdicts.AGAIN:
                     return verdict or self.over()
+            self.pause(_SOON)
+        while self.now - self._began < voices.ALONE and self._speaks() and (
+                not suspects.spoke_after(host, self._began)):
+            # An engine that has just taken the recovery over may have heard its last datagram
+            # before that: the next one is due.
             self.pause(_SOON)
         return self.spoken_for() or self.over()
 

@@ -58,6 +58,15 @@ class BackTest(base.RecoveryTest):
             assert result is not None
             self.assertEqual(verdict.PRIMARY, result.kind)
 
+    def test_datagram_that_is_due_when_a_recovery_is_taken_over_is_waited_for(self) -> None:
+        self.suspects.suspected.return_value = True
+        self.suspects.is_well.return_value = False
+        self.suspects.speaks.return_value = True
+        begun = self.clock.now()
+        self.suspects.spoke_after.side_effect = lambda host, at: (
+            at == begun and self.clock.now() - begun >= 0.1)
+        self.assertEqual(verdict.PRIMARY, self.spared())
+
     def test_running_server_saves_the_primary(self) -> None:
         result = self.run_.over()
         assert result is not None
