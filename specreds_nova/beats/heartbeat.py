@@ -145,7 +145,7 @@ class _Answered:
         self._boot = boot
         self._teller = renewals.Teller(pathlib.Path(conf.state_path, 'specreds'))
         self._kept = pathlib.Path(conf.state_path, protected.FILE)
-        self._protects = ''
+        self._protects = self._refused = ''
         with contextlib.suppress(OSError):
             self._protects = self._kept.read_text()
         # The lease counts from when a beat was sent: whenever its answer arrives, and whatever
@@ -178,12 +178,17 @@ class _Answered:
         """
         if protects == self._protects or protects not in _PROTECTS:
             return
+        new = self._kept.with_suffix('.new')
         try:
-            self._kept.write_text(protects)
+            # Each start of a server reads the file.
+            new.write_text(protects)
+            new.replace(self._kept)
         except OSError as exc:
-            LOG.warning('which servers are protected is not kept: %s', exc)
+            if protects != self._refused:
+                LOG.warning('which servers are protected is not kept: %s', exc)
+            self._refused = protects
             return
-        self._protects = protects
+        self._protects, self._refused = protects, ''
         LOG.info('engines protect servers of this host: %s', protects)
 
     def close(self) -> None:

@@ -148,6 +148,23 @@ class HeartbeatTest(testtools.TestCase):
                 'boot': boot, 'number': 0, 'hides': True, 'protects': word}))
             self.assertEqual(expected, kept.read_text())
 
+    def test_disk_that_does_not_keep_what_is_protected_is_reported_once(self) -> None:
+        logged = self.useFixture(fixtures.FakeLogger())
+        kept = pathlib.Path(nova.conf.CONF.state_path, protected.FILE)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text('none')
+        self.addCleanup(kept.unlink, missing_ok=True)
+        beating = self.beating()
+        beating.beat()
+        boot = message.decode(Bus.made.beats[-1]).boot
+        full = OSError(errno.ENOSPC, 'no space')
+        with mock.patch.object(pathlib.Path, 'write_text', side_effect=full):
+            for _ in range(3):
+                Bus.made.subscription.hear(message.wrap('answer', {
+                    'boot': boot, 'number': 0, 'hides': True, 'protects': 'all'}))
+        self.assertEqual(1, logged.output.count('is not kept'))
+        self.assertEqual('none', kept.read_text())
+
     def test_uptime_and_broker_node_are_reported_at_once_when_the_node_changes(self) -> None:
         beating = self.beating()
         beats = [beating._next(), beating._next()]
