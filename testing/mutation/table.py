@@ -513,7 +513,7 @@ MUTATIONS = (
              'self._due() and not self._finishes(server)', 'self._due()',
              'specreds_nova.tests.unit.engine.recovery.test_evacuation_worker.FinishingTest.'
              'test_host_is_waited_for'),
-    Mutation('promoted-server-caches-its-writes', 'specreds_nova/host/disks/ceph_conf.py',
+    Mutation('promoted-server-caches-its-writes', 'specreds_nova/host/disks/backup_clients.py',
              'cache_policy.OPTION: cache_policy.SAFE', "cache_policy.OPTION: 'writeback'",
              f'{_FUNCTIONAL}.test_cache_policy.CachePolicyTest.'
              'test_write_is_in_ceph_when_it_is_acknowledged'),

@@ -13,11 +13,11 @@ from specreds_cinder.superposition.ceph import volume as volumes
 from specreds_cinder.tests.functional import protocol_base
 from specreds_nova import cache_policy
 from specreds_nova import deployment
-from specreds_nova.host.disks import ceph_conf
+from specreds_nova.host.disks import backup_clients
 
 # Of primaries on compute hosts, and of backups.
 _CLIENTS = ({name: str(value) for name, value in deployment.clients()['client'].items()},
-            ceph_conf.OPTIONS)
+            backup_clients.OPTIONS)
 _BLOCK = b'\x55' * 4096
 # Blocks in different objects, so that several writes are in flight.
 _PLACES = [number << 22 for number in range(1, 9)]

@@ -82,6 +82,16 @@ class HouseTest(testtools.TestCase):
         self.assertEqual([True, True], [length <= most for length, most
                                         in zip(lengths, _LONGEST, strict=True)], str(lengths))
 
+    def test_functional_tests_can_be_imported_together(self) -> None:
+        # Cinder and Nova cannot.
+        names = [str(path.relative_to(base.ROOT).with_suffix('')).replace('/', '.') for path in
+                 sorted((base.ROOT / 'specreds_cinder/tests/functional').glob('test_*.py'))]
+        ran = subprocess.run(
+            [sys.executable, '-W', 'ignore', '-c', 'import importlib, sys\n'
+             'for name in sys.argv[1:]:\n    importlib.import_module(name)', *names],
+            cwd=base.ROOT, capture_output=True, text=True, check=False)
+        self.assertEqual((0, ''), (ran.returncode, ran.stderr[-2000:]))
+
     def test_chains_of_classes_are_short(self) -> None:
         printed = subprocess.run([base.ROOT / 'tools/count-inheritance', '--above', '2'],
                                  capture_output=True, text=True, check=True).stdout

@@ -8,7 +8,7 @@ import fixtures
 import rados
 import testtools
 
-from specreds_nova.host.disks import ceph_conf
+from specreds_nova.host.disks import backup_clients
 
 _HOST = """\
 [global]
@@ -33,14 +33,14 @@ class TextTest(testtools.TestCase):
     def read(self, host: str) -> rados.Rados:
         """Return what librados reads in the configuration made from a host's."""
         path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'ceph.conf')
-        path.write_text(ceph_conf.text(host))
+        path.write_text(backup_clients.text(host))
         return rados.Rados(conffile=str(path), rados_id='cinder')
 
     @ddt.data(_HOST, '', '[global]\nmon host = 192.0.2.1', '[client]\nlog file =\n')
     def test_options_of_backups_are_set(self, host: str) -> None:
         client = self.read(host)
-        self.assertEqual(ceph_conf.OPTIONS, {
-            option: client.conf_get(option) for option in ceph_conf.OPTIONS})
+        self.assertEqual(backup_clients.OPTIONS, {
+            option: client.conf_get(option) for option in backup_clients.OPTIONS})
 
     def test_other_options_are_those_of_the_host(self) -> None:
         client = self.read(_HOST)
@@ -48,4 +48,4 @@ class TextTest(testtools.TestCase):
             client.conf_get(option) for option in ('mon_host', 'rbd_cache_size', 'keyring')))
 
     def test_keys_are_left_out(self) -> None:
-        self.assertNotIn('c2VjcmV0', ceph_conf.text(_HOST))
+        self.assertNotIn('c2VjcmV0', backup_clients.text(_HOST))
