@@ -70,7 +70,7 @@ def until_gone(superpositions: client.Superpositions, superposition_id: str,
                sleep: Callable[[float], None] = time.sleep) -> str | None:
     """Wait until a superposition no longer exists, and show its progress.
 
-    A service that does not answer is asked again without limit.
+    If the service does not answer, ask it again, without limit.
 
     :returns: the outcome, if any answer had one
     """

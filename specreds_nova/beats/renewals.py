@@ -27,7 +27,7 @@ LEASE_S = 4.0
 # that stood still may answer by a mode that is over. Engines wait for longer before they count on
 # a host again (``engine/suspicion/sentinels.py``).
 HEEDED_S = 5.0
-# Engines of which a host remembers where they hear sentinels: the ones that were told last.
+# Most engines whose addresses a host remembers: the latest ones.
 ENGINES = 16
 
 _NAME = 'sentinel.sock'

@@ -93,7 +93,7 @@ class Speaker:
     def know(self, engines: Mapping[str, str]) -> None:
         """Take the addresses of engines, by name, and write them down if they are new.
 
-        :param engines: the ones that were told last come last; what is no address is left out
+        :param engines: the latest ones last; anything that is no address is left out
         :raises OSError: they cannot be written down
         """
         before, usable = self._engines, self._usable(engines)

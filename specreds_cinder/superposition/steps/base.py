@@ -105,10 +105,12 @@ class Site:
                    ) -> None:
         if superposition not in self._unreadable:
             self._unreadable.add(superposition)
+            remedy = 'Its pool was removed or renamed' if isinstance(error, errors.PoolGone) else (
+                'If a newer release has written the object, upgrade this service. Otherwise the '
+                'object is damaged: copy it before you repair it')
             LOG.error('object %s in %s: %s. Superposition %s is neither continued nor fenced '
-                      'anew; others are. If a newer release has written the object, upgrade this '
-                      'service. Otherwise the object is damaged: copy it before you repair it',
-                      stores.object_name(superposition), home, error, superposition)
+                      'anew; others are. %s', stores.object_name(superposition), home, error,
+                      superposition, remedy)
 
     def find(self, ref: records.VolumeRef) -> records.Record:
         """Return the superposition that a volume is in.
