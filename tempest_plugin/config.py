@@ -62,8 +62,6 @@ OPTIONS = [
     cfg.StrOpt('volume_type',
                help='Type of the volumes that tests make, on a back end that supports '
                     'superpositions. If unset, [volume] volume_type, or the default of Cinder.'),
-    cfg.StrOpt('service_role', default='service',
-               help='Role of other OpenStack services.'),
     cfg.IntOpt('recovery_timeout', default=300, min=1,
                help='Seconds within which a recovery has to end, and a host has to return to '
                     'service.'),

@@ -39,8 +39,9 @@ PERSONAS = {persona.name: persona for persona in (
     Persona('demo', 'demo', ('member',)),
     Persona('reader', 'demo', ('reader',)),
     Persona('other', 'other', ('member',)),
-    # Another OpenStack service, such as Nova.
-    Persona('service', 'service', ('service',)))}
+    # An OpenStack service, such as Nova, and whoever may do what the engine does.
+    Persona('service', 'service', ('service',)),
+    Persona('operator', 'service', ('specreds',)))}
 
 
 def load(files: layout.Layout) -> dict[str, str]:

@@ -205,6 +205,10 @@ function create_service_user {
     fi
 }
 
+function get_or_create_role {
+    openstack role create "$1"
+}
+
 function get_or_create_service {
     openstack service create "$2" --name "$1" --description="$3"
 }

@@ -22,10 +22,11 @@ FENCE = 'superposition:fence'
 RELEASE = 'superposition:release'
 SERVER_DISKS = 'superposition:server_disks'
 
-# Services, such as the engine that detects failed hosts, act on the volumes of all projects.
-_SERVICE = 'role:service'
-ADMIN_OR_SERVICE = f'{base.RULE_ADMIN_API} or {_SERVICE}'
-READER = f'{base.SYSTEM_READER_OR_PROJECT_READER} or {_SERVICE}'
+# All of them act on the volumes of all projects. Only the engine decides. The role of services,
+# which Nova has on each compute host, opens what is promoted, and merges it.
+ENGINE = f'{base.RULE_ADMIN_API} or role:specreds'
+SERVICE = f'{ENGINE} or role:service'
+READER = f'{base.SYSTEM_READER_OR_PROJECT_READER} or role:specreds or role:service'
 
 _COLLECTION = '/os-superpositions'
 _MEMBER = f'{_COLLECTION}/{{superposition_id}}'
@@ -43,31 +44,31 @@ _RULES = (
     _rule(GET, READER, 'Show a superposition.', ('GET', _MEMBER)),
     _rule(GET_ALL, READER, 'List the superpositions of a project.',
           ('GET', _COLLECTION), ('GET', f'{_COLLECTION}/detail')),
-    _rule(GET_ALL_TENANTS, ADMIN_OR_SERVICE, 'List the superpositions of all projects.',
+    _rule(GET_ALL_TENANTS, SERVICE, 'List the superpositions of all projects.',
           ('GET', f'{_COLLECTION}?all_tenants=1'),
           ('GET', f'{_COLLECTION}/detail?all_tenants=1')),
     _rule(ELIGIBILITY, READER, 'Show whether volumes can be superposed.',
           ('GET', f'{_COLLECTION}/eligibility')),
-    _rule(CREATE, ADMIN_OR_SERVICE, 'Put volumes into superposition.', ('POST', _COLLECTION)),
-    _rule(CHECK, ADMIN_OR_SERVICE, 'Check the volumes for writes of the primary.',
+    _rule(CREATE, ENGINE, 'Put volumes into superposition.', ('POST', _COLLECTION)),
+    _rule(CHECK, ENGINE, 'Check the volumes for writes of the primary.',
           ('POST', f'{_MEMBER}/check')),
-    _rule(COLLAPSE, ADMIN_OR_SERVICE, 'Decide which version of the volumes is the real one.',
+    _rule(COLLAPSE, ENGINE, 'Decide which version of the volumes is the real one.',
           ('POST', f'{_MEMBER}/collapse')),
-    _rule(DELETE, ADMIN_OR_SERVICE, 'Drop the second version of the volumes.',
+    _rule(DELETE, ENGINE, 'Drop the second version of the volumes.',
           ('DELETE', _MEMBER)),
-    _rule(MERGE, ADMIN_OR_SERVICE, 'Control the merge of a promoted version into its volume.',
+    _rule(MERGE, SERVICE, 'Control the merge of a promoted version into its volume.',
           ('POST', f'{_MEMBER}/merge')),
-    _rule(CONNECTION, ADMIN_OR_SERVICE,
+    _rule(CONNECTION, SERVICE,
           'Get the connection with which a hypervisor opens the second version.',
           ('POST', f'{_MEMBER}/connection')),
-    _rule(FENCE, ADMIN_OR_SERVICE,
+    _rule(FENCE, ENGINE,
           'Shut the clients of a host out of volumes that have no superposition.',
           ('POST', f'{_COLLECTION}/fence')),
-    _rule(RELEASE, ADMIN_OR_SERVICE,
+    _rule(RELEASE, ENGINE,
           'Release the fenced clients that boots of their hosts have ended.',
           ('POST', f'{_COLLECTION}/release')),
     # Cinder does not know the project of a server.
-    _rule(SERVER_DISKS, ADMIN_OR_SERVICE,
+    _rule(SERVER_DISKS, ENGINE,
           'Name disks that Nova keeps in RBD, by their server, in the other requests.',
           ('GET', f'{_COLLECTION}/eligibility'), ('POST', _COLLECTION)),
 )

@@ -16,7 +16,8 @@ _ELIGIBILITY = {'volume_id': 'Volume', 'eligible': 'Eligible', 'reasons': 'Reaso
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--all-projects', action='store_true',
-                        help='list superpositions of all projects (admin or service role)')
+                        help='list superpositions of all projects (role admin, specreds or '
+                             'service)')
     parser.add_argument(
         '--state', metavar='<state>',
         help='list only those in this state: creating, superposed, collapsing, promoted, '

@@ -20,8 +20,8 @@ DRILL = 'server:drill'
 COVERAGE = 'coverage:show'
 SIMULATION = 'simulation:show'
 
-# Services, such as another monitor of hosts, act for all projects.
-_ADMIN_OR_SERVICE = 'rule:specreds_admin_or_service'
+# Operators, and programs such as another monitor of hosts, act for all projects.
+_OPERATOR = 'rule:specreds_operator'
 _READER = 'rule:specreds_reader'
 
 _RECOVERIES = '/v1/recoveries'
@@ -42,42 +42,42 @@ def _rule(name: str, check: str, description: str,
 
 
 _RULES: tuple[policy.RuleDefault, ...] = (
-    policy.RuleDefault('specreds_admin_or_service', 'role:admin or role:service',
+    policy.RuleDefault('specreds_operator', 'role:admin or role:specreds',
                        'Those who manage hosts.'),
     policy.RuleDefault('specreds_reader',
-                       'rule:specreds_admin_or_service or '
+                       'rule:specreds_operator or '
                        '(role:reader and project_id:%(project_id)s)',
                        'Those, and readers of the project that a server is of.'),
     _rule(LIST, _READER, 'List the recoveries of the servers of a project.',
           ('GET', _RECOVERIES)),
-    _rule(LIST_ALL, _ADMIN_OR_SERVICE, 'List the recoveries of the servers of all projects.',
+    _rule(LIST_ALL, _OPERATOR, 'List the recoveries of the servers of all projects.',
           ('GET', _RECOVERIES)),
     _rule(SHOW, _READER, 'Look at a recovery.', ('GET', _RECOVERY)),
-    _rule(DETAILS, _ADMIN_OR_SERVICE,
+    _rule(DETAILS, _OPERATOR,
           'See in a recovery which hosts and engines have to do with it, and why it began; and '
           'choose recoveries by their host.', ('GET', _RECOVERIES), ('GET', _RECOVERY)),
-    _rule(ABORT, _ADMIN_OR_SERVICE, 'End a recovery in favour of the primary.',
+    _rule(ABORT, _OPERATOR, 'End a recovery in favour of the primary.',
           ('POST', f'{_RECOVERY}/action')),
-    _rule(HOST_LIST, _ADMIN_OR_SERVICE, 'List hosts.', ('GET', _HOSTS)),
-    _rule(HOST_SHOW, _ADMIN_OR_SERVICE, 'Look at a host.', ('GET', _HOST)),
-    _rule(SUSPECT, _ADMIN_OR_SERVICE, 'Say that a host has failed.',
+    _rule(HOST_LIST, _OPERATOR, 'List hosts.', ('GET', _HOSTS)),
+    _rule(HOST_SHOW, _OPERATOR, 'Look at a host.', ('GET', _HOST)),
+    _rule(SUSPECT, _OPERATOR, 'Say that a host has failed.',
           ('POST', f'{_HOST}/action')),
-    _rule(CLEAR, _ADMIN_OR_SERVICE, 'Say that a host has not failed.',
+    _rule(CLEAR, _OPERATOR, 'Say that a host has not failed.',
           ('POST', f'{_HOST}/action')),
-    _rule(MODE_LIST, _ADMIN_OR_SERVICE, 'List the modes of hosts.', ('GET', _MODES)),
-    _rule(MODE_SET, _ADMIN_OR_SERVICE,
+    _rule(MODE_LIST, _OPERATOR, 'List the modes of hosts.', ('GET', _MODES)),
+    _rule(MODE_SET, _OPERATOR,
           'Say for which hosts engines act, only observe, or do nothing.',
           ('PUT', _MODES), ('DELETE', _MODES)),
     _rule(PROTECTION, _READER, 'Ask whether a server is protected.', ('GET', _PROTECTION)),
-    _rule(PROTECTION_DETAILS, _ADMIN_OR_SERVICE,
+    _rule(PROTECTION_DETAILS, _OPERATOR,
           'See where a server is, and where its backup could be started.',
           ('GET', _PROTECTION)),
-    _rule(DRILL, _ADMIN_OR_SERVICE,
+    _rule(DRILL, _OPERATOR,
           'Have a backup of a server that is well started, and dropped when it is ready.',
           ('POST', f'{_SERVER}/action')),
-    _rule(COVERAGE, _ADMIN_OR_SERVICE, 'See what each server would get if its host failed.',
+    _rule(COVERAGE, _OPERATOR, 'See what each server would get if its host failed.',
           ('GET', '/v1/coverage')),
-    _rule(SIMULATION, _ADMIN_OR_SERVICE,
+    _rule(SIMULATION, _OPERATOR,
           'See what would become of servers if some hosts failed.', ('GET', '/v1/simulation')),
 )
 

@@ -18,7 +18,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
                         help='list only recoveries of this server (name or ID)')
     parser.add_argument('--host', metavar='<host>',
                         help='list only recoveries of servers that were on this host '
-                             '(admin or service role)')
+                             '(role admin or specreds)')
     parser.add_argument('--project', metavar='<project-id>',
                         help='list only recoveries of servers of this project')
     parser.add_argument('--state', choices=model.STATES, help='list only those in this state')

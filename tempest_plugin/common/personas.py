@@ -4,62 +4,60 @@
 from collections.abc import Callable
 from typing import Any
 
-from tempest import config
 from tempest.lib import exceptions
 
 from tempest_plugin.common import engine
 
-CONF = config.CONF
-
 # A persona, and the attribute with its clients. The last one is a member of another project.
 PERSONAS = {
-    'admin': 'os_admin', 'service': 'os_roles_service', 'manager': 'os_project_manager',
-    'member': 'os_project_member', 'reader': 'os_project_reader',
-    'other': 'os_project_alt_member'}
+    'admin': 'os_admin', 'specreds': 'os_roles_specreds', 'service': 'os_roles_service',
+    'manager': 'os_project_manager', 'member': 'os_project_member',
+    'reader': 'os_project_reader', 'other': 'os_project_alt_member'}
 CREDENTIALS: list[str | list[str]] = [
-    'admin', 'project_manager', 'project_member', 'project_reader', 'project_alt_member']
+    'admin', ['specreds', 'specreds'], ['service', 'service'], 'project_manager',
+    'project_member', 'project_reader', 'project_alt_member']
 
 # What each persona gets: "+" for an answer, or the status of the refusal. An object of another
 # project is answered for as if it did not exist.
 RULES = {
-    #                               admin service manager member reader other
-    'superposition:get':               '+   +   +   +   +   404',
-    'superposition:get_all':           '+   +   +   +   +   +',
-    'superposition:get_all_tenants':   '+   +   403 403 403 403',
-    'superposition:eligibility':       '+   +   +   +   +   404',
-    'superposition:create':            '+   +   403 403 403 404',
-    'superposition:check':             '+   +   403 403 403 404',
-    'superposition:collapse':          '+   +   403 403 403 404',
-    'superposition:delete':            '+   +   403 403 403 404',
-    'superposition:merge':             '+   +   403 403 403 404',
-    'superposition:connection':        '+   +   403 403 403 404',
-    'superposition:fence':             '+   +   403 403 403 404',
-    'superposition:release':           '+   +   403 403 403 403',
-    'superposition:server_disks':      '+   +   403 403 403 403',
-    'recovery:list':                   '+   +   +   +   +   +',
-    'recovery:list:all_projects':      '+   +   403 403 403 403',
-    'recovery:show':                   '+   +   +   +   +   404',
-    'recovery:show:details':           '+   +   403 403 403 403',
-    'recovery:abort':                  '+   +   403 403 403 404',
-    'host:list':                       '+   +   403 403 403 403',
-    'host:show':                       '+   +   403 403 403 403',
-    'host:suspect':                    '+   +   403 403 403 403',
-    'host:clear':                      '+   +   403 403 403 403',
-    'mode:list':                       '+   +   403 403 403 403',
-    'mode:set':                        '+   +   403 403 403 403',
-    'server:protection':               '+   +   +   +   +   404',
-    'server:drill':                    '+   +   403 403 403 403',
-    'coverage:show':                   '+   +   403 403 403 403',
-    'simulation:show':                 '+   +   403 403 403 403',
+    #                                  admin specreds service manager member reader other
+    'superposition:get':               '+   +   +   +   +   +   404',
+    'superposition:get_all':           '+   +   +   +   +   +   +',
+    'superposition:get_all_tenants':   '+   +   +   403 403 403 403',
+    'superposition:eligibility':       '+   +   +   +   +   +   404',
+    'superposition:create':            '+   +   404 403 403 403 404',
+    'superposition:check':             '+   +   403 403 403 403 404',
+    'superposition:collapse':          '+   +   403 403 403 403 404',
+    'superposition:delete':            '+   +   403 403 403 403 404',
+    'superposition:merge':             '+   +   +   403 403 403 404',
+    'superposition:connection':        '+   +   +   403 403 403 404',
+    'superposition:fence':             '+   +   404 403 403 403 404',
+    'superposition:release':           '+   +   403 403 403 403 403',
+    'superposition:server_disks':      '+   +   403 403 403 403 403',
+    'recovery:list':                   '+   +   403 +   +   +   +',
+    'recovery:list:all_projects':      '+   +   403 403 403 403 403',
+    'recovery:show':                   '+   +   404 +   +   +   404',
+    'recovery:show:details':           '+   +   403 403 403 403 403',
+    'recovery:abort':                  '+   +   404 403 403 403 404',
+    'host:list':                       '+   +   403 403 403 403 403',
+    'host:show':                       '+   +   403 403 403 403 403',
+    'host:suspect':                    '+   +   403 403 403 403 403',
+    'host:clear':                      '+   +   403 403 403 403 403',
+    'mode:list':                       '+   +   403 403 403 403 403',
+    'mode:set':                        '+   +   403 403 403 403 403',
+    'server:protection':               '+   +   404 +   +   +   404',
+    'server:drill':                    '+   +   403 403 403 403 403',
+    'coverage:show':                   '+   +   403 403 403 403 403',
+    'simulation:show':                 '+   +   403 403 403 403 403',
 }
 # What appears in an answer only for these personas, by rule.
-DETAILS = {'server:protection:details': ('admin', 'service')}
+DETAILS = {'server:protection:details': ('admin', 'specreds')}
 
 
 class PersonasTest(engine.EngineTest):
     """A test with the clients of all personas."""
 
-    credentials = [*CREDENTIALS, ['service', CONF.specreds.service_role]]
+    credentials = CREDENTIALS
 
     @classmethod
     def owner(cls) -> Any:

@@ -70,7 +70,7 @@ class SuperpositionsMatrixTest(personas.PersonasTest):
 
     @decorators.idempotent_id('9c1be2a7-7b0f-4a0c-9a54-4a3bb3b6e0c2')
     def test_changing(self) -> None:
-        """Only administrators and services change superpositions."""
+        """Only administrators and engines decide; services also open and merge the result."""
         self.assert_rule('superposition:create', lambda clients, volume_id: _superpositions(
             clients).create_superposition(volume_ids=[volume_id]), self.plain)
         self.assert_rule('superposition:check', lambda clients, made: _superpositions(
@@ -108,7 +108,7 @@ class EngineMatrixTest(personas.PersonasTest):
 
     @decorators.idempotent_id('d6b1d5c0-0b5b-4c39-8f3a-5a7f3e9b1e24')
     def test_hosts(self) -> None:
-        """Only administrators and services see hosts, and act on them."""
+        """Only administrators and operators see hosts, and act on them."""
         host = self.hosts.list_hosts()['hosts'][0]['name']
         self.assert_rule('host:list', lambda clients: clients.speculative.HostsClient(
         ).list_hosts())
@@ -120,7 +120,7 @@ class EngineMatrixTest(personas.PersonasTest):
 
     @decorators.idempotent_id('0d6f2b57-3f6e-4a55-9e0b-6a2f5d1c8b47')
     def test_modes(self) -> None:
-        """Only administrators and services see modes, and set them."""
+        """Only administrators and operators see modes, and set them."""
         nothing = data_utils.rand_uuid()
         self.assert_rule('mode:list', lambda clients: clients.speculative.HostsClient().ask(
             'GET', 'v1/modes'))
@@ -130,14 +130,14 @@ class EngineMatrixTest(personas.PersonasTest):
 
     @decorators.idempotent_id('c2422773-9752-4462-a9a5-1a33d8ab761a')
     def test_drills(self) -> None:
-        """Only administrators and services begin drills."""
+        """Only administrators and operators begin drills."""
         nothing = data_utils.rand_uuid()
         self.assert_rule('server:drill', lambda clients: self._missing(
             clients, 'POST', f'v1/servers/{nothing}/action', {'drill': None}))
 
     @decorators.idempotent_id('7c1a6f0e-3d5b-4f0c-8a46-1e2b9d7f5c38')
     def test_forecasts(self) -> None:
-        """Only administrators and services see what all servers of the cloud would get."""
+        """Only administrators and operators see what all servers of the cloud would get."""
         host = self.hosts.list_hosts()['hosts'][0]['name']
         self.assert_rule('coverage:show', lambda clients: (
             clients.speculative.HostsClient().ask('GET', 'v1/coverage')))

@@ -3,19 +3,16 @@
 
 from typing import Any
 
-from tempest import config
 from tempest.lib import decorators
 
 from tempest_plugin.common import engine
-
-CONF = config.CONF
 
 
 class RecoveriesRbacTest(engine.EngineTest):
     """Requests of all personas, on an undisturbed cloud."""
 
     credentials = ['admin', 'project_member', 'project_reader',
-                   ['service', CONF.specreds.service_role]]
+                   ['specreds', 'specreds']]
 
     @classmethod
     def owner(cls) -> Any:
@@ -32,12 +29,12 @@ class RecoveriesRbacTest(engine.EngineTest):
                 project_id=persona.credentials.project_id)['recoveries'])
 
     @decorators.idempotent_id('5f358560-59c9-4885-b4ae-501d72241622')
-    def test_services_see_all(self) -> None:
-        """Services see the same hosts and recoveries as administrators."""
-        service = self.os_roles_service.speculative
+    def test_operators_see_all(self) -> None:
+        """The role ``specreds`` sees the same hosts and recoveries as administrators."""
+        operator = self.os_roles_specreds.speculative
         names = [host['name'] for host in self.hosts.list_hosts()['hosts']]
         self.assertEqual(names, [host['name'] for host in
-                                 service.HostsClient().list_hosts()['hosts']])
+                                 operator.HostsClient().list_hosts()['hosts']])
         for host in names:
-            service.HostsClient().show_host(host)
-        service.RecoveriesClient().list_recoveries(host=names[0])
+            operator.HostsClient().show_host(host)
+        operator.RecoveriesClient().list_recoveries(host=names[0])

@@ -3,19 +3,16 @@
 
 from typing import Any
 
-from tempest import config
 from tempest.lib import decorators
 
 from tempest_plugin.common import base
-
-CONF = config.CONF
 
 
 class SuperpositionsRbacTest(base.BaseTest):
     """Requests of all personas for a superposed volume of a project's member."""
 
     credentials = ['admin', 'project_member', 'project_reader', 'alt',
-                   ['service', CONF.specreds.service_role]]
+                   ['specreds', 'specreds']]
 
     @classmethod
     def owner(cls) -> Any:
@@ -26,10 +23,10 @@ class SuperpositionsRbacTest(base.BaseTest):
     def setup_clients(cls) -> None:
         """Create each persona's client."""
         super().setup_clients()
-        cls.member, cls.reader, cls.other, cls.service = (
+        cls.member, cls.reader, cls.other, cls.engine = (
             persona.superpositions.SuperpositionsClient() for persona in (
                 cls.os_project_member, cls.os_project_reader, cls.os_alt,
-                cls.os_roles_service))
+                cls.os_roles_specreds))
 
     def setUp(self) -> None:
         super().setUp()
@@ -49,17 +46,17 @@ class SuperpositionsRbacTest(base.BaseTest):
             self.assertEqual(self.volume_id, eligibility['volume_id'])
 
     @decorators.idempotent_id('ca618850-9192-4078-b79e-9d8f98669b2a')
-    def test_services_and_administrators_decide(self) -> None:
-        """Services and administrators decide for the volumes of all projects."""
+    def test_engines_and_administrators_decide(self) -> None:
+        """Engines and administrators decide for the volumes of all projects."""
         shown = self.superpositions.show_superposition(self.made['id'])['superposition']
         self.assertIn('hosts', shown)
-        listed = self.service.list_superpositions(
+        listed = self.engine.list_superpositions(
             all_tenants=1, volume_id=self.volume_id)['superpositions']
         self.assertEqual([self.made['id']], [superposition['id'] for superposition in listed])
-        self.service.check_superposition(self.made['id'])
-        self.service.delete_superposition(self.made['id'])
+        self.engine.check_superposition(self.made['id'])
+        self.engine.delete_superposition(self.made['id'])
         self.wait_ended(self.made['id'])
-        again = self.service.create_superposition(volume_ids=[self.volume_id])['superposition']
+        again = self.engine.create_superposition(volume_ids=[self.volume_id])['superposition']
         self.addCleanup(self.end, again['id'])
-        decided = self.service.collapse_superposition(again['id'], 'abort')['collapse']
+        decided = self.engine.collapse_superposition(again['id'], 'abort')['collapse']
         self.assertEqual('aborted', decided['outcome'])

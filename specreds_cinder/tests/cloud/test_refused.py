@@ -137,9 +137,10 @@ class RolesTest(base.CloudTestCase):
                 'volume_ids': [self.volume_['id']]}}, persona=persona, status=403)
         self.assertEqual('superposed', self.superposition(self.made['id'])['state'])
 
-    def test_service_role_may_decide(self) -> None:
-        self.request('POST', f'{self.path}/collapse', {'collapse': {'decision': 'abort'}},
-                     persona='service')
+    def test_role_of_the_engine_decides_and_that_of_services_does_not(self) -> None:
+        path, body = f'{self.path}/collapse', {'collapse': {'decision': 'abort'}}
+        self.refused('POST', path, body, persona='service', status=403)
+        self.request('POST', path, body, persona='operator')
         self.wait_gone(self.made['id'])
 
     def test_unknown_or_malformed_ids_are_refused(self) -> None:

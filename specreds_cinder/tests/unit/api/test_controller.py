@@ -45,10 +45,12 @@ class TestCreate(base.APITestCase):
         self.created(volume_ids=[base.VOLUME], dead_host='node7')
         self.assertEqual('node7', self.rpc.create.call_args.kwargs['dead_host'])
 
-    def test_service_role_may_create_for_another_project(self) -> None:
+    def test_role_of_the_engine_creates_for_another_project(self) -> None:
         body = {'superposition': {'volume_ids': [base.VOLUME]}}
+        self.refused(404, 'POST', base.BASE, body,
+                     ctxt=base.caller('service', base.OTHER_PROJECT))
         self.done(201, 'POST', base.BASE, body,
-                  ctxt=base.caller('service', base.OTHER_PROJECT))
+                  ctxt=base.caller('specreds', base.OTHER_PROJECT))
 
     def test_member_may_not_create(self) -> None:
         body = {'superposition': {'volume_ids': [base.VOLUME]}}
@@ -246,10 +248,11 @@ class TestEligibility(base.APITestCase):
         self.assertEqual('h1', call.call_args.kwargs['fenced_host'])
         self.refused(403, 'GET', path, ctxt=base.caller('member'))
 
-    def test_other_project_needs_the_service_role(self) -> None:
+    def test_other_project_needs_a_role_for_all_projects(self) -> None:
         path = f'{base.BASE}/eligibility?volume_id={base.VOLUME}'
         self.refused(404, 'GET', path, ctxt=base.caller('member', base.OTHER_PROJECT))
-        self.done(200, 'GET', path, ctxt=base.caller('service', base.OTHER_PROJECT))
+        for role in ('specreds', 'service'):
+            self.done(200, 'GET', path, ctxt=base.caller(role, base.OTHER_PROJECT))
 
     def test_malformed_query_returns_400(self) -> None:
         for query in ('', '?volume_id=x', f'?volume_id={base.VOLUME}&volume_id={base.VOLUME}',

@@ -3,11 +3,13 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import textwrap
 from unittest import mock
 
+from cinder import context
 from cinder import policy as cinder_policy
 from cinder.api import extensions
 from cinder.tests.unit import test
@@ -125,6 +127,17 @@ class TestPolicies(base.APITestCase):
         path.write_text(json.dumps({policies.DELETE: 'role:member'}))
         cinder_policy.reset()
         self.done(204, 'DELETE', f'{base.BASE}/{base.ID}', ctxt=base.caller('member'))
+
+    def test_engine_is_an_administrator_by_the_file_of_the_page_on_security(self) -> None:
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path) / 'policy.yaml'
+        page = pathlib.Path(__file__).parents[4] / 'doc/source/security.rst'
+        path.write_text(''.join(re.findall(r'"context_is_admin": .*', page.read_text())))
+        self.override_config('policy_file', str(path), group='oslo_policy')
+        cinder_policy.reset()
+        self.addCleanup(cinder_policy.reset)
+        self.assertEqual([True, False, False], [
+            context.RequestContext('u1', 'services', roles=roles).is_admin
+            for roles in (['specreds', 'service'], ['specreds'], ['service'])])
 
     def test_extension_is_listed(self) -> None:
         by_alias = {each['alias']: each

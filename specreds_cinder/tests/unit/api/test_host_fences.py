@@ -41,9 +41,10 @@ class ReleaseTest(base.APITestCase):
         self.refused(503, 'POST', f'{base.BASE}/release', self.release())
         self.assertEqual(2, self.rpc.release_booted.call_count)
 
-    def test_only_admins_and_services_may_release(self) -> None:
-        self.refused(403, 'POST', f'{base.BASE}/release', self.release(),
-                     ctxt=base.caller('member'))
+    def test_only_admins_and_engines_may_release(self) -> None:
+        for role in ('member', 'service'):
+            self.refused(403, 'POST', f'{base.BASE}/release', self.release(),
+                         ctxt=base.caller(role))
 
     def test_malformed_request_returns_400(self) -> None:
         malformed: list[dict[str, Any]] = [
@@ -83,11 +84,12 @@ class FenceTest(base.APITestCase):
                                    self.fence('observe'))['fence'])
         self.rpc.fence_host.assert_not_called()
 
-    def test_only_admins_and_services_may_fence(self) -> None:
-        self.refused(403, 'POST', f'{base.BASE}/fence', self.fence(),
-                     ctxt=base.caller('member'))
+    def test_only_admins_and_engines_may_fence(self) -> None:
+        for role in ('member', 'service'):
+            self.refused(403, 'POST', f'{base.BASE}/fence', self.fence(),
+                         ctxt=base.caller(role))
         self.done(200, 'POST', f'{base.BASE}/fence', self.fence(),
-                  ctxt=base.caller('service', base.OTHER_PROJECT))
+                  ctxt=base.caller('specreds', base.OTHER_PROJECT))
 
     def test_malformed_request_returns_400(self) -> None:
         malformed: list[dict[str, Any]] = [{'host': ''}, {'volume_ids': []}, {'step': 'open'},

@@ -62,15 +62,16 @@ class CreateTest(ServerDisksTestCase):
         self.refused(400, 'POST', base.BASE, {'superposition': request})
         self.rpc.create.assert_not_called()
 
-    def test_only_admins_and_services_may_name_disks(self) -> None:
+    def test_only_admins_and_engines_may_name_disks(self) -> None:
         body = {'superposition': {'server_id': base.SERVER, 'disks': ['disk']}}
         for request in (('POST', base.BASE, body),
                         ('GET', f'{base.BASE}/eligibility?disk={_ROOT}')):
-            self.assertIn('superposition:server_disks', self.refused(
-                403, *request, ctxt=base.caller('member')))
+            for role in ('member', 'service'):
+                self.assertIn('superposition:server_disks', self.refused(
+                    403, *request, ctxt=base.caller(role)))
         self.rpc.create.assert_not_called()
         self.rpc.create.return_value = self.part()
-        self.done(201, 'POST', base.BASE, body, ctxt=base.caller('service'))
+        self.done(201, 'POST', base.BASE, body, ctxt=base.caller('specreds'))
 
     def test_cloud_without_such_a_back_end_returns_400(self) -> None:
         self.flags(group='specreds', server_disks_backend='')

@@ -19,7 +19,8 @@ from specreds_nova.tests.unit.engine.store import base as db_base
 from specreds_nova.tests.unit.preflight import cloud as clouds
 
 ADMIN = {'X-User-Id': 'u1', 'X-Project-Id': 'admins', 'X-Roles': 'admin,member,reader'}
-SERVICE = {'X-User-Id': 'u2', 'X-Project-Id': 'services', 'X-Roles': 'service'}
+OPERATOR = {'X-User-Id': 'u2', 'X-Project-Id': 'services', 'X-Roles': 'specreds'}
+SERVICE = {**OPERATOR, 'X-Roles': 'service'}
 READER = {'X-User-Id': 'u3', 'X-Project-Id': 'p1', 'X-Roles': 'reader'}
 STRANGER = {'X-User-Id': 'u4', 'X-Project-Id': 'p2', 'X-Roles': 'member,reader'}
 

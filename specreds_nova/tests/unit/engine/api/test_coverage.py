@@ -67,7 +67,7 @@ class CoverageTest(base.APITest):
     def test_only_who_manages_hosts_sees_it(self) -> None:
         for path in ('/v1/coverage', '/v1/simulation?host=node1'):
             self.refused('GET', path, 403, caller=base.READER)
-            self.request('GET', path, caller=base.SERVICE)
+            self.request('GET', path, caller=base.OPERATOR)
 
     def test_servers_are_recovered_in_order_where_there_is_room(self) -> None:
         self.store.learn('a', 3.0)

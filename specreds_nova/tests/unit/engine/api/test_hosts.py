@@ -33,7 +33,7 @@ class HostsTest(base.APITest):
         hosts = self.request('GET', '/v1/hosts')['hosts']
         self.assertEqual([('node1', 'suspected'), ('node2', 'trusted'), ('node3', 'trusted')],
                          [(host['name'], host['state']) for host in hosts])
-        hosts = self.request('GET', '/v1/hosts?state=trusted', caller=base.SERVICE)['hosts']
+        hosts = self.request('GET', '/v1/hosts?state=trusted', caller=base.OPERATOR)['hosts']
         self.assertEqual(['node2', 'node3'], [host['name'] for host in hosts])
 
     def test_held_host_has_reasons(self) -> None:
@@ -80,7 +80,7 @@ class HostsTest(base.APITest):
                           self.refused(method, path, 404, body))
 
     def test_suspect_and_clear_are_recorded(self) -> None:
-        shown = self.act({'suspect': {'reason': 'it smokes'}}, caller=base.SERVICE)
+        shown = self.act({'suspect': {'reason': 'it smokes'}}, caller=base.OPERATOR)
         self.assertEqual(('suspect', 'it smokes (user u2)'), (shown['word'], shown['word_reason']))
         self.assertEqual('suspect', self.store.host('node1').word)
         shown = self.act({'clear': {'reason': 'only steam'}})
@@ -88,7 +88,7 @@ class HostsTest(base.APITest):
         self.assertEqual('clear', self.store.host('node1').word)
 
     def test_death_is_recorded_with_its_time_and_taken_back(self) -> None:
-        shown = self.act({'suspect': {'reason': 'it is off', 'dead': True}}, caller=base.SERVICE)
+        shown = self.act({'suspect': {'reason': 'it is off', 'dead': True}}, caller=base.OPERATOR)
         self.assertEqual('suspect', shown['word'])
         self.assertIsNotNone(shown['dead_at'])
         self.assertIsNotNone(self.store.host('node1').dead_at)

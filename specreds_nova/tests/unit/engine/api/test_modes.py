@@ -30,7 +30,7 @@ class ModesTest(base.APITest):
     def listed(self) -> list[tuple[str, str, str]]:
         """Return scope, name and mode of each mode."""
         return [(mode['scope'], mode['name'], mode['mode'])
-                for mode in self.request('GET', '/v1/modes', caller=base.SERVICE)['modes']]
+                for mode in self.request('GET', '/v1/modes', caller=base.OPERATOR)['modes']]
 
     def test_new_installation_has_no_mode(self) -> None:
         self.assertEqual([], self.listed())

@@ -40,10 +40,12 @@ class ShowTest(base.APITest):
         self.assertEqual({'name', 'attempt', 'began_at', 'ended_at', 'offset_seconds', 'seconds'},
                          set(recovery['steps'][0]))
 
-    def test_service_sees_everything(self) -> None:
+    def test_operator_sees_everything_and_a_service_nothing(self) -> None:
         self.create_racing()
         self.assertEqual(self.request('GET', _OWN),
-                         self.request('GET', _OWN, caller=base.SERVICE))
+                         self.request('GET', _OWN, caller=base.OPERATOR))
+        self.refused('GET', _OWN, 404, caller=base.SERVICE)
+        self.refused('GET', '/v1/hosts', 403, caller=base.SERVICE)
 
     def test_other_project_gets_404(self) -> None:
         self.create_racing()
@@ -101,7 +103,7 @@ class ListTest(base.APITest):
 
     def test_admin_lists_all_projects(self) -> None:
         self.assertEqual(self.ids, self.listed())
-        self.assertEqual(self.ids, self.listed(caller=base.SERVICE))
+        self.assertEqual(self.ids, self.listed(caller=base.OPERATOR))
 
     def test_project_lists_its_own_recoveries(self) -> None:
         self.assertEqual(self.ids[0::2], self.listed(caller=base.READER))
