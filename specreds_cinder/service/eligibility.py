@@ -101,6 +101,9 @@ def _own(volume: objects.Volume) -> Iterator[tuple[str, exception.SuperpositionC
         if 'error' in volume.status and volume.attach_status == 'attached':
             reason += ('; if its data is whole, run "openstack volume set --state in-use '
                        f'{volume.id}"')
+        elif volume.status in at_rest.STATUSES:
+            reason += (' and its migration has ended; if nobody migrates it, run "cinder '
+                       f'reset-state --reset-migration-status {volume.id}"')
         yield f'it {reason}', exception.SuperpositionConflict(
             f'volume {volume.id} {reason}', state=volume.status)
 

@@ -239,18 +239,15 @@ class Adoption:
         They are the server's attachments that no block device names; a live one is always named.
         Cinder connects no volume of which another attachment is connected.
         """
-        api = self._host.driver._volume_api
         known = {bdm.attachment_id for bdm in evacuation.bdms}
-        for bdm in evacuation.bdms:
-            if bdm.volume_id is None:
-                continue
-            for attachment in api.attachment_get_all(
-                    evacuation.context, evacuation.instance.uuid, bdm.volume_id):
-                if attachment['id'] not in known:
-                    LOG.info('deleting attachment %s of volume %s, which a cut-off evacuation '
-                             'or a failed live migration has left', attachment['id'],
-                             bdm.volume_id, instance=evacuation.instance)
-                    api.attachment_delete(evacuation.context, attachment['id'])
+        volumes = {bdm.volume_id for bdm in evacuation.bdms} - {None}
+        left = self._host.cinder.attachments(evacuation.instance.uuid) if volumes else {}
+        for attachment, volume in left.items():
+            if volume in volumes and attachment not in known:
+                LOG.info('deleting attachment %s of volume %s, which a cut-off evacuation or a '
+                         'failed live migration has left', attachment, volume,
+                         instance=evacuation.instance)
+                self._host.driver._volume_api.attachment_delete(evacuation.context, attachment)
 
 
 def _stopped_by_user(instance: Any) -> bool:

@@ -20,6 +20,8 @@ from testing.simulation import volumes
 # Servers, and how many of them are on a host that dies.
 _PLAYED = int(os.environ.get('SPECREDS_PLAYED', '3'))
 _TOGETHER = 5
+# Seconds in which a server that cannot be evacuated fails: evacuate_after and evacuate_timeout.
+_ENDS = 900.0
 _LEFTOVER = (
     'INSERT INTO volume_attachment (created_at, deleted, id, volume_id, instance_uuid, '
     'attached_host, attach_status, attach_mode, connector, connection_info) '
@@ -67,7 +69,7 @@ class TestDrawn(base.EngineTestCase):
             recovery = self.engine.latest(server.id)
             return recovery if recovery is not None and recovery.over else None
         recovery: recoveries.Recovery = self.wait(
-            f'the recovery of {server.name} to end', ended, 600.0)
+            f'the recovery of {server.name} to end', ended, _ENDS)
         return recovery.outcome
 
     # Cinder's database

@@ -92,6 +92,17 @@ class TestAttachments(base.APITestCase):
         self.assertEqual([self.attachment], [each['id'] for each in answer.body['attachments']])
         self.rpc.current_connection.assert_not_called()
 
+    def test_service_of_another_project_lists_attachments_of_a_server(self) -> None:
+        self.attach(server_id=base.OTHER_ID)
+        service = base.caller('admin', base.OTHER_PROJECT)
+        for all_projects, listed in (('', []), ('all_tenants=1&', [self.attachment])):
+            answer = self.ask(
+                'GET', f'/attachments?{all_projects}instance_id={base.SERVER}', ctxt=service,
+                version='volume 3.44')
+            self.assertEqual(listed, [each['id'] for each in answer.body['attachments']])
+            self.assertEqual({base.VOLUME} if listed else set(), {
+                each['volume_id'] for each in answer.body['attachments']})
+
     @ddt.data(('promoted', base.SERVER, True), ('merging', base.SERVER, True),
               ('superposed', base.SERVER, False), ('promoted', base.OTHER_ID, False))
     @ddt.unpack

@@ -8,6 +8,7 @@ from cinder import context
 from cinder import coordination
 from cinder import exception as cinder_exception
 from cinder import objects
+from cinder.db import api as db
 from cinder.objects import fields
 from cinder.tests.unit import fake_constants as fake
 from cinder.tests.unit import test
@@ -241,6 +242,32 @@ class RestTest(DatabaseTestCase):
         error = self.assertRaises(exception.SuperpositionConflict, self.check,
                                   self.make(migration_status=status))
         self.assertIn(status, error.msg)
+        self.assertIn('cinder reset-state --reset-migration-status', error.msg)
+
+    @ddt.data('migrating', 'starting', 'completing')
+    def test_migration_that_never_ends_lets_nova_move_the_volume(self, migration: str) -> None:
+        volume_id = self.make(status='in-use', attach_status='attached',
+                              migration_status=migration)
+        old = objects.VolumeAttachment(
+            self.admin, volume_id=volume_id, instance_uuid=fake.INSTANCE_ID,
+            attach_status='attached', attached_host='a', connector={'host': 'a'})
+        old.create()
+        old.connection_info = {'name': 'x'}
+        old.save()
+        [volume] = eligibility.volumes([volume_id])
+        self.assertTrue(at_rest.movable(volume))
+        # As Nova evacuates: reserved, detached from the dead host, attached to the other one.
+        cinder = api.API()
+        new = cinder.attachment_create(self.admin, volume, fake.INSTANCE_ID)
+        with mock.patch.object(cinder, 'volume_rpcapi') as manager, \
+                mock.patch.object(cinder, 'attachment_deletion_allowed'):
+            cinder.attachment_delete(self.admin, objects.VolumeAttachment.get_by_id(
+                self.admin, old.id))
+            manager.attachment_update.return_value = {'name': 'x'}
+            cinder.attachment_update(self.admin, new, {'host': 'b'})
+        db.volume_attached(self.admin, new.id, fake.INSTANCE_ID, 'b', '/dev/vdb')
+        [volume] = eligibility.volumes([volume_id])
+        self.assertEqual(('in-use', 'attached'), (volume.status, volume.attach_status))
 
     def test_multiattach_is_not_eligible(self) -> None:
         error = self.assertRaises(exception.VolumesNotEligible, self.check,

@@ -34,7 +34,7 @@ class AdoptionTest(base.TestCase):
         self.kinds = {base.VOLUME: 'rbd_super'}
         self.connected = base.SUPERPOSITION
         self.api = self.driver._volume_api
-        self.api.attachment_get_all.return_value = [{'id': 'a1'}]
+        self.cinder.attachments.return_value = {'a1': base.VOLUME}
 
     def detach(self, context: Any, bdms: Any, detach_root_bdm: bool) -> None:
         self.assertTrue(detach_root_bdm)
@@ -178,13 +178,14 @@ class AdoptionTest(base.TestCase):
 
     @ddt.data(True, False)
     def test_attachments_that_no_block_device_names_are_deleted(self, promoted: bool) -> None:
-        self.api.attachment_get_all.return_value = [{'id': 'a1'}, {'id': 'left over'}]
+        # Of volumes that are not the server's, attachments stay.
+        self.cinder.attachments.return_value = {
+            'a1': base.VOLUME, 'left over': base.VOLUME, 'other': _LATE}
         if promoted:
             self.record(journals.PROMOTED, opened=True)
         # Without a backup, Nova attaches the volumes after this.
         self.assertEqual(promoted, self.adopt() is not None)
-        self.api.attachment_get_all.assert_called_once_with(
-            mock.sentinel.context, base.SERVER, base.VOLUME)
+        self.cinder.attachments.assert_called_once_with(base.SERVER)
         self.api.attachment_delete.assert_called_once_with(mock.sentinel.context, 'left over')
         self.assertEqual(['detach'] if promoted else [], self.order[:1])
 
