@@ -82,17 +82,18 @@ class Site:
              ) -> 'builtins.list[records.Record]':
         """Return the superpositions that have a volume in a home, oldest first.
 
-        Those whose records cannot be read are left out, and logged once.
+        Those whose records cannot be read are left out, and logged once. A placement group that
+        does not answer may have a record, and must not keep the others from being continued.
 
         :param unreadable: receives the errors of those that are left out, by id
-        :raises ClusterTimeout: Ceph did not answer
+        :raises ClusterTimeout: Ceph did not answer when the index was read
         """
         def read(entry: tuple[str, stores.Entry]) -> records.Record | None:
             try:
                 return self.store.read(entry[0], entry[1].home)
             except errors.NotSuperposed:
                 return None
-            except errors.UnreadableObject as exc:
+            except errors.ClusterError as exc:
                 self._leave_out(entry[0], entry[1].home, exc)
                 if unreadable is not None:
                     unreadable[entry[0]] = exc
@@ -105,9 +106,11 @@ class Site:
                    ) -> None:
         if superposition not in self._unreadable:
             self._unreadable.add(superposition)
-            remedy = 'Its pool was removed or renamed' if isinstance(error, errors.PoolGone) else (
-                'If a newer release has written the object, upgrade this service. Otherwise the '
-                'object is damaged: copy it before you repair it')
+            remedy = ('Its pool was removed or renamed' if isinstance(error, errors.PoolGone) else
+                      'If a newer release has written the object, upgrade this service. Otherwise '
+                      'the object is damaged: copy it before you repair it'
+                      if isinstance(error, errors.UnreadableObject) else
+                      'It is read again at each pass')
             LOG.error('object %s in %s: %s. Superposition %s is neither continued nor fenced '
                       'anew; others are. %s', stores.object_name(superposition), home, error,
                       superposition, remedy)

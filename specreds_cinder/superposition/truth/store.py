@@ -180,8 +180,8 @@ class Store:
             by_home.setdefault(entry.home, []).append(superposition)
         missing: set[str] = set()
         for home, superpositions in by_home.items():
-            # The pool of a record may have another name.
-            with contextlib.suppress(errors.PoolGone):
+            # The pool of a record may have another name, or not answer.
+            with contextlib.suppress(errors.ClusterError):
                 missing |= {superposition for superposition, version in zip(
                     superpositions, self._versions(home, superpositions), strict=True)
                     if not version}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The store and the answers of RADOS; functional tests run it on a real cluster."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 import contextlib
 import dataclasses
 import errno
@@ -202,6 +202,15 @@ class StoreTest(testtools.TestCase):
         unlisted.assert_called_once_with('b', home)
         self.assertEqual([], self.io.reads)
 
+    def test_records_that_do_not_answer_are_not_missing(self) -> None:
+        def versions(home: record.Home, superpositions: Sequence[str]) -> list[int]:
+            if home.pool == 'vms':
+                raise errors.ClusterTimeout('no answer')
+            return [0] * len(superpositions)
+        self.patch(self.store, '_versions', versions)
+        here, there = (store.Entry(record.Home(pool), 1.0) for pool in ('volumes', 'vms'))
+        self.assertEqual({'a'}, self.store.missing({'a': here, 'b': there}))
+
     def test_records_are_listed_several_at_a_time(self) -> None:
         reading = threading.Barrier(4, timeout=60)
 
@@ -250,13 +259,21 @@ class StoreTest(testtools.TestCase):
         for missing in ('x', 'y'):
             self.assertRaises(errors.NotSuperposed, showing.show, missing, second)
 
-    def test_silence_of_ceph_is_no_unreadable_record(self) -> None:
+    def test_record_that_does_not_answer_keeps_no_other_from_being_listed(self) -> None:
+        def read(superposition: str, _home: record.Home) -> record.Record:
+            if superposition == 'silent':
+                raise errors.ClusterTimeout('no answer')
+            return self.record
         cluster: Any = fakes.Cluster(io=self.io)
         listing = base.Site(cluster)
-        self.io.omap = dict.fromkeys(('a', 'b'), b'volumes 0')
-        for error in (errors.ClusterTimeout('no answer'), errors.ClusterError('not permitted')):
-            self.patch(listing.store, 'read', mock.Mock(side_effect=error))
-            self.assertRaises(type(error), listing.list, record.Home('volumes'))
+        home = record.Home('volumes')
+        self.io.omap = dict.fromkeys((self.record.id, 'silent'), b'volumes 0')
+        self.patch(listing.store, 'read', read)
+        unreadable: dict[str, errors.ClusterError] = {}
+        self.assertEqual([self.record], listing.list(home, unreadable))
+        self.assertEqual({'silent'}, unreadable.keys())
+        self.patch(listing.store, 'index', mock.Mock(side_effect=errors.ClusterTimeout('none')))
+        self.assertRaises(errors.ClusterTimeout, listing.list, home)
 
     def test_superposition_of_a_lost_image_is_not_denied_beside_an_unreadable_record(self) -> None:
         cluster: Any = fakes.Cluster(io=self.io)
