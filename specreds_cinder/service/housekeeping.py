@@ -107,6 +107,8 @@ def _tidy(backend: backends.Backend, known: set[str]) -> None:
     :param known: ids of the superpositions that exist
     :raises SuperpositionError: Ceph does not answer
     """
+    # First of all: a primary that lives may be shut out by a fence that has come late.
+    backend.call(None, 'tidy')
     for volume_id, superposition_id in hints.on(backend.host).items():
         if superposition_id in known:
             continue
@@ -115,7 +117,6 @@ def _tidy(backend: backends.Backend, known: set[str]) -> None:
             shown = backend.call(None, 'find', image=backends.read_volume(volume_id).name)
             if shown is None or shown['id'] != superposition_id:
                 hints.remove([volume_id], superposition_id)
-    backend.call(None, 'tidy')
 
 
 def announce_dirty(backend: backends.Backend) -> None:

@@ -252,9 +252,18 @@ class Operations:
             self._hand_outs.begin(record, handed_at)
 
     def tidy(self) -> None:
-        """Remove index entries of superpositions whose record was never written."""
+        """Remove remains and late fences, in each pool, although another one does not answer.
+
+        :raises ClusterError: a pool does not answer
+        """
+        error: sp.ClusterError | None = None
         for home in self._homes:
-            self._protocol.tidy(home)
+            try:
+                self._protocol.tidy(home)
+            except sp.ClusterError as exc:
+                error = exc
+        if error is not None:
+            raise error
 
     def count_fenced(self) -> int:
         """Return the number of clients that stay fenced after their superposition has ended."""

@@ -272,6 +272,13 @@ class LookAfterTest(base.ServiceTestCase):
         self.service.look_after()
         self.assertEqual({'vol-1': 's1'}, self.back.notes)
 
+    def test_note_that_cannot_be_looked_up_keeps_no_late_fence(self) -> None:
+        self.back.add_volume(base.HOST)
+        self.back.notes['vol-2'] = 's0'
+        self.worker.fail['find'] = exception.SuperpositionUnavailable('no answer')
+        self.service.look_after()
+        self.assertIn('tidy', self.worker.methods())
+
     def test_superposition_that_cannot_be_read_keeps_its_note_and_no_other_from_being_looked_after(
             self) -> None:
         self.back.add_volume(base.HOST)

@@ -83,6 +83,20 @@ class OperationsTest(testtools.TestCase):
         self.call('look_after')
         return self.watched()
 
+    def test_pool_that_does_not_answer_keeps_no_other_from_being_tidied(self) -> None:
+        homes = [sp.Home('volumes'), sp.Home('vms')]
+        tidied: builtins.list[sp.Home] = []
+
+        def tidy(home: sp.Home) -> None:
+            tidied.append(home)
+            if home == homes[0]:
+                raise sp.ClusterTimeout('no answer')
+        self.patch(self.operations, '_homes', homes)
+        self.patch(self.operations, '_protocol', mock.Mock(tidy=tidy))
+        answer, error = self.operations.call('tidy', {}, {})
+        self.assertEqual((operations.ERROR, 'ClusterTimeout'), (answer, error['type']))
+        self.assertEqual(homes, tidied)
+
     def test_superposition_that_another_service_has_decided_meanwhile_is_not_watched(self) -> None:
         self.assertEqual([True], self.look_after())
         self.change(state=states.PROMOTED, outcome=states.PROMOTED)
