@@ -226,7 +226,8 @@ class Cloud:
         self.ahead: dict[str, float] = {}
         self.engines: dict[str, Process] = {}
         self.truth = truth.Truth(hub, world, lambda: self.store, self.engines, network)
-        self._silence = silence.Silence(hub, world, broker, services, self.engines, options)
+        self._silence = silence.Silence(hub, world, broker, services, self.engines, options,
+                                        network)
         self.store = stores.Store(lambda: hub.now() + hub.clock().ahead, self._trusted,
                                   self._check_creation)
         self.store.set_mode(stores.ACTING)

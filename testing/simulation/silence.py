@@ -2,9 +2,9 @@
 """Recoveries that are created although the silence of hosts has a likelier cause than their end.
 
 A switch, a broker node or the power of a site takes many hosts away at once, and a bad link takes
-one host away again and again: engines have to wait. Each case is judged by the beats that the
-engine has received and by the boots of hosts, and only while all services answer at once, because
-a recovery that was begun in time may be created late.
+one host away again and again: engines have to wait. Each case is judged by the beats of both voices
+that the engine has received and by the boots of hosts, and only while all services answer at once,
+because a recovery that was begun in time may be created late.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -16,6 +16,7 @@ from specreds_nova.engine.suspicion import gates
 from specreds_nova.engine.suspicion import settings as monitoring
 from testing.simulation import broker as brokers
 from testing.simulation import hub as hubs
+from testing.simulation import voices
 from testing.simulation import wire as wires
 from testing.simulation import world as worlds
 
@@ -34,16 +35,19 @@ class Silence:
 
     :param engines: the latest process of each engine, by name
     :param options: of all engines
+    :param network: the voices of sentinels
     """
 
     def __init__(self, hub: hubs.Hub, world: worlds.World, broker: brokers.Broker,
-                 services: wires.Services, engines: Mapping[str, Any], options: Any) -> None:
+                 services: wires.Services, engines: Mapping[str, Any], options: Any,
+                 network: voices.Network) -> None:
         self._hub = hub
         self._world = world
         self._broker = broker
         self._services = services
         self._engines = engines
         self._options = options
+        self._network = network
 
     def check_creation(self, recovery: model.Recovery) -> None:
         """Record a recovery of a silent host that is created too early."""
@@ -53,7 +57,9 @@ class Silence:
         if process is None or process.engine is None or kinds != {evidence.SILENCE} or (
                 self._services.troubled()):
             return
-        heard = {name: self._broker.heard[process.owner, name] for name in self._world.hosts
+        # A host whose sentinel is heard has not fallen silent.
+        heard = {name: max(self._broker.heard[process.owner, name],
+                           self._network.last(process.owner, name)) for name in self._world.hosts
                  if (process.owner, name) in self._broker.heard}
         now = self._hub.now()
         if now - heard.get(recovery.host, 0.0) < brokers.GAP and (

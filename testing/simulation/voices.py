@@ -86,7 +86,7 @@ class Network:
         self._ears: dict[str, _Ear] = {}
         self._sentinels: dict[str, _Sentinel] = {}
         # By process of an engine and host: since when each beat of the sentinel has arrived, and
-        # when the latest one has.
+        # when the latest one has that the engine has to believe.
         self._heard: dict[tuple[str, str], tuple[float, float]] = {}
         # By process and host: when it has heard the goodbye of the sentinel.
         self._left: dict[tuple[str, str], float] = {}
@@ -112,6 +112,10 @@ class Network:
         """Return whether a process has heard a sentinel without a gap for some seconds."""
         since, last = self._heard.get((owner, host), (self._hub.now(), 0.0))
         return self._hub.now() - since > seconds and self._hub.now() - last < 2.0 * _BEAT
+
+    def last(self, owner: str, host: str) -> float:
+        """Return when a process has had to believe a sentinel last; minus infinity for never."""
+        return self._heard.get((owner, host), (0.0, float('-inf')))[1]
 
     def say_goodbye(self, host: str) -> None:
         """Let the sentinel of a host say goodbye, before it is stopped."""
@@ -170,12 +174,12 @@ class Network:
     def _note(self, ear: _Ear, host: str) -> None:
         """Note that a beat of a sentinel arrives that an engine has to believe."""
         now = self._hub.now()
-        since, last = self._heard.get((ear.owner, host), (now, now))
+        since, last = self._heard.get((ear.owner, host), (now, float('-inf')))
         good = (self._passes(self._world.hosts[host], ear, DOWN)
                 and host not in self.keys and not self._hub.frozen(ear.owner))
         if not good or now - last > 2.0 * _BEAT:
             since = now
-        self._heard[ear.owner, host] = since, now
+        self._heard[ear.owner, host] = since, now if good else last
 
     def _passes(self, host: parts.Host, ear: _Ear, way: str) -> bool:
         return (host.control and not host.paused and ear.name not in self.cut
