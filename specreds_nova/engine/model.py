@@ -33,14 +33,14 @@ UNLEASED = 'unleased'
 SENTINEL_STATES = (LIVE, SILENT, UNLEASED)
 
 # Which of its two voices engines hear of a host: nova-compute by the broker, and the sentinel by
-# UDP, which may not hear the engine, or may have a wrong key.
+# UDP, which may not hear the engine, or may have a wrong key. ``SILENT`` if neither is heard.
 BOTH = 'both'
 NOVA_ALONE = 'nova-compute'
 SENTINEL_ALONE = 'sentinel'
 HALF_DEAF = 'half-deaf'
 UNAUTHENTICATED = 'unauthenticated'
 
-VOICES = (BOTH, NOVA_ALONE, SENTINEL_ALONE, HALF_DEAF, UNAUTHENTICATED)
+VOICES = (BOTH, NOVA_ALONE, SENTINEL_ALONE, HALF_DEAF, UNAUTHENTICATED, SILENT)
 
 # The words that an operator may say of a host.
 SUSPECT = 'suspect'
@@ -110,6 +110,7 @@ class Host:
     :ivar dead_at: when somebody who knows has said that it is dead. That is void once an engine
         has heard it since
     :ivar voices: which of its voices are heard; None where engines have no key
+    :ivar silent_since: since when no engine hears either voice; None if one does, or for unknown
     :ivar shows: engines have told it, or are about to tell it, to hide no server
     """
 
@@ -127,6 +128,7 @@ class Host:
     kernel: str | None = None
     sentinel: str | None = None
     voices: str | None = None
+    silent_since: float | None = None
     shows: bool = False
     dead_at: float | None = None
 

@@ -132,7 +132,7 @@ class Engine:
         self._modes = context.modes
         self._sentinels = sentinels.Sentinels(
             self._monitor.sentinels, self._monitor.hides, self._modes, self._store, self._clock,
-            self._monitor.voices)
+            self._monitor.voices, self._monitor.silences, self._votes.hearing)
         self._decommissioned = decommissioned.Decommissioned(
             self._store, self._monitor, self._clock)
         self._answers = answering.of(conf, self._monitor, self._store, self._clock, context.leases,

@@ -18,7 +18,7 @@ RECOVERY = ('id', 'server_id', 'server_name', 'project_id', 'state', 'outcome', 
             'abort_requested', 'merged_bytes', 'engine', 'epoch', 'suspected_at', 'created_at',
             'updated_at', 'ended_at', 'steps')
 HOST = ('name', 'state', 'since', 'why', 'word', 'word_reason', 'dead_at', 'flaps', 'goodbye',
-        'goodbye_at', 'held', 'sentinel', 'voices', 'recoveries')
+        'goodbye_at', 'held', 'sentinel', 'voices', 'silent_since', 'recoveries')
 MODE = ('scope', 'name', 'mode', 'reason', 'user_id', 'since', 'until')
 PROTECTION = ('server_id', 'project_id', 'protected', 'recovery', 'reasons', 'volumes',
               'host', 'destinations', 'rules')
@@ -55,6 +55,7 @@ HOSTS = {
     'flaps': 'Flaps',
     'sentinel': 'Sentinel',
     'voices': 'Voices',
+    'silent_since': 'Silent Since',
 }
 MODES = {
     'scope': 'Scope',

@@ -410,6 +410,14 @@ class Store:
         """Return the hosts that may hide no server at once, as each engine asks each second."""
         return self._line.answer_at_once('store', self._store.showing)
 
+    def silent(self) -> frozenset[str]:
+        """Return the silent hosts at once, as each engine asks every two seconds."""
+        return self._line.answer_at_once('store', self._store.silent)
+
+    def silence(self, since: Mapping[str, float | None]) -> None:
+        """Record silent hosts at once: only operators read them."""
+        self._line.answer_at_once('store', lambda: self._store.silence(since))
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = getattr(self._store, name)
 

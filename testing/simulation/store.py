@@ -81,6 +81,16 @@ class Store:
         if getattr(self.host(name), what) != state:
             self.change_host(self.host(name), **{what: state})
 
+    def silent(self) -> frozenset[str]:
+        """Return the hosts that are recorded as silent."""
+        return frozenset(host.name for host in self.hosts() if host.silent_since is not None)
+
+    def silence(self, since: Mapping[str, float | None]) -> None:
+        """Record since when hosts are silent."""
+        for name, at in since.items():
+            if name in self._hosts:
+                self._hosts[name] = dataclasses.replace(self._hosts[name], silent_since=at)
+
     def showing(self) -> dict[str, int]:
         """Return the generation of each host that may hide no server."""
         return {host.name: host.generation for host in self.hosts() if host.shows}
@@ -104,7 +114,9 @@ class Store:
 
     def voices(self) -> dict[str | None, int]:
         """Return the number of hosts by the voices that are heard."""
-        return dict(collections.Counter(host.voices for host in self.hosts()))
+        silent = self.silent()
+        return collections.Counter(host.voices for host in self.hosts()
+                                   if host.name not in silent) | {model.SILENT: len(silent)}
 
     def change_host(self, host: model.Host, **values: Any) -> model.Host | None:
         """Change a host, unless it has changed since it was read."""

@@ -54,6 +54,7 @@ def timeline(stored: model.Recovery, *, details: bool) -> list[View]:
 
 def host(stored: model.Host) -> View:
     """Return a host."""
+    silent = stored.silent_since is not None
     return {
         'name': stored.name,
         'state': stored.shown,
@@ -66,8 +67,10 @@ def host(stored: model.Host) -> View:
         'goodbye': stored.goodbye,
         'goodbye_at': _time(stored.goodbye_at),
         'held': list(stored.held),
-        'sentinel': stored.sentinel,
-        'voices': stored.voices,
+        # What a host has said of itself before it fell silent says nothing of it now.
+        'sentinel': None if silent and stored.sentinel == model.LIVE else stored.sentinel,
+        'voices': model.SILENT if silent else stored.voices,
+        'silent_since': _time(stored.silent_since),
     }
 
 

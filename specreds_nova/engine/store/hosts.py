@@ -55,8 +55,24 @@ def sentinels(connection: sa.Connection) -> dict[str | None, int]:
 
 def voices(connection: sa.Connection) -> dict[str | None, int]:
     """Return the number of hosts by the voices that are heard; None for unknown."""
-    rows = connection.execute(sa.select(_T.c.voices, sa.func.count()).group_by(_T.c.voices))
-    return {state: int(number) for state, number in rows}
+    heard = _T.c.silent_since.is_(None)
+    rows = connection.execute(
+        sa.select(_T.c.voices, sa.func.count()).where(heard).group_by(_T.c.voices))
+    counts: dict[str | None, int] = {state: int(number) for state, number in rows}
+    silent = connection.execute(sa.select(sa.func.count()).select_from(_T).where(~heard))
+    return counts | {model.SILENT: int(silent.scalar_one())}
+
+
+def silent(connection: sa.Connection) -> frozenset[str]:
+    """Return the hosts that are recorded as silent."""
+    rows = connection.execute(sa.select(_T.c.name).where(_T.c.silent_since.is_not(None)))
+    return frozenset(name for (name,) in rows)
+
+
+def silence(connection: sa.Connection, since: Mapping[str, float | None]) -> None:
+    """Record since when hosts are silent, which only operators read; None for heard hosts."""
+    for name, at in since.items():
+        connection.execute(sa.update(_T).where(_T.c.name == name).values(silent_since=at))
 
 
 def showing(connection: sa.Connection) -> dict[str, int]:

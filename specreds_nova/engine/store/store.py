@@ -148,6 +148,15 @@ class Store:
         """Return the number of hosts by the voices that are heard; None for unknown."""
         return self._transactions.run(hosts.voices)
 
+    def silent(self) -> frozenset[str]:
+        """Return the hosts that are recorded as silent."""
+        return self._transactions.run(hosts.silent)
+
+    def silence(self, since: Mapping[str, float | None]) -> None:
+        """Record since when hosts are silent, which only operators read; None for heard hosts."""
+        if since:
+            self._transactions.run(functools.partial(hosts.silence, since=since))
+
     def showing(self) -> dict[str, int]:
         """Return the generation of each host that may hide no server."""
         return self._transactions.run(hosts.showing)

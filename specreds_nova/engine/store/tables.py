@@ -28,6 +28,7 @@ HOSTS = _table(
     sa.Column('kernel', sa.String(255)),
     sa.Column('sentinel', sa.String(16)),
     sa.Column('voices', sa.String(16)),
+    sa.Column('silent_since', sa.Double),
     sa.Column('shows', sa.Boolean, nullable=False),
     sa.Column('dead_at', sa.Double),
 )

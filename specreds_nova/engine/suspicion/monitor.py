@@ -232,6 +232,19 @@ class Monitor:
         heard = {name: _voices(self._voices.state(name), late[name]) for name in late}
         return {name: voices for name, voices in heard.items() if voices is not None}
 
+    def silences(self) -> dict[str, float | None]:
+        """Return since when neither voice of each host is heard, by the engine's clock.
+
+        :returns: None for a host that is heard; nothing while this engine may be deaf
+        """
+        if self._listening.trouble(self._clock.now()) is not None:
+            return {}
+        horizon = self._listening.horizon()
+        with self._lock:
+            return {name: self._last(name) if self._weighing.late(host, horizon)
+                    and self._voices.state(name) != all_voices.HEARD else None
+                    for name, host in self._hosts.items()}
+
     def hides(self, host: str, after: float) -> bool | None:
         """Return whether the sentinel of a host hides servers; None if that is unknown.
 

@@ -6,7 +6,8 @@ before. They count on such a host again after ``ACTS_S`` in which they act, by a
 sent after these (``doc/source/timing.rst``).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+import itertools
 
 from oslo_log import log as logging
 
@@ -42,22 +43,29 @@ class Sentinels:
     :param reported: returns the state of each sentinel that was reported to this engine
     :param hides: returns whether a sentinel hides servers, by a report after a time: Monitor.hides
     :param voices: returns which voices of each host are heard
+    :param silences: returns since when each host is silent: Monitor.silences
+    :param hearing: returns the other engines that hear a host
     """
 
     def __init__(self, reported: Callable[[], Mapping[str, str]],
                  hides: Callable[[str, float], bool | None], modes: all_modes.Modes,
                  database: stores.Store, clock: clocks.Clock,
-                 voices: Callable[[], Mapping[str, str]] = dict) -> None:
+                 voices: Callable[[], Mapping[str, str]] = dict,
+                 silences: Callable[[], Mapping[str, float | None]] = dict,
+                 hearing: Callable[[str], Collection[str]] = lambda host: ()) -> None:
         self._reported = reported
         self._hides = hides
         self._modes = modes
         self._database = database
         self._clock = clock
         self._voices = voices
+        self._silences = silences
+        self._hearing = hearing
         self._recorded: dict[str, str | None] = {}
         # The voices that are recorded, and the voices at the latest look.
         self._heard: dict[str, str | None] = {}
         self._before: Mapping[str, str] = {}
+        self._silent: Mapping[str, float | None] = {}
         self._looked = float('-inf')
         # By host that hid no server: since when engines act on it, and its generation then.
         self._acts: dict[str, tuple[float, int]] = {}
@@ -72,6 +80,10 @@ class Sentinels:
         """Record what has changed."""
         self._record()
         self._record_voices()
+        try:
+            self._record_silences()
+        except exception.EngineError as exc:
+            LOG.warning('which hosts are silent is recorded later: %s', exc)
         try:
             self._count_again()
         except exception.EngineError as exc:
@@ -138,3 +150,21 @@ class Sentinels:
             self._heard[name] = state
             level, words = _VOICES[state]
             LOG.log(level, 'host %s: %s', name, words)
+
+    def _record_silences(self) -> None:
+        """Record which hosts are silent, if they were at the look before, and which are not.
+
+        :raises exception.EngineError: the database does not answer
+        """
+        silences, before = self._silences(), self._silent
+        self._silent = silences
+        recorded, ahead = self._database.silent(), self._clock.wall() - self._clock.now()
+        changed: dict[str, float | None] = {}
+        for name, since in silences.items():
+            if since is None:
+                if name in recorded:
+                    changed[name] = None
+            elif (name not in recorded and before.get(name) == since
+                    and not self._hearing(name)):
+                changed[name] = since + ahead
+        self._database.silence(dict(itertools.islice(changed.items(), _AT_ONCE)))

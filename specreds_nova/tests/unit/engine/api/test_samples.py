@@ -75,6 +75,7 @@ class SamplesTest(base.APITest):
             self.store.report(name, 'voices', model.BOTH)
         self.store.say('node3', model.SUSPECT, 'it smokes')
         self.store.change_host(self.store.host('node1'), state=model.SUSPECTED, why=why)
+        self.store.silence({'node1': _NOW})
         self.useFixture(fixtures.MockPatchObject(time, 'time', return_value=_NOW))
         self.store.set_mode(model.Mode(
             model.CLOUD, '', model.ACT, 'observed for a month', 'u1', _NOW - 86400.0))

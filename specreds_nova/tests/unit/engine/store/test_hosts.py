@@ -72,7 +72,23 @@ class HostsTest(base.StoreTest):
                          [host.sentinel for host in self.store.hosts()])
         self.assertEqual({model.LIVE: 1, model.UNLEASED: 1, None: 1}, self.store.sentinels())
         self.store.report('node1', 'voices', model.SENTINEL_ALONE)
-        self.assertEqual({model.SENTINEL_ALONE: 1, None: 2}, self.store.voices())
+        self.assertEqual({model.SENTINEL_ALONE: 1, None: 2, model.SILENT: 0},
+                         self.store.voices())
+
+    def test_silence_of_a_host_is_recorded_beside_everything_else(self) -> None:
+        self.store.record({'node1': 'k1', 'node2': 'k1'})
+        self.store.report('node1', 'voices', model.BOTH)
+        before = self.store.host('node1')
+        self.store.silence({'node1': 7.0, 'unknown': 7.0})
+        # Whoever has read the host before may still change it.
+        after = self.store.change_host(before, state=model.SUSPECTED)
+        assert after is not None
+        self.assertEqual((7.0, model.BOTH), (after.silent_since, after.voices))
+        self.assertEqual({'node1'}, self.store.silent())
+        self.assertEqual({model.SILENT: 1, None: 1}, self.store.voices())
+        self.store.silence({'node1': None})
+        self.assertEqual((frozenset(), None),
+                         (self.store.silent(), self.store.host('node1').silent_since))
 
     def test_hosts_that_may_hide_no_server(self) -> None:
         for name in ('node1', 'node2', 'node3'):

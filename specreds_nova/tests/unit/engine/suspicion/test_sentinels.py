@@ -24,13 +24,20 @@ class _Case(testtools.TestCase):
         # By host that may hide no server: its generation.
         self.showing: dict[str, int] = {}
         self.voices: dict[str, str] = {}
+        # Since when hosts are silent, the silent hosts of the database, and who hears which host.
+        self.silences: dict[str, float | None] = {}
+        self.silent: dict[str, float] = {}
+        self.hearing: dict[str, tuple[str, ...]] = {}
         self.database, modes, clock = mock.Mock(), mock.Mock(), mock.Mock()
         self.database.showing.side_effect = lambda: dict(self.showing)
         self.database.hide.side_effect = lambda name, generation: bool(self.showing.pop(name))
         modes.of.side_effect = self._mode
+        self.database.silent.side_effect = lambda: frozenset(self.silent)
         clock.now.side_effect = lambda: self.now
+        clock.wall.side_effect = lambda: self.now + 500.0
         self.sentinels = sentinels.Sentinels(
-            lambda: self.reported, self._hides, modes, self.database, clock, lambda: self.voices)
+            lambda: self.reported, self._hides, modes, self.database, clock, lambda: self.voices,
+            lambda: self.silences, lambda host: self.hearing.get(host, ()))
 
     def _mode(self, host: str) -> str:
         del host
@@ -79,6 +86,24 @@ class SentinelsTest(_Case):
                                  ({'cn1': model.SENTINEL_ALONE}, [('cn1', model.SENTINEL_ALONE)])):
             self.voices = voices
             self.assertEqual(recorded, self.looked())
+
+    def test_silence_is_recorded_that_two_looks_and_every_engine_find(self) -> None:
+        looks: tuple[tuple[dict[str, float | None], dict[str, tuple[str, ...]],
+                           dict[str, float | None]], ...] = (
+                ({'cn1': 990.0, 'cn2': None}, {}, {}),
+                ({'cn1': 995.0, 'cn2': None}, {}, {}),
+                ({'cn1': 995.0, 'cn2': None}, {'cn1': ('e2',)}, {}),
+                ({'cn1': 995.0, 'cn2': None}, {}, {'cn1': 1495.0}),
+                # An engine that may be deaf says nothing.
+                ({}, {}, {}),
+                # Any engine ends the silence, whichever has recorded it.
+                ({'cn1': 995.0, 'cn2': None}, {}, {'cn2': None}))
+        for silences, hearing, recorded in looks:
+            self.silences, self.hearing = silences, hearing
+            self.silent = {'cn2': 1.0} if recorded == {'cn2': None} else {}
+            self.database.silence.reset_mock()
+            self.sentinels.look()
+            self.database.silence.assert_called_once_with(recorded)
 
     def test_thousands_of_changes_take_several_looks(self) -> None:
         self.reported = {f'cn{number}': model.LIVE for number in range(150)}

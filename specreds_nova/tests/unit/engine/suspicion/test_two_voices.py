@@ -272,6 +272,23 @@ class TwoVoicesTest(base.CloudTestCase):
         self.voices.use(())
         self.assertEqual({}, self.monitor.voices())
 
+    def test_operators_see_since_when_a_host_is_silent(self) -> None:
+        self.assertEqual({None}, set(self.monitor.silences().values()))
+        self.nodes['cn1'].alive = False
+        self.run_for(4.0)
+        self.assertEqual({None}, set(self.monitor.silences().values()))
+        died = self.clock.now()
+        self.sentinels.pop('cn1')
+        self.run_for(4.0)
+        silences = self.monitor.silences()
+        since = silences.pop('cn1')
+        assert since is not None
+        self.assertTrue(died - 0.5 < since <= died)
+        self.assertEqual({None}, set(silences.values()))
+        # An engine that may be deaf knows of no silence.
+        self.clock.time += 2.0
+        self.assertEqual({}, self.monitor.silences())
+
     def test_gate_is_among_the_gates_of_hosts(self) -> None:
         group = type('Group', (), {'too_many_share': 0.5, 'flap_count': 3})
         reasons = detection_conf.host_gates(group).reasons(gates.Facts('cn1', speaks=True))
