@@ -426,8 +426,8 @@ MUTATIONS = (
              f'{_UNIT}.superposition.exclusion.test_fence.FenceTest.'
              'test_error_is_raised_to_every_caller_that_was_served_together'),
     Mutation('death-taken-from-silence', 'specreds_nova/engine/recovery/steps/super.py',
-             '    if host.dead_at is None:\n        return None\n',
-             "    if host.dead_at is None:\n        return 'it is silent'\n",
+             '    if host.dead_at is None:\n        return False\n',
+             '    if host.dead_at is None:\n        return True\n',
              'specreds_nova.tests.unit.engine.recovery.test_death.DeathTest.'
              'test_silence_is_no_fact'),
     Mutation('host-that-is-reset-taken-for-off', 'specreds_nova/engine/recovery/power.py',
@@ -435,7 +435,7 @@ MUTATIONS = (
              'specreds_nova.tests.unit.engine.recovery.test_power.OffTest.'
              'test_host_that_is_off_for_a_moment_is_not'),
     Mutation('word-of-death-outlives-a-beat', 'specreds_nova/engine/recovery/steps/super.py',
-             'if heard is None or heard >= said:', 'if heard is None:',
+             'heard is not None and heard < said', 'heard is not None',
              'specreds_nova.tests.unit.engine.recovery.test_death.DeathTest.'
              'test_word_is_void_once_an_engine_has_heard_the_host'),
     Mutation('boot-taken-for-the-death-of-a-new-guest',

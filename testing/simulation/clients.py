@@ -180,6 +180,10 @@ class Compute:
             'up': not self._cloud.hosts[host].forced_down, 'enabled': True,
             'forced_down': self._cloud.hosts[host].forced_down, 'updated': 0.0})
 
+    def service_at_hand(self, host: str) -> Mapping[str, Any]:
+        """Return the same by a list that is at hand."""
+        return {'up': not self._cloud.hosts[host].forced_down}
+
     def evacuate(self, server_id: str, host: str | None, force: bool = False) -> None:
         """Begin the evacuation of a server."""
         del force

@@ -57,15 +57,16 @@ class Silence:
         if process is None or process.engine is None or kinds != {evidence.SILENCE} or (
                 self._services.troubled()):
             return
-        # A host whose sentinel is heard has not fallen silent.
-        heard = {name: max(self._broker.heard[process.owner, name],
-                           self._network.last(process.owner, name)) for name in self._world.hosts
+        heard = {name: self._broker.heard[process.owner, name] for name in self._world.hosts
                  if (process.owner, name) in self._broker.heard}
         now = self._hub.now()
         if now - heard.get(recovery.host, 0.0) < brokers.GAP and (
                 now - self._broker.unbroken[process.owner, recovery.host] > _UNBROKEN):
             self._world.fail(f'a recovery of {recovery.server} is created although the beats of '
                              f'{recovery.host} come without a gap')
+        # A host whose sentinel is heard has not fallen silent.
+        heard = {name: max(at, self._network.last(process.owner, name))
+                 for name, at in heard.items()}
         if now - heard.get(recovery.host, now) < _SILENT:
             return
         for reason in self._reasons(process.engine._monitor, process.owner, recovery.host, heard):

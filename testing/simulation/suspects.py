@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hosts as an engine of a story hears them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from testing.simulation import cloud as clouds
 from testing.simulation import hub as hubs
@@ -78,6 +78,11 @@ class Suspects:
     def well_to_all(self, name: str) -> bool:
         """Return whether a host is well: all engines have the same view."""
         return self.is_well(name)
+
+    def unplugged(self, name: str, service: Mapping[str, object]) -> bool:
+        """Return whether a host has no heartbeat: each has."""
+        del name, service
+        return False
 
     def speaks(self, name: str) -> bool:
         """Return whether a sentinel alone is heard: none is."""

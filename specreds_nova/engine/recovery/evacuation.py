@@ -19,6 +19,7 @@ from specreds_nova.engine.recovery import pending
 from specreds_nova.engine.recovery import run as runs
 from specreds_nova.engine.recovery import verdict as verdicts
 from specreds_nova.engine.recovery.steps import destination
+from specreds_nova.engine.recovery.steps import super as super_step
 
 LOG = logging.getLogger(__name__)
 
@@ -215,7 +216,8 @@ class _Evacuation:
                     f'{server.host}: look there. To have it evacuated, end it there: '
                     f'virsh destroy {server.id}')
         if self._must_wait(server):
-            return f'{self._awaited} is silent: start nova-compute there'
+            return (f'{self._awaited} is silent: start nova-compute there, or, if it is off: '
+                    f'openstack speculative host suspect --dead {self._awaited}')
         if server.task is None or self._unclaimed.lost or self._is_worked_on(server):
             return verdicts.AGAIN_LATER
         return f'if Nova does nothing to it: {verdicts.make_active(run.recovery.server)}'
@@ -317,7 +319,9 @@ class _Evacuation:
 
     def _lost(self, host: str) -> bool:
         suspects = self._run.context.suspects
-        if not (suspects.suspected(host) or suspects.speaks(host)):
+        if not (suspects.suspected(host) or suspects.speaks(host)) or (
+                host not in (self._source, self._backup_host) and suspects.unplugged(
+                    host, self._run.insist(self._run.context.compute.service_at_hand, host))):
             self._silent.pop(host, None)
             return False
         return self._run.lost(host, self._silent.setdefault(host, self._run.now))
@@ -368,9 +372,11 @@ class _Evacuation:
         if host == self._backup_host:
             # Whoever else is to run it waits until Cinder has fenced and merged what ran there.
             return True
-        # Should the host be back while Nova is at it elsewhere, it would run twice.
-        return bool(run.options.evacuate_unfenced
-                    and run.now - self._silent[host] >= run.options.evacuate_after)
+        # Should the host be back while Nova is at it elsewhere, it would run twice. A host that is
+        # off is back later, and finds that Nova has ended the request.
+        return super_step.is_known_dead(run, host) or bool(
+            run.options.evacuate_unfenced
+            and run.now - self._silent[host] >= run.options.evacuate_after)
 
     def _finishes(self, server: model.Server) -> bool:
         """Return whether an earlier evacuation of a server without a task may have moved it.

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hosts, as this engine hears them."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 import contextlib
 import dataclasses
 import threading
+from typing import Any
 
 from specreds_nova.engine.clients import clock as clocks
 from specreds_nova.engine.suspicion import evidence
@@ -80,6 +81,15 @@ class Suspects:
         facts = dataclasses.replace(self._monitor.facts(host), word=False, silence=0.0,
                                     hearing=self._peers.holding(host))
         return not self._gates.reasons(facts)
+
+    def unplugged(self, host: str, service: Mapping[str, Any]) -> bool:
+        """Return whether a host sends no heartbeat, and works for all that Nova knows.
+
+        :param service: of its nova-compute, as ``Compute.service`` returns it
+        """
+        facts = self._monitor.facts(host, service)
+        return bool(service.get('up')) and (
+            facts.unheard is not None or facts.reported >= gates.REPORTED_S)
 
     def speaks(self, host: str) -> bool:
         """Return whether a sentinel says that a host is well whose nova-compute is silent."""

@@ -86,8 +86,7 @@ def _serving(run: runs.Run, earlier: str | None) -> dict[str, Any]:
 def proof_of_death(run: runs.Run) -> str | None:
     """Return the proof that the primary is dead: its host has booted, or somebody knows.
 
-    Silence proves nothing, however long it lasts. A word is about the boot of that time: it is
-    void once an engine has heard the host.
+    Silence proves nothing, however long it lasts.
 
     :returns: the proof in words; None without one
     """
@@ -97,14 +96,20 @@ def proof_of_death(run: runs.Run) -> str | None:
         # Nova may have started the server there again.
         gone = booted and suspects.running(name, run.recovery.server) is False
         return f'{name} has booted' if gone else None
+    return f'somebody knows that {name} is dead' if is_known_dead(run, name) else None
+
+
+def is_known_dead(run: runs.Run, name: str) -> bool:
+    """Return whether somebody who knows has said that a host is dead.
+
+    A word is about the boot of that time: it is void once an engine has heard the host.
+    """
     host = run.insist(run.context.store.host, name)
     if host.dead_at is None:
-        return None
+        return False
     said = run.now - run.context.age(host.dead_at)
-    heard = suspects.last_heard(name, said)
-    if heard is None or heard >= said:
-        return None
-    return f'somebody knows that {name} is dead'
+    heard = run.context.suspects.last_heard(name, said)
+    return heard is not None and heard < said
 
 
 def observe(run: runs.Run) -> bool:

@@ -49,7 +49,8 @@ class RecoveryTest(testtools.TestCase):
         self.compute.immovable.return_value = None
         self.compute.evacuation.return_value = None
         self.backups.promote.return_value = {'timings_ms': {'box_open': 40, 'box_settled': 940}}
-        self.suspects = mock.Mock(**{'speaks.return_value': False})
+        self.suspects = mock.Mock(**{'speaks.return_value': False,
+                                     'unplugged.return_value': False})
         self.suspects.suspected.return_value = True
         self.suspects.is_well.return_value = self.suspects.well_to_all.return_value = False
         self.suspects.running.return_value = True

@@ -140,6 +140,28 @@ class UnclaimedTest(base.CommittedTest):
         self.compute.reset.assert_not_called()
         self.assertEqual([], self.asked)
 
+    def test_request_to_a_host_that_is_known_to_be_off_is_made_elsewhere(self) -> None:
+        self.assertIn('if it is off: openstack speculative host suspect --dead h2',
+                      self.silence('h1', 'h2'))
+        now = self.clock.now()
+        self.store.change_host(self.store.host('h2'), dead_at=self.clock.wall())
+        self.suspects.last_heard.return_value = now - 300.0
+        self.evacuate(400.0, backup=False)
+        self.assertEqual('h3', self.asked[0][1])
+
+    def test_word_that_a_host_is_off_is_void_once_it_was_heard(self) -> None:
+        self.silence('h1', 'h2')
+        self.store.change_host(self.store.host('h2'), dead_at=self.clock.wall())
+        self.suspects.last_heard.return_value = self.clock.now() + 1.0
+        self.evacuate(400.0, backup=False)
+        self.assertEqual([], self.asked)
+
+    def test_host_without_a_heartbeat_is_not_silent(self) -> None:
+        self.claimed = True
+        self.suspects.heard_after.return_value = False
+        self.suspects.unplugged.return_value = True
+        self.assertIn('no action is needed', self.silence('h1', 'h2'))
+
     def test_server_stays_on_its_host_if_the_destination_is_silent(self) -> None:
         self.assertEqual('h1 is back; no action is needed', self.silence('h2'))
         self.compute.reset.assert_called_once_with('a')

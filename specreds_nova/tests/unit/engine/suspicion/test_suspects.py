@@ -47,6 +47,15 @@ class SuspectsTest(testtools.TestCase):
         monitor.look.return_value = dataclasses.replace(_WELL, **values)
         self.assertEqual(well, _suspects(monitor).is_well('h1'))
 
+    @ddt.data((None, 20.0, True, True), (None, 5.0, True, False), (None, 20.0, False, False),
+              (40.0, 0.0, True, True))
+    @ddt.unpack
+    def test_host_without_a_heartbeat_reports_to_nova_alone(
+            self, unheard: float | None, reported: float, up: bool, unplugged: bool) -> None:
+        monitor: Any = mock.Mock()
+        monitor.facts.return_value = gates.Facts('h1', unheard=unheard, reported=reported)
+        self.assertEqual(unplugged, _suspects(monitor).unplugged('h1', {'up': up}))
+
     @ddt.data(({}, (), True), ({}, ('e2',), False), ({'heard': None}, (), False))
     @ddt.unpack
     def test_host_is_well_to_all_if_every_engine_hears_it(
