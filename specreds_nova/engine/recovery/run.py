@@ -62,6 +62,8 @@ _RECENT = 2.0
 # Seconds for which a host that is heard may leave calls unanswered: what it was asked for may take
 # long.
 _MUTE = 30.0
+# Other hosts that are asked then whether calls of this engine arrive at all.
+_OTHERS = 3
 # Decisions that prove nothing, after which the server is evacuated.
 _UNPROVEN = 2
 _UNDECIDED = frozenset({states.CREATING, states.SUPERPOSED})
@@ -667,20 +669,29 @@ class UnansweredSince:
     def _is_mute(self) -> bool:
         """Return whether a host that is heard answers not even a call for which it does nothing.
 
-        Of hosts that are not heard the broker may be away, so that nobody answers.
+        Of hosts that are not heard the broker may be away, so that nobody answers. If no other
+        host answers either, the calls of this engine are lost.
         """
         run = self._run
         if run.context.suspects.suspected(self._host) or (
                 self._since is None or run.now - self._since < _MUTE):
             return False
+        backups = run.context.backups
+        others = sorted(set(run.context.suspects.healthy()) - {self._host})[:_OTHERS]
+        mute = not self._answers(backups.status, self._host, run.backup_id) and (
+            not others or any(self._answers(backups.boot, other) for other in others))
+        if not mute:
+            self._since = None
+        return mute
+
+    def _answers(self, call: Callable[..., object], *arguments: str) -> bool:
         try:
-            run.context.backups.status(self._host, run.backup_id)
+            call(*arguments)
         except exception.Unreachable:
-            return True
+            return False
         except backup_errors.BackupError:
             pass
-        self._since = None
-        return False
+        return True
 
     def ends(self) -> None:
         """Note an answer."""

@@ -67,6 +67,22 @@ class BackTest(base.RecoveryTest):
             at == begun and self.clock.now() - begun >= 0.1)
         self.assertEqual(verdict.PRIMARY, self.spared())
 
+    def test_host_that_is_heard_and_answers_no_call_is_given_up_if_others_answer(self) -> None:
+        self.suspects.suspected.return_value = False
+        lost = exception.Unreachable('a time-out')
+        for status, boot, hosts, given_up in (
+                (lost, None, ['h2', 'h3'], True), (lost, lost, ['h2', 'h3'], False),
+                (lost, lost, ['h2'], True), (None, None, ['h2', 'h3'], False)):
+            self.backups.status.side_effect, self.backups.boot.side_effect = status, boot
+            self.suspects.healthy.return_value = hosts
+            unanswered = runs.UnansweredSince(self.run_, 'h2')
+            self.assertFalse(unanswered.lasts())
+            self.clock.sleep(31.0)
+            self.assertEqual(given_up, unanswered.lasts())
+            # A host that was spared has as long again.
+            self.assertEqual(given_up, unanswered.lasts())
+        self.assertNotIn('h2', [call.args[0] for call in self.backups.boot.mock_calls])
+
     def test_running_server_saves_the_primary(self) -> None:
         result = self.run_.over()
         assert result is not None
