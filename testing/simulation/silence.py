@@ -2,9 +2,9 @@
 """Recoveries that are created although the silence of hosts has a likelier cause than their end.
 
 A switch, a broker node or the power of a site takes many hosts away at once, and a bad link takes
-one host away again and again: engines have to wait. Each case is judged by the beats of both voices
-that the engine has received and by the boots of hosts, and only while all services answer at once,
-because a recovery that was begun in time may be created late.
+one host away again and again: engines have to wait. Each case is judged by the beats of both
+voices that the engine has received and by the boots of hosts, and only while all services answer
+at once, because a recovery that was begun in time may be created late.
 """
 
 from collections.abc import Collection, Iterator, Mapping
