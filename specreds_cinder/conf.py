@@ -19,11 +19,6 @@ OPTIONS: list[cfg.Opt] = [
                     'server_disks_backend names uses it.'),
 ]
 
-# Options of earlier versions, which a service names at its start and ignores.
-REMOVED = ('cluster_timeout', 'fence_expiry', 'interval', 'merge_backend_bytes_per_second',
-           'merge_bytes_per_second', 'merge_cluster_bytes_per_second', 'merge_delay', 'merges',
-           'rpc_timeout', 'stale_after', 'sweep_processes', 'watch', 'watch_objects_per_second')
-
 
 def register(conf: cfg.ConfigOpts) -> None:
     """Register the options. May be repeated."""

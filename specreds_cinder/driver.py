@@ -97,7 +97,7 @@ class SuperRBDDriver(rbd.RBDDriver):
 
         :raises VolumeBackendAPIException: the worker or its Ceph does not answer
         """
-        removed_options.warn(CONF, conf.GROUP.name, conf.REMOVED)
+        removed_options.warn(CONF, conf.GROUP.name, conf.OPTIONS)
         super().check_for_setup_error()
         try:
             self.worker.call(None, 'ping')

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of earlier versions in the configuration of a service."""
+"""Options in the configuration of a service that do not exist, such as those of earlier versions.
+"""
 
 from collections.abc import Iterable
+import pathlib
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -9,19 +11,20 @@ from oslo_log import log as logging
 LOG = logging.getLogger(__name__)
 
 
-def warn(conf: cfg.ConfigOpts, group: str, names: Iterable[str]) -> None:
-    """Name the removed options that the files of a configuration still set, in one line.
+def warn(conf: cfg.ConfigOpts, group: str, options: Iterable[cfg.Opt]) -> None:
+    """Name the options of a group that are set and do not exist, in one line.
 
     :param conf: the configuration, which was read
-    :param names: the removed options of the group
+    :param options: all options of the group
     """
     if 'config_file' not in conf:
         # Nobody has read a file.
         return
-    # A configuration of its own: the service's one must not accept these options.
-    old = cfg.ConfigOpts()
-    old.register_opts([cfg.StrOpt(name) for name in names], group)
-    old([], default_config_files=conf.config_file, default_config_dirs=conf.config_dir)
-    if still_set := [name for name in names if old[group][name] is not None]:
-        LOG.warning('ignoring %s in group [%s] of the configuration: these options were removed, '
-                    'as the release notes explain', ', '.join(still_set), group)
+    sections: dict[str, dict[str, list[str]]] = {}
+    for path in (*conf.config_file, *(path for directory in conf.config_dir or ()
+                                      for path in pathlib.Path(directory).glob('*.conf'))):
+        cfg.ConfigParser(str(path), sections).parse()
+    names = {name.replace('-', '_') for name in sections.get(group, ())}
+    if unknown := sorted(names.difference(option.dest for option in options)):
+        LOG.warning('ignoring %s in group [%s] of the configuration: there are no such options, '
+                    'and the release notes say which ones were removed', ', '.join(unknown), group)

@@ -17,14 +17,6 @@ OPTIONS: list[cfg.Opt] = [
                     'another one.'),
 ]
 
-# Options of earlier versions, which a service names at its start and ignores.
-REMOVED = ('backup_ceph_conf', 'box_ipv6', 'heartbeat_probe_interval', 'keep_finished',
-           'merge_bytes_per_second', 'merge_host_bytes_per_second', 'protect_by_default',
-           'ready_timeout', 'reconcile_interval', 'sentinel_blocklist_interval',
-           'sentinel_confirm', 'sentinel_fenced_for_good', 'sentinel_interval',
-           'sentinel_learn_interval', 'sentinel_network_lease', 'sentinel_timeout',
-           'sentinel_watchdog', 'server_disk_backups', 'settle_timeout', 'storage_timeout')
-
 
 def register(conf: cfg.ConfigOpts) -> None:
     """Register the options. May be repeated."""

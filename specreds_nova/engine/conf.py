@@ -57,25 +57,6 @@ _OWN: list[cfg.Opt] = [
 
 OPTIONS: list[cfg.Opt] = [*_OWN, *detection_conf.OPTIONS, *clients_conf.RPC]
 
-# Options of earlier versions, which an engine names at its start and ignores.
-REMOVED = (
-    'abort_timeout', 'adopt_patience', 'adopt_timeout', 'again_after', 'clear_beats',
-    'collapse_timeout', 'correlated_patience', 'destination_timeout', 'dirty_interval',
-    'dispatch_policy', 'echo_interval', 'evacuate_timeout', 'evidence_lifetime',
-    'evidence_weights', 'flap_patience', 'flap_period', 'forecast_interval',
-    'goodbye_grace_service', 'janitor_interval', 'job_interval', 'job_lease', 'jobboard_ca_cert',
-    'jobboard_cert', 'jobboard_host', 'jobboard_key', 'jobboard_port', 'jobboard_protocol',
-    'keep_recoveries', 'late_backup', 'libvirt_patience', 'link_outage', 'link_pause',
-    'link_settle', 'masakari_exchange', 'masakari_topics', 'masakari_transport_url',
-    'max_attempts', 'max_backups', 'max_backups_per_host', 'max_errors', 'network_lease_margin',
-    'power_off_after', 'power_up_grace', 'protect_busy_servers', 'protect_disabled_hosts',
-    'protect_forced_down_hosts', 'protect_locked_servers', 'protect_states', 'ready_timeout',
-    'ready_timeout_max', 'redfish_ca_cert', 'redfish_password', 'redfish_username', 'rest_timeout',
-    'rpc_timeout', 'scheduler_timeout', 'sentinel_network_lease', 'server_disk_backups',
-    'server_disks_in_rbd', 'status_interval', 'storage_patience', 'suspicion_floor',
-    'suspicion_forgive', 'suspicion_longest', 'suspicion_threshold', 'suspicion_window',
-    'tenant_priority_max', 'too_many_absolute', 'too_many_count')
-
 
 def register(conf: cfg.ConfigOpts) -> None:
     """Register the options of ``[engine]`` and ``[service_auth]``. May be repeated."""

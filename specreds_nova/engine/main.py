@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
          default_config_files=cfg.find_config_files('specreds', 'specreds-engine'),
          default_config_dirs=cfg.find_config_dirs('specreds', 'specreds-engine'))
     logging.setup(conf, 'specreds-engine')
-    removed_options.warn(conf, engine_conf.GROUP, engine_conf.REMOVED)
+    removed_options.warn(conf, engine_conf.GROUP, engine_conf.OPTIONS)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())

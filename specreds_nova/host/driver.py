@@ -23,6 +23,7 @@ from oslo_log import log as logging
 from specreds_cinder import removed_options
 from specreds_nova import conf
 from specreds_nova import exception
+from specreds_nova import opts
 from specreds_nova.beats import heartbeat
 from specreds_nova.beats import primaries
 from specreds_nova.beats import pulse
@@ -88,7 +89,7 @@ class SpeculativeLibvirtDriver(unmerged_driver.UnmergedLibvirtDriver):
         if compute is None:
             LOG.warning('this process is not nova-compute: it runs no backups')
             return
-        removed_options.warn(CONF, conf.GROUP.name, conf.REMOVED)
+        removed_options.warn(CONF, *opts.list_opts()[0])
         self._journal.load()
         self._box = sealing.Box()
         self.vif_driver = vifs.VIFDriver(self._host, self._box)

@@ -16,7 +16,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from specreds_cinder import removed_options
-from specreds_nova import conf as shared
+from specreds_nova import opts
 from specreds_nova import systemd
 from specreds_nova.beats import renewals
 from specreds_nova.beats import speaker
@@ -86,7 +86,7 @@ class _Daemon:
     """
 
     def __init__(self, conf: cfg.ConfigOpts, state: pathlib.Path) -> None:
-        removed_options.warn(conf, shared.GROUP.name, shared.REMOVED)
+        removed_options.warn(conf, *opts.list_opts()[0])
         self._status_file = state / status.NAME
         self._stop = threading.Event()
         self._looks = self._lease_looks = 0

@@ -38,13 +38,6 @@ class OptionsTest(testtools.TestCase):
     def test_options_are_few(self) -> None:
         self.assertLessEqual(len(options()), _MOST)
 
-    def test_removed_options_do_not_exist(self) -> None:
-        for program, group, names in (('cinder', 'specreds', cinder_conf.REMOVED),
-                                      ('nova', 'specreds', nova_conf.REMOVED),
-                                      ('engine', 'engine', engine_conf.REMOVED)):
-            for name in names:
-                self.assertNotIn(f'{program} [{group}] {name}', options())
-
     def test_options_say_when_to_set_them(self) -> None:
         for option in (*cinder_conf.OPTIONS, *nova_conf.OPTIONS, *sentinel_conf.OPTIONS,
                        *engine_conf.OPTIONS):
