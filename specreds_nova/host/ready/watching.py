@@ -13,22 +13,17 @@ from specreds_nova.host.ready import probes
 
 LOG = logging.getLogger(__name__)
 
-# Characters of the end of a console that are quoted: a recovery has room for so many.
-_SAID = 120
-
 
 class ReadinessWatch:
     """Checks a backup until its condition holds, its time is over, or the watch is stopped.
 
     :param begun: start of the backup, by time.monotonic()
     :param then: called once when the condition holds, by the thread of the watch
-    :param guest: nova.virt.libvirt.guest.Guest, whose console is quoted once its time is over
     :ivar late: whether its time is over
     """
 
     def __init__(self, condition: conditions.Condition, probe: probes.Probe,
-                 begun: float, then: Callable[[], None] | None = None, guest: Any = None) -> None:
-        self._guest = guest
+                 begun: float, then: Callable[[], None] | None = None) -> None:
         self.ready = self.late = False
         self.detail = f'waiting for {condition}'
         self._condition = condition
@@ -57,7 +52,7 @@ class ReadinessWatch:
                     return
                 if time.monotonic() >= deadline:
                     self.detail = (f'not ready within {self._condition.timeout:g} s: '
-                                   f'{self._condition} does not hold{self._said()}')
+                                   f'{self._condition} does not hold')
                     self.late = True
                     return
                 self._stopped.wait(self._probe.interval)
@@ -72,18 +67,6 @@ class ReadinessWatch:
             LOG.warning('cannot check for %s: %s', self._condition, exc)
             self.detail = f'waiting for {self._condition}; the last check failed: {exc}'
             return None
-
-    def _said(self) -> str:
-        """Return the end of the guest's console in words; empty if there is none."""
-        try:
-            console = self._guest and probes.console_path(self._guest.get_xml_desc())
-            said = ((console and probes.console_tail(console)) or b'').decode(errors='replace')
-        except Exception as exc:
-            # The console only helps to find out why the guest is late.
-            LOG.warning('cannot read the console of a late guest: %s', exc)
-            return ''
-        words = ' '.join(''.join(filter(str.isprintable, line)) for line in said.split('\n'))
-        return f'; its console ends with: {words.strip()[-_SAID:]}' if words.strip() else ''
 
     def _done(self, detail: str) -> None:
         self.detail = detail
@@ -101,7 +84,7 @@ def watch(condition: conditions.Condition, guest: Any, box: Any, backup_id: str,
     :param then: called once when it is ready, by the thread of the watch
     """
     probe = probes.of(condition, guest, box, backup_id)
-    return ReadinessWatch(condition, probe, time.monotonic(), then, guest)
+    return ReadinessWatch(condition, probe, time.monotonic(), then)
 
 
 def watch_frames(condition: conditions.Condition, guest: Any, box: Any, backup_id: str,

@@ -104,7 +104,7 @@ class TestConsole(testtools.TestCase):
         self.log.write_bytes(b'not ready 7\r\n\xff')
         self.assertIsNone(probe.look())
         self.log.write_bytes(b'booting\r\nready 7\r\n')
-        self.assertEqual("the console shows 'ready 7'", probe.look())
+        self.assertEqual('the console matches', probe.look())
 
     def test_slow_search_is_followed_by_a_long_pause(self) -> None:
         self.log.write_bytes(b'x')
@@ -125,7 +125,7 @@ class TestConsole(testtools.TestCase):
             self.guest.get_xml_desc.return_value = (
                 f'<domain><devices><{device} type="file"><source path="{self.log}"/></{device}>'
                 f'</devices></domain>')
-            self.assertEqual("the console shows 'ready 7'",
+            self.assertEqual('the console matches',
                              _of(conditions.Kind.CONSOLE, r'^ready \d+$', self.guest).look())
 
     def test_missing_console_is_not_ready(self) -> None:
