@@ -327,7 +327,7 @@ class Recovery:
     :ivar epoch: changes when an engine takes over; an engine with an older one must not continue
     :ivar suspected: time at which the host was suspected
     :ivar expected: seconds that the backup is expected to take until it is ready
-    :ivar abort: an operator has aborted the recovery
+    :ivar abort: who wants the recovery to end, in words; None if nobody does
     :ivar bytes: bytes of the backup that were merged
     :ivar ended: when it has ended; for one that was only observed, when its host was back
     """
@@ -348,7 +348,7 @@ class Recovery:
     superposition: str | None = None
     outcome: str | None = None
     error: str | None = None
-    abort: bool = False
+    abort: str | None = None
     bytes: int | None = None
     created: float = 0.0
     updated: float = 0.0

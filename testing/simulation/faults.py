@@ -333,7 +333,7 @@ class Faults:
     def _abort(self, fault: schedules.Fault) -> None:
         for recovery in self._cloud.store.active():
             if (recovery.server == fault.target
-                    and self._cloud.store.request_abort(recovery.id)):
+                    and self._cloud.store.request_abort(recovery.id, 'a user')):
                 self._cloud.world.aborted.setdefault(recovery.id, self._cloud.hub.now())
 
 

@@ -345,12 +345,12 @@ class Store:
                 if recovery.state == model.RACING and (
                     recovery.abort or recovery.engine != engine)}
 
-    def request_abort(self, recovery_id: str) -> bool:
+    def request_abort(self, recovery_id: str, why: str) -> bool:
         """Record that an operator wants a recovery to end."""
         current = self.history.get(recovery_id)
         if current is None or current.state not in _BEFORE_COMMIT:
             return False
-        self._put(current, abort=True)
+        self._put(current, abort=current.abort or why)
         return True
 
     def expected(self, servers: Iterable[str]) -> dict[str, float]:

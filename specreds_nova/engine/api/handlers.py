@@ -79,7 +79,8 @@ def abort_recovery(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
     """Abort a recovery, which then ends in favour of the primary."""
     recovery = _visible(call)
     call.authorize(policies.ABORT, recovery.project)
-    if not call.services.store.request_abort(recovery.id):
+    why = f'user {call.context.user_id} wants it to end'
+    if not call.services.store.request_abort(recovery.id, why):
         recovery = _visible(call)
         if recovery.state == model.ENDED:
             raise errors.conflict(
@@ -88,8 +89,7 @@ def abort_recovery(call: api_call.Call) -> tuple[HTTPStatus, api_call.Body]:
             'recovery-committed',
             f'recovery {recovery.id} is {recovery.state}: the primary is fenced, and the backup '
             f'has become the server, so that the recovery cannot be aborted')
-    LOG.info('recovery %s of server %s: user %s requests its abort', recovery.id,
-             recovery.server, call.context.user_id)
+    LOG.info('recovery %s of server %s: %s', recovery.id, recovery.server, why)
     return HTTPStatus.ACCEPTED, _recovery_shown(call, _visible(call))
 
 

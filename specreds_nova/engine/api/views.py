@@ -22,7 +22,7 @@ def recovery(stored: model.Recovery, *, details: bool) -> View:
         'project_id': stored.project,
         'state': stored.state,
         'outcome': stored.outcome,
-        'abort_requested': stored.abort,
+        'abort_requested': stored.abort is not None,
         'suspected_at': _time(stored.suspected),
         'created_at': _time(stored.created),
         'updated_at': _time(stored.updated),

@@ -144,7 +144,8 @@ class Janitor:
         if host.word == model.CLEAR:
             for recovery in recoveries:
                 if recovery.state in model.BEFORE_COMMIT and not recovery.abort:
-                    self._context.store.request_abort(recovery.id)
+                    self._context.store.request_abort(
+                        recovery.id, f'an operator cleared {host.name}: {host.word_reason}')
         if host.state == model.TRUSTED:
             self._settle(host)
         elif self._context.age(host.since) >= _GRACE:

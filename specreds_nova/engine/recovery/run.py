@@ -497,7 +497,7 @@ class Run:
     def over(self) -> verdicts.StepVerdict | None:
         """Return a verdict if the recovery need not continue before the commit point."""
         if self.recovery.abort:
-            return verdicts.StepVerdict(verdicts.ABORTED, 'an operator wants it to end')
+            return verdicts.StepVerdict(verdicts.ABORTED, self.recovery.abort)
         if self.drill:
             return self._gives_way()
         if self.insisting():

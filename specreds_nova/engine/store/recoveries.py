@@ -312,14 +312,17 @@ def revoked(connection: sa.Connection, engine: str) -> set[str]:
     """Return the recoveries that race, and are to be aborted or belong to other engines."""
     return set(connection.execute(sa.select(_T.c.id).where(
         _T.c.active == _ACTIVE, _T.c.state == model.RACING,
-        _T.c.abort | (_T.c.engine != engine))).scalars())
+        _T.c.abort.is_not(None) | (_T.c.engine != engine))).scalars())
 
 
-def request_abort(connection: sa.Connection, recovery_id: str, now: float) -> bool:
-    """Record the abort of a recovery; return False if the recovery is past the commit point."""
+def request_abort(connection: sa.Connection, recovery_id: str, why: str, now: float) -> bool:
+    """Record the abort of a recovery; return False if the recovery is past the commit point.
+
+    :param why: who wants the recovery to end; of several requests, the first one is kept
+    """
     changed = connection.execute(
         sa.update(_T).where(_T.c.id == recovery_id, _T.c.state.in_(model.BEFORE_COMMIT))
-        .values(abort=True, updated=now))
+        .values(abort=sa.func.coalesce(_T.c.abort, why), updated=now))
     return bool(changed.rowcount == 1)
 
 

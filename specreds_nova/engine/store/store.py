@@ -436,10 +436,10 @@ class Store:
         """Return the recoveries that race, and are to be aborted or belong to other engines."""
         return self._transactions.run(lambda connection: recoveries.revoked(connection, engine))
 
-    def request_abort(self, recovery_id: str) -> bool:
-        """Record the abort of a recovery; return False if it is past the commit point."""
-        return self._transactions.run(
-            lambda connection: recoveries.request_abort(connection, recovery_id, self._now()))
+    def request_abort(self, recovery_id: str, why: str) -> bool:
+        """Record who aborts a recovery; return False if it is past the commit point."""
+        return self._transactions.run(lambda connection: recoveries.request_abort(
+            connection, recovery_id, why, self._now()))
 
     def expected(self, servers: Iterable[str]) -> dict[str, float]:
         """Return the seconds that the next backup is expected to take, by server."""

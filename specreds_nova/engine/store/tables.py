@@ -53,7 +53,7 @@ RECOVERIES = _table(
     sa.Column('superposition', sa.String(64)),
     sa.Column('outcome', sa.String(16)),
     sa.Column('error', sa.Text),
-    sa.Column('abort', sa.Boolean, nullable=False),
+    sa.Column('abort', sa.Text),
     sa.Column('bytes', sa.BigInteger),
     sa.Column('created', sa.Double, nullable=False),
     sa.Column('updated', sa.Double, nullable=False),

@@ -69,7 +69,7 @@ CREATE TABLE recoveries (
 	superposition VARCHAR(64),
 	outcome VARCHAR(16),
 	error TEXT,
-	abort BOOL NOT NULL,
+	abort TEXT,
 	bytes BIGINT,
 	created DOUBLE NOT NULL,
 	updated DOUBLE NOT NULL,

@@ -161,7 +161,7 @@ class Story:
     def _abort(self, server: str) -> None:
         for recovery in self._store.active():
             if recovery.server == server:
-                self._store.request_abort(recovery.id)
+                self._store.request_abort(recovery.id, 'user u1 wants it to end')
 
     def _drill(self, server: str) -> None:
         """Request a drill, as the API does."""
@@ -172,7 +172,7 @@ class Story:
             why=(evidence.of(evidence.DRILL, 'u1', now).told(),))])
 
     def _say(self, host: str, word: str) -> None:
-        self._store.change_host(self._store.host(host), word=word, word_reason='')
+        self._store.change_host(self._store.host(host), word=word, word_reason='(user u1)')
 
     def _delete(self, server: str) -> None:
         del self._cloud.servers[server]

@@ -112,7 +112,7 @@ class _Restart:
         """Return a verdict if an operator or the state of the host ends the restart."""
         run = self._run
         if run.recovery.abort:
-            return verdicts.StepVerdict(verdicts.ABORTED, 'an operator wants it to end')
+            return verdicts.StepVerdict(verdicts.ABORTED, run.recovery.abort)
         host = run.recovery.host
         if runs.before_commit(run.recovery) and (
                 mode := run.context.modes.of(host)) != model.ACT:

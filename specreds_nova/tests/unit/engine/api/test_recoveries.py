@@ -63,7 +63,7 @@ class AbortTest(base.APITest):
         self.create_racing()
         answer = self.request('POST', f'{_OWN}/action', {'abort': None}, status=202)['recovery']
         self.assertTrue(answer['abort_requested'])
-        self.assertEqual([True], [recovery.abort for recovery in self.store.active()])
+        self.assertEqual('user u1 wants it to end', self.store.active()[0].abort)
 
     def test_abort_after_the_commit_point_returns_409(self) -> None:
         self.store.change(self.create_racing(), state=model.COMMITTED)

@@ -282,9 +282,10 @@ class JanitorTest(base.RecoveryTest):
         host = self.suspect()
         racing = self.make_recovery('a', state=model.RACING)
         committed = self.make_recovery('b', state=model.COMMITTED)
-        self.store.change_host(host, word=model.CLEAR)
+        self.store.change_host(host, word=model.CLEAR, word_reason='it hung (user u1)')
         self.janitor.look()
-        self.assertTrue(self.store.history[racing.id].abort)
+        self.assertEqual('an operator cleared h1: it hung (user u1)',
+                         self.store.history[racing.id].abort)
         self.assertFalse(self.store.history[committed.id].abort)
 
     def test_clear_is_withdrawn_when_the_host_is_heard(self) -> None:

@@ -73,7 +73,7 @@ class RecordedTest(base.RecoveryTest):
 
     def test_end_of_a_step_is_written_before_the_recovery_is_read(self) -> None:
         self.take('super')
-        self.store.request_abort(self.recovery.id)
+        self.store.request_abort(self.recovery.id, 'user u1')
         self.assertTrue(self.run_.fresh().abort)
         self.assertEqual([('super', 1, True)], self.stored())
 
@@ -171,7 +171,7 @@ class RecordedTest(base.RecoveryTest):
         self.assertEqual([('collapse', 1, False)], self.stored())
 
     def test_begin_of_a_step_shows_whether_to_abort(self) -> None:
-        self.store.request_abort(self.recovery.id)
+        self.store.request_abort(self.recovery.id, 'user u1')
         self.take('super')
         self.assertTrue(self.run_.recovery.abort)
 

@@ -22,7 +22,7 @@ class RevocationsTest(base.RecoveryTest):
     def test_all_recoveries_share_a_reading(self) -> None:
         with mock.patch.object(self.store, 'revoked', wraps=self.store.revoked) as read:
             self.assertEqual([False] * 3, self.concerned())
-            self.store.request_abort(self.recoveries[0].id)
+            self.store.request_abort(self.recoveries[0].id, 'user u1')
             self.taken_over(self.recoveries[1], 'e2')
             self.assertEqual([False] * 3, self.concerned())
             self.clock.time += 1.0
@@ -32,5 +32,5 @@ class RevocationsTest(base.RecoveryTest):
     def test_reading_that_fails_is_repeated_at_once(self) -> None:
         with mock.patch.object(self.store, 'revoked', side_effect=exception.Unreachable('no')):
             self.assertRaises(exception.Unreachable, self.concerned)
-        self.store.request_abort(self.recoveries[0].id)
+        self.store.request_abort(self.recoveries[0].id, 'user u1')
         self.assertEqual([True, False, False], self.concerned())

@@ -116,9 +116,9 @@ class Engines(stateful.RuleBasedStateMachine):
     def abort(self, recovery: model.Recovery) -> None:
         """Let an operator request an abort."""
         now = self.known[recovery.id]
-        requested = self.store.request_abort(recovery.id)
+        requested = self.store.request_abort(recovery.id, 'user u1')
         assert requested is (now.state in _BEFORE_COMMIT)
-        self._touched(recovery.id, abort=now.abort or requested)
+        self._touched(recovery.id, abort=now.abort or ('user u1' if requested else None))
 
     @stateful.rule()
     def wait(self) -> None:

@@ -26,7 +26,7 @@ class RecoveriesTest(base.StoreTest):
     def test_unknown_recovery_is_none(self) -> None:
         self.assertIsNone(self.store.get('no'))
         self.assertRaises(exception.Ended, self.store.take_over, base.make_recovery(), 'e1')
-        self.assertFalse(self.store.request_abort('no'))
+        self.assertFalse(self.store.request_abort('no', 'user u1'))
 
     def test_server_has_one_active_recovery(self) -> None:
         first = self.created()
@@ -191,7 +191,7 @@ class RecoveriesTest(base.StoreTest):
         self.assertRaises(exception.Ended, self.store.change, recovery, destination='node3')
         self.assertRaises(exception.Ended, self.begin_step, recovery, 'late')
         self.assertRaises(exception.Ended, self.taken_over, recovery, 'engine2')
-        self.assertFalse(self.store.request_abort(recovery.id))
+        self.assertFalse(self.store.request_abort(recovery.id, 'user u1'))
         self.assertEqual(ended, self.store.get(recovery.id))
 
     @ddt.data({'state': model.QUEUED}, {'state': model.RACING},
@@ -212,13 +212,13 @@ class RecoveriesTest(base.StoreTest):
 
     def test_abort_is_requested_only_before_the_commit_point(self) -> None:
         recovery = self.created()
-        self.assertTrue(self.store.request_abort(recovery.id))
-        self.assertTrue(self.store.request_abort(recovery.id))
+        self.assertTrue(self.store.request_abort(recovery.id, 'user u1'))
+        self.assertTrue(self.store.request_abort(recovery.id, 'user u2'))
         stored = self.store.get(recovery.id)
         assert stored is not None
-        self.assertTrue(stored.abort)
+        self.assertEqual('user u1', stored.abort)
         self.store.change(recovery, state=model.COMMITTED)
-        self.assertFalse(self.store.request_abort(recovery.id))
+        self.assertFalse(self.store.request_abort(recovery.id, 'user u1'))
 
     def test_active_recoveries_of_one_or_all_hosts(self) -> None:
         first = self.created(host='node1')
@@ -350,7 +350,7 @@ class StepsTest(base.StoreTest):
         for name in names[:3]:
             made[name] = self.store.change(made[name], state=model.RACING)
         for name in ('aborted', 'queued'):
-            self.store.request_abort(made[name].id)
+            self.store.request_abort(made[name].id, 'user u1')
         self.taken_over(made['taken'], 'engine2')
         self.assertEqual({made['aborted'].id, made['taken'].id}, self.store.revoked('engine1'))
 
@@ -426,7 +426,7 @@ class StatementsTest(base.StoreTest):
             changed = self.store.change(recovery, state=model.RACING, why=({'kind': 'crash'},))
         self.assertEqual(['UPDATE'], executed)
         self.assertEqual(changed, self.store.get(recovery.id))
-        self.store.request_abort(recovery.id)
+        self.store.request_abort(recovery.id, 'user u1')
         with self.statements() as executed:
             changed = self.store.change(changed, destination='node2')
         self.assertEqual(['UPDATE', 'UPDATE', 'SELECT'], executed)
@@ -450,17 +450,17 @@ class StatementsTest(base.StoreTest):
 
     def test_begin_of_a_step_reads_what_others_have_changed(self) -> None:
         recovery = self.created()
-        self.store.request_abort(recovery.id)
+        self.store.request_abort(recovery.id, 'user u1')
         step = model.Step('super', 1, 'engine1', 1000.0)
         self.assertTrue(self.store.change(recovery, begun=[step]).abort)
         with self.statements() as executed:
-            self.store.change(dataclasses.replace(recovery, abort=True), begun=[
+            self.store.change(dataclasses.replace(recovery, abort='user u1'), begun=[
                 dataclasses.replace(step, attempt=2)])
         self.assertEqual(['UPDATE', 'INSERT'], executed)
 
     def test_refresh_reads_few_columns(self) -> None:
         recovery = self.created()
-        self.store.request_abort(recovery.id)
+        self.store.request_abort(recovery.id, 'user u1')
         with self.statements() as executed:
             self.assertTrue(self.store.refresh(recovery).abort)
         self.assertEqual(['SELECT'], executed)

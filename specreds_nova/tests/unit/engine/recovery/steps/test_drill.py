@@ -89,7 +89,7 @@ class DrillTest(base.RecoveryTest):
         self.set_mode(model.PAUSE)
 
     def _abort(self) -> None:
-        self.store.request_abort(self.recovery.id)
+        self.store.request_abort(self.recovery.id, 'user u1')
 
     def _crash(self) -> None:
         self.suspects.running.return_value = False
@@ -97,7 +97,7 @@ class DrillTest(base.RecoveryTest):
     @ddt.data((_crash, 'its guest does not run on h1'),
               (_suspect, 'h1 is suspected'), (_record, 'h1 is suspected'),
               (_recover, 'of another server is under way'), (_pause, 'the mode of h1 is pause'),
-              (_abort, 'an operator wants it to end'))
+              (_abort, 'user u1'))
     @ddt.unpack
     def test_drill_gives_way(self, happens: Callable[[Any], None], why: str) -> None:
         def status(host: str, backup: str) -> dict[str, Any]:

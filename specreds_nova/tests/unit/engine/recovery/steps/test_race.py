@@ -52,7 +52,7 @@ class RacingTest(base.RecoveryTest):
 
     def test_abort_ends_the_race_within_two_seconds(self) -> None:
         def status(host: str, backup: str) -> dict[str, object]:
-            self.store.request_abort(self.recovery.id)
+            self.store.request_abort(self.recovery.id, 'user u1')
             return _NOT_YET
         self.context = self.make_context(status_interval=0.5, dirty_interval=1000.0)
         self.backups.status.side_effect = status

@@ -96,7 +96,7 @@ class RestartingTest(base.RecoveryTest):
         self.compute.reboot.assert_not_called()
 
     def test_abort_by_an_operator_ends_the_restart(self) -> None:
-        self.store.request_abort(self.made.id)
+        self.store.request_abort(self.made.id, 'user u1')
         self.assertEqual(model.ABORTED, self._attempt().outcome)
 
     @ddt.data(exception.Unreachable('away'), exception.Refused('not yours'))
