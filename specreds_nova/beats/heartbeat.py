@@ -8,6 +8,7 @@ with them; a beat reports the age of their last answers.
 import collections
 from collections.abc import Callable, Mapping
 import contextlib
+import math
 import pathlib
 import time
 from typing import Any
@@ -90,6 +91,10 @@ class Heartbeat(pulse.Pulse):
         """Report that the domain of a server has crashed."""
         self._ended.add(server)
 
+    def reporting(self) -> tuple[str, ...]:
+        """Return the servers whose crashes are being reported, or wait for the broker."""
+        return self._ended.all()
+
     def ready(self, backup_id: str) -> None:
         """Report that a backup has become ready."""
         self._ready.add(backup_id)
@@ -128,6 +133,9 @@ class Heartbeat(pulse.Pulse):
     def _send(self, beat: message.Beat) -> None:
         self._answered.sent(beat.number)
         error = self._sender.send('beat', beat=message.encode(beat))
+        if error is None:
+            self._ended.sent()
+            self._ready.sent()
         if error is not None and not self._failing:
             LOG.warning('cannot send the heartbeat: %s', error)
         elif error is None and self._failing:
@@ -197,18 +205,26 @@ class _Answered:
 
 
 class _RecentEvents:
-    """Names of events of the last seconds. For use by several threads."""
+    """Names of events that were not sent, or first in the last seconds. For several threads."""
 
     def __init__(self) -> None:
         self._lock = pulse.native('threading').Lock()
-        # By name: the time of its latest event, and how many there were since it was forgotten.
+        # By name: when its latest event was sent first, and how many there were since it was
+        # forgotten.
         self._events: dict[str, tuple[float, int]] = {}
 
     def add(self, name: str) -> None:
         """Add an event."""
         with self._lock:
             self._forget()
-            self._events[name] = time.monotonic(), self._events.get(name, (0.0, 0))[1] + 1
+            self._events[name] = math.inf, self._events.get(name, (0.0, 0))[1] + 1
+
+    def sent(self) -> None:
+        """Note that a beat with the events was sent."""
+        with self._lock:
+            now = time.monotonic()
+            self._events = {name: (min(at, now), times)
+                            for name, (at, times) in self._events.items()}
 
     def all(self) -> tuple[str, ...]:
         """Return the names of the recent events."""
@@ -291,5 +307,5 @@ def of(conf: Any, host: str, uri: str, overlooked: Callable[[str], bool]) -> Hea
         if not overlooked(server):
             heartbeat.ended(server)
 
-    libvirt_probe.on_crash = crashed
+    libvirt_probe.on_crash, libvirt_probe.reporting = crashed, heartbeat.reporting
     return heartbeat

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Probes of what servers depend on: libvirt, Ceph and the sentinel, each in its own thread."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import contextlib
 import dataclasses
 import json
@@ -92,10 +92,11 @@ class Libvirt(Probe):
     """Probes libvirt over a connection of its own, which also reports crashes.
 
     The domains that run are on disk, for the nova-compute that is started next: a guest may crash
-    while none runs.
+    while none runs. So are those whose crashes are being reported: that nova-compute may go on.
 
     :param uri: of libvirt
     :ivar on_crash: called with the UUID of each server whose domain crashes
+    :ivar reporting: returns the servers whose crashes are being reported
     :ivar domains: UUIDs of the domains that ran at the last answer; None before the first one
     """
 
@@ -105,7 +106,9 @@ class Libvirt(Probe):
         self._path = pathlib.Path(conf.state_path, 'specreds', _RUNNING)
         self._unwritten = False
         self._connection: Any = None
+        self._written: frozenset[str] | None = None
         self.on_crash: Callable[[str], None] = lambda server: None
+        self.reporting: Callable[[], Iterable[str]] = tuple
         self.domains: frozenset[str] | None = None
 
     def ask(self) -> None:
@@ -120,15 +123,19 @@ class Libvirt(Probe):
                 self._connection.close()
             self._connection = None
             raise
-        before = self._read() if self.domains is None else self.domains
+        if self.domains is None:
+            before = self._written = self._read()
+        else:
+            before = self.domains
         self.domains = frozenset(domain.UUIDString() for domain in active)
         if anew:
             # No event tells what has happened while libvirt or nova-compute was away.
             for server in sorted(before - self.domains):
                 if self._has_crashed(server):
                     self.on_crash(server)
-        if self.domains != before:
-            self._write()
+        to_write = self.domains.union(self.reporting())
+        if to_write != self._written:
+            self._write(to_write)
 
     def _has_crashed(self, server: str) -> bool:
         with contextlib.suppress(libvirt.libvirtError):
@@ -147,12 +154,13 @@ class Libvirt(Probe):
             LOG.warning('crashes from before the start of this nova-compute are unknown: %s', exc)
             return frozenset()
 
-    def _write(self) -> None:
-        """Write the domains down if possible."""
+    def _write(self, domains: frozenset[str]) -> None:
+        """Write domains down if possible."""
+        self._written = domains
         new = self._path.with_suffix('.new')
         try:
             new.write_text(json.dumps({'boot': status.boot(),
-                                       'running': sorted(self.domains or ())}) + '\n')
+                                       'running': sorted(domains)}) + '\n')
             new.replace(self._path)
         except OSError as exc:
             if not self._unwritten:

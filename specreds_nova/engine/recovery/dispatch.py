@@ -289,7 +289,7 @@ class Dispatcher:
         suspected = dataclasses.replace(host, since=self._context.clock.wall(),
                                         why=tuple(suspicion.why))
         wanted = [recovery for recovery, _ in
-                  self._wanted(suspected, self._idle(suspected, since))]
+                  self._wanted(suspected, self._idle(suspected, since), timely=False)]
         changed = self._creation.observe(host, wanted, held=(gates.observing(host.name),))
         if changed is None:
             return
@@ -448,15 +448,16 @@ class Dispatcher:
                 if server.id not in active]
 
     def _wanted(self, host: model.Host, idle: Sequence[model.Server],
-                former: Former | None = None) -> list[Wanted]:
+                former: Former | None = None, *, timely: bool = True) -> list[Wanted]:
         """Return a new recovery for each server of a host that needs one.
 
         :param idle: the servers of the host that are not being recovered
         :param former: None if no earlier recovery can belong to the same suspicion
+        :param timely: leave out servers that a rule has wait
         """
         context = self._context
         due = [server for server in idle if self._protected(server)
-               and self._is_time(host, server) and (former is None or (
+               and (self._is_time(host, server) or not timely) and (former is None or (
                    self._due(host, former(server.id))
                    and not self._owed(server, former(server.id))))]
         expected, now = kinds.expected(context.store, due), context.clock.wall()

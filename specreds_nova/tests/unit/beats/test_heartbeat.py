@@ -255,14 +255,28 @@ class HeartbeatTest(testtools.TestCase):
     def test_crash_is_reported_for_a_while(self) -> None:
         beating = self.beating()
         beating.ended('server-1')
+        beating.beat()
         self.assertEqual(('server-1',), beating._next().ended)
         with mock.patch('time.monotonic', return_value=1e12):
             self.assertEqual((), beating._next().ended)
+
+    def test_crash_is_reported_however_long_the_broker_is_away(self) -> None:
+        beating, Bus.error = self.beating(), OSError('reset')
+        beating.ended('server-1')
+        beating.beat()
+        with mock.patch('time.monotonic', return_value=1e12):
+            self.assertEqual(('server-1',), beating.reporting())
+            Bus.error = None
+            beating.beat()
+        self.assertEqual(['server-1'], Bus.made.beats[-1]['ended'])
+        with mock.patch('time.monotonic', return_value=2e12):
+            self.assertEqual((), beating.reporting())
 
     def test_each_crash_of_a_while_is_reported(self) -> None:
         beating = self.beating()
         for server in ('server-1', 'server-2', 'server-1'):
             beating.ended(server)
+        beating.beat()
         self.assertEqual(('server-1', 'server-1', 'server-2'), beating._next().ended)
         with mock.patch('time.monotonic', return_value=1e12):
             beating.ended('server-1')
@@ -272,6 +286,7 @@ class HeartbeatTest(testtools.TestCase):
         beating = self.beating()
         beating.ready('backup-1')
         beating.ready('backup-2')
+        beating.beat()
         body = message.encode(beating._next())
         self.assertEqual(('backup-1', 'backup-2'), message.decode(body).ready)
         with mock.patch('time.monotonic', return_value=1e12):
@@ -390,6 +405,13 @@ class ProbeTest(testtools.TestCase):
         self.assertEqual(['failed', 'killed'], self.crashes(1, 1))
         self.probe = probes.Libvirt(nova.conf.CONF, 'test:///default')
         self.assertEqual([], self.crashes(1, 1))
+
+    def test_crash_that_is_not_reported_yet_is_reported_by_the_next_nova_compute(self) -> None:
+        self.crashes(6)
+        self.probe.reporting = lambda: ('killed',)
+        self.crashes(1, 1)
+        self.probe = probes.Libvirt(nova.conf.CONF, 'test:///default')
+        self.assertEqual(['killed'], self.crashes(1))
 
     def test_domains_of_another_boot_have_not_crashed(self) -> None:
         self.crashes(6)

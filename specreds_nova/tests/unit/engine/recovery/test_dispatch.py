@@ -212,6 +212,14 @@ class DispatcherTest(_DispatcherTest):
         self.assertEqual([], self.suspect_host('h1'))
         self.assertEqual(['a', 'b'], [recovery.server for recovery in self.store.active()])
 
+    def test_server_that_a_rule_has_wait_is_observed_at_once(self) -> None:
+        self.set_mode(model.OBSERVE)
+        self.compute.servers.return_value = [
+            base.make_server('a', metadata={protected.NOT_BEFORE: '30'}), base.make_server('b')]
+        self.suspect_host('h1')
+        self.assertEqual({'a', 'b'},
+                         {recovery.server for recovery in self.store.history.values()})
+
     def test_host_that_nova_has_disabled_is_not_observed(self) -> None:
         self.set_mode(model.OBSERVE)
         self.compute.service.return_value = {'enabled': False}
