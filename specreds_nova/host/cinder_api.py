@@ -117,15 +117,12 @@ class CinderAPI:
     def _existing(self, query: str) -> list[dict[str, Any]]:
         """Return superpositions; none of a Cinder that has no superpositions."""
         try:
-            return self._list(query)
+            answer = self._call('GET', f'{_COLLECTION}?all_tenants=1&{query}')
+            return list(answer.json()['superpositions'])
         except exception.SuperpositionRefused as exc:
             if isinstance(exc.__cause__, exceptions.NotFound):
                 return []
             raise
-
-    def _list(self, query: str) -> list[dict[str, Any]]:
-        answer = self._call('GET', f'{_COLLECTION}?all_tenants=1&{query}')
-        return list(answer.json()['superpositions'])
 
     def merge(self, superposition_id: str, step: str) -> None:
         """Report a step of a merge to Cinder.
