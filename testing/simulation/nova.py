@@ -137,20 +137,24 @@ class Nova(cinder.Cinder):
 
         def act() -> None:
             self.hub.latency(0.5, 5.0)
-            server.moving = None
+            server.moving, server.confirming = None, False
             if server.task is None:
                 server.status = 'ACTIVE'
             elif server.task != 'deleting':
                 server.status, server.task, server.target = 'ERROR', None, None
                 server.evacuations += 1
         if (server.status, server.task) == ('VERIFY_RESIZE', None) and server.moving and (
-                self.hosts[server.moving[0]].reached):
+                self.hosts[server.moving[0]].reached) and not server.confirming:
+            server.confirming = True
             self._spawn(act)
 
     def revert(self, name: str) -> None:
-        """Revert the resize of a server: the request stays in the queue of its host."""
+        """Revert the resize of a server: the request stays in the queue of its host.
+
+        ``API.revert_resize`` takes no move that a user has confirmed: it is not finished any more.
+        """
         server = self.servers[name]
-        if (server.status, server.task) == ('VERIFY_RESIZE', None):
+        if (server.status, server.task) == ('VERIFY_RESIZE', None) and not server.confirming:
             server.status, server.task = 'REVERT_RESIZE', 'resize_reverting'
 
     def unprotect(self, name: str) -> None:

@@ -111,6 +111,7 @@ class Server:
     :ivar unfenceable: why its volumes cannot be fenced without a superposition
     :ivar immovable: why Nova refuses to evacuate it, which its hosts report
     :ivar moving: the other host of a move of it, and whether its host has begun with the move
+    :ivar confirming: a user has confirmed the move, and the other host ends it
     :ivar finishing: seconds for which an evacuation of it has ended the task, but not noted the
         new host yet
     :ivar late: how many times its guest will write at the moment when it is being fenced
@@ -130,6 +131,7 @@ class Server:
     unfenceable: str = ''
     immovable: str = ''
     moving: tuple[str, bool] | None = None
+    confirming: bool = False
     finishing: float = 0.0
     late: int = 0
     changed: int = 0

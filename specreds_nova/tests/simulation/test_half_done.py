@@ -172,6 +172,11 @@ class HalfDoneTest(base.StoryTest):
         changes=[(5.703866262686269, 'attach'), (20.468049483933502, 'stop'),
                  (32.722696378323405, 'detach')],
         state=('ACTIVE', None), promoted=[], boots=None, lost=0, unbound=0, seed=196)
+    # Nova reverts no resize that is being confirmed.
+    @hypothesis.example(
+        drawn=[drawn_states.AT_REST, volumes.Volume('awaiting-transfer')],
+        changes=[(15.0, 'confirm'), (17.2, 'revert')], state=('VERIFY_RESIZE', None),
+        promoted=[], boots=None, lost=0, unbound=0, seed=504)
     @hypothesis.settings(max_examples=_DRAWS, derandomize=True)
     @hypothesis.given(drawn=drawn_states.SERVERS, changes=_changes, state=_before,
                       promoted=_promoted, boots=_boots, lost=_given_up, unbound=_unbound,
