@@ -67,6 +67,25 @@ class Site:
         """Return the current record of a superposition."""
         return self.store.read(record.id, record.home)
 
+    def there(self, record: records.Record) -> records.Record:
+        """Return a record without the volumes whose pool was removed: nothing is left of them.
+
+        A pool that has another name is still there by its id, and a copy of it by its name.
+        """
+        pools = self.cluster.pools()
+        names = {pool.name for pool in pools.values()}
+        volumes_there = tuple(volume for volume in record.volumes
+                              if volume.pool_id in pools or volume.pool in names)
+        if volumes_there == record.volumes:
+            return record
+        for volume in set(record.volumes) - set(volumes_there):
+            LOG.warning('superposition %s: the pool of %s was removed, and the volume with it',
+                        record.id, volume.ref)
+        used = {pool_id for volume in volumes_there
+                for pool_id in (volume.pool_id, volume.data_pool_id)}
+        return dataclasses.replace(record, volumes=volumes_there, cuts={
+            pool_id: cut for pool_id, cut in record.cuts.items() if pool_id in used})
+
     def assert_unchanged(self, record: records.Record) -> None:
         """Make sure that no other controller has changed a record.
 

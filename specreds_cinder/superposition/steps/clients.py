@@ -20,7 +20,13 @@ def observe(site: base.Site, record: records.Record, *, attended: bool = True) -
     :returns: their roles, and the roles of the other clients in the ledgers
     :raises RecordChanged: another controller is removing the overlays
     """
-    seen = site.each(lambda volume: _look(site, volume), record.volumes)
+    try:
+        seen = site.each(lambda volume: _look(site, volume), record.volumes)
+    except errors.PoolGone:
+        # Without one of its volumes, an undecided superposition proves nothing.
+        if record.state not in states.DECIDED or (there := site.there(record)) == record:
+            raise
+        return observe(site, there, attended=attended)
     if site.reload(record).state in (states.MERGED, states.ABORTING):
         raise errors.RecordChanged(
             f'superposition {record.id} was ended by another controller meanwhile; look at it '

@@ -137,7 +137,22 @@ def _commit(site: base.Site, record: records.Record) -> None:
 
 def decide(site: base.Site, record: records.Record, backup: 'qmp_backup.QmpBackup | None', *,
            durable: bool = False) -> CollapseReport:
-    """Carry a decision out, or continue an interrupted one."""
+    """Carry a decision out, or continue an interrupted one.
+
+    Without a volume whose pool was removed nothing is proven: the decision is for the primary.
+    """
+    try:
+        return _decide(site, record, backup, durable=durable)
+    except errors.PoolGone as exc:
+        if site.there(record) == record:
+            raise
+        end.drop(site, site.reload(record), states.UNPROVEN)
+        return CollapseReport(states.UNPROVEN, sweep.SweepReport(
+            False, str(exc), 0, 0.0, unproven=True))
+
+
+def _decide(site: base.Site, record: records.Record, backup: 'qmp_backup.QmpBackup | None', *,
+            durable: bool) -> CollapseReport:
     began = time.monotonic()
     if backup is not None:
         with trace.span('durable', record.id):

@@ -61,7 +61,7 @@ def drop(site: base.Site, record: records.Record, outcome: str,
     try:
         _drop(site, record, progress, fenced=fenced)
     except errors.PoolGone:
-        there = _there(site, record)
+        there = site.there(record)
         if there == record:
             raise
         _drop(site, there, progress, fenced=fenced)
@@ -73,19 +73,6 @@ def _drop(site: base.Site, record: records.Record, progress: trace.Progress | No
         step(site, record)
     _evict(site, record)
     clean(site, record, progress, evict=True)
-
-
-def _there(site: base.Site, record: records.Record) -> records.Record:
-    """Return a record without the volumes whose pool was removed: nothing is left to do for them.
-
-    A pool that has another name is still there by its id.
-    """
-    pools = site.cluster.pools()
-    there = tuple(volume for volume in record.volumes if volume.pool_id in pools)
-    for volume in set(record.volumes) - set(there):
-        LOG.warning('superposition %s: the pool of %s was removed, and the volume with it',
-                    record.id, volume.ref)
-    return dataclasses.replace(record, volumes=there)
 
 
 def _evict(site: base.Site, record: records.Record) -> None:

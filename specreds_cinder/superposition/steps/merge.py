@@ -69,6 +69,7 @@ def unused(site: base.Site, record: records.Record) -> None:
     :raises OverlayBusy: another client has an overlay open
     :raises MergeFailed: a pool is full, and something is left to merge
     """
+    record = site.there(record)
     with contextlib.suppress(errors.VolumeGone):
         merges.unused(site.cluster, record, site.fence)
     if record.state != states.MERGED:
@@ -126,10 +127,11 @@ def begin_merge(site: base.Site, record: records.Record) -> records.Record:
 
 
 def _begin(site: base.Site, record: records.Record) -> records.Record:
+    """Return the record, in a state of a merge, without volumes whose pool was removed."""
     record = site.admit(record, states.MERGE)
-    if record.state != states.PROMOTED:
-        return record
-    return site.store.swap(record, record.moved(states.MERGING))
+    if record.state == states.PROMOTED:
+        record = site.store.swap(record, record.moved(states.MERGING))
+    return site.there(record)
 
 
 def end_merge(site: base.Site, record: records.Record) -> None:

@@ -180,6 +180,24 @@ class AnsweredTest(CollapseTestCase):
         self.assertRaises(errors.NotAllowed, self.collapse)
         self.step.latch.open.assert_not_called()
 
+    def test_decision_is_for_the_primary_if_the_pool_of_one_volume_was_removed(self) -> None:
+        self.record = fakes.superposition(state=states.COLLAPSING, fenced=(_CLIENT,), volumes=(
+            fakes.volume(), fakes.volume(image='vol-2', pool='hdd', pool_id=9)))
+        self.step.store = self.store = fakes.Store(self.record)
+
+        def unowned(volume: records.Volume, _id: str) -> int:
+            if volume.pool == 'hdd':
+                raise errors.PoolGone('could not open pool hdd: not found')
+            return 0
+        self.step.latch.unowned = unowned
+        pools = {fakes.POOL_ID: fakes.pool(), 9: fakes.pool(id=9, name='renamed')}
+        self.step.cluster.pools = lambda: pools
+        self.assertRaises(errors.PoolGone, self.step.resume, self.record)
+        end.clean.assert_not_called()  # type: ignore[attr-defined]
+        del pools[9]
+        self.assertEqual(states.UNPROVEN, self.step.resume(self.record))
+        self.assertEqual(states.ABORTING, self.store.stored[self.record.id].state)
+
     def test_abort_ends_although_the_pool_of_one_volume_was_removed(self) -> None:
         self.record = fakes.superposition(volumes=(
             fakes.volume(), fakes.volume(image='vol-2', pool='hdd', pool_id=9)))
@@ -190,10 +208,11 @@ class AnsweredTest(CollapseTestCase):
                 raise errors.PoolGone('could not open pool hdd: not found')
         self.step.latch.open = open_latch
         # As long as the pool has its id, it has another name.
-        self.step.cluster.pools = lambda: dict.fromkeys((fakes.POOL_ID, 9))
+        pools = {fakes.POOL_ID: fakes.pool(), 9: fakes.pool(id=9, name='renamed')}
+        self.step.cluster.pools = lambda: pools
         self.assertRaises(errors.PoolGone, self.step.abort, self.record)
         end.clean.assert_not_called()  # type: ignore[attr-defined]
-        self.step.cluster.pools = lambda: dict.fromkeys((fakes.POOL_ID,))
+        del pools[9]
         self.step.abort(self.record)
         cleaned = end.clean.call_args.args[1]  # type: ignore[attr-defined]
         self.assertEqual([self.record.volumes[0]], list(cleaned.volumes))

@@ -38,9 +38,11 @@ class MergingTest(testtools.TestCase):
                                           fenced=(_PRIMARY,))
         self.users: set[str] = set()
         self.entries: dict[str, ledgers.Entry] = {}
+        self.pools = {fakes.POOL_ID: fakes.pool()}
         self.acts: list[str] = []
         self.meanwhile: dict[str, Callable[[], object]] = {}
-        self.step: Any = steps.Protocol(mock.Mock(**{'pools.return_value': {}}))
+        self.step: Any = steps.Protocol(mock.Mock(**{
+            'pools.side_effect': lambda: self.pools}))
         self.store = fakes.Store(self.record)
         self.patch(self.step, 'store', self.store)
         self.step.ledger = mock.Mock(**{'read.side_effect': lambda _volume: self.entries})
@@ -53,7 +55,7 @@ class MergingTest(testtools.TestCase):
             frozenset({_PRIMARY}), _NOBODY, _NOBODY, _NOBODY)))
         self.patch(end, 'clean', mock.Mock())
         self.patch(sweep, 'barrier', self.noted('barrier'))
-        self.patch(merges, 'offline', self.noted('write'))
+        self.patch(merges, 'offline', mock.Mock(side_effect=self.noted('write')))
         self.patch(volumes, 'watchers', lambda *_arguments: frozenset(self.users))
         self.patch(volumes, 'owners', lambda *_arguments: _NOBODY)
 
@@ -100,6 +102,26 @@ class MergingTest(testtools.TestCase):
         self.meanwhile['write'] = lambda: self.store.change(self.record, labels={'handed_at': '1'})
         self.assertRaises(errors.RecordChanged, self.step.merge, self.record)
         self.assertEqual(states.MERGING, self.stored.state)
+
+    def test_volume_whose_pool_was_removed_keeps_no_other_from_being_merged(self) -> None:
+        self.record = fakes.superposition(
+            state=states.PROMOTED, outcome=states.PROMOTED, fenced=(_PRIMARY,), volumes=(
+                fakes.volume(), fakes.volume(image='vol-2', pool='hdd', pool_id=9)))
+        self.store.stored[self.record.id] = self.record
+
+        def watchers(_cluster: object, ref: records.VolumeRef, *_id: str) -> frozenset[str]:
+            if ref.pool == 'hdd':
+                raise errors.PoolGone('could not open pool hdd: not found')
+            return _NOBODY
+        self.patch(volumes, 'watchers', watchers)
+        # As long as the pool has its id, it has another name.
+        self.pools[9] = fakes.pool(id=9, name='renamed')
+        self.assertRaises(errors.PoolGone, self.step.merge, self.record)
+        del self.pools[9]
+        self.step.merge(self.record)
+        [call] = merges.offline.call_args_list  # type: ignore[attr-defined]
+        self.assertEqual(self.record.volumes[:1], call.args[1].volumes)
+        self.assertEqual(states.MERGED, self.stored.state)
 
     def merge_online(self, state: str) -> mock.Mock:
         """Merge under a guest, while another controller changes the record; return the backup."""
