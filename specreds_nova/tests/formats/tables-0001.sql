@@ -36,6 +36,7 @@ CREATE TABLE hosts (
 	kernel VARCHAR(255),
 	sentinel VARCHAR(16),
 	voices VARCHAR(16),
+	silent_since DOUBLE,
 	shows BOOL NOT NULL,
 	dead_at DOUBLE,
 	PRIMARY KEY (name)
