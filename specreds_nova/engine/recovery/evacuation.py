@@ -145,7 +145,14 @@ class _Evacuation:
         Such a server stays this recovery's until Nova has adopted it: nothing else keeps Nova from
         starting it somewhere else.
         """
-        return self._backup_host is not None and self._unnoted in (None, self._backup_host)
+        host = self._backup_host
+        if host is None or self._unnoted not in (None, host):
+            return False
+        if not self._lost(host) and self._run.context.suspects.running(
+                host, self._run.recovery.server) is False:
+            # A host that was booted has lost its backup: then the record names it no more.
+            self._let_out(host)
+        return self._backup_host is not None
 
     def _is_worked_on(self, server: model.Server) -> bool:
         """Return whether a host that is heard evacuates a server: what follows is still due."""

@@ -231,6 +231,22 @@ class LateTest(base.CommittedTest):
         self.assertEqual({'h2'}, {call.args[1] for call in self.compute.evacuate.mock_calls})
         self.assertGreater(self.compute.evacuate.call_count, 10)
 
+    def test_backup_that_a_boot_of_its_host_has_ended_is_not_waited_for(self) -> None:
+        # Nova has lost a request to a host that is silent, and the source is back.
+        self.compute.server.side_effect = lambda name: base.make_server(name, task='rebuilding')
+        self.compute.evacuation.return_value = model.Evacuation('h3', claimed=False)
+        self.suspects.suspected.side_effect = lambda host: host == 'h3'
+        self.suspects.is_well.side_effect = lambda host: host == 'h1'
+        self.suspects.running.return_value = False
+        run = runs.Run(self.stopped_after(1000.0), self.recovery)
+
+        def lost(_host: str) -> bool:
+            run.change(destination=None)
+            return False
+        failure = evacuation.evacuate(run, 'h1', {}, lost)
+        self.assertEqual('h1 is back; no action is needed', failure and failure.why)
+        self.compute.reset.assert_called_once()
+
     def test_late_adoption_ends_without_an_error(self) -> None:
         until = self.clock.now() + 100.0
         self.compute.server.side_effect = lambda name: base.make_server(
