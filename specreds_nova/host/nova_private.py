@@ -161,7 +161,9 @@ USED: Sequence[Method | Attribute] = (
     Method(_MANAGER, '_init_instance', ('context', 'instance')),
     # backup.repeated_evacuations
     Attribute(_MANAGER, 'rt'),
-    Method(_TRACKER, 'rebuild_claim', ('context', 'instance')),
+    Method(_TRACKER, 'rebuild_claim', ('context', 'instance', 'nodename')),
+    Method(_TRACKER, 'delete_allocation_for_evacuated_instance',
+           ('context', 'instance', 'node', 'node_type'), called=True),
     # backup.topology_claims
     Method(_TRACKER, '_update', ('context', 'compute_node')),
     *(Attribute(_TRACKER, name) for name in (

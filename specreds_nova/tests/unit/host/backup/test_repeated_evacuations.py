@@ -77,6 +77,19 @@ class RepeatedEvacuationTest(base.TestCase):
             self.evacuate()
             self.assert_left()
 
+    def test_server_that_another_host_has_by_now_is_left_as_it_is(self) -> None:
+        # The request has waited in the queue of this host, which was off.
+        delete = self.compute.rt.delete_allocation_for_evacuated_instance
+        for host, task in (('h3', None), ('h3', task_states.POWERING_OFF), (base.PRIMARY, None)):
+            self.instance.host, self.instance.task_state = host, task
+            for error in (None, nova_exception.NovaException('no answer')):
+                self.migration.status, delete.side_effect = 'accepted', error
+                self.evacuate()
+                delete.assert_called_once_with(
+                    mock.ANY, self.requested, base.HOST, node_type='destination')
+                delete.reset_mock()
+                self.assert_left()
+
     def test_server_that_is_deleted_is_left_as_it_is(self) -> None:
         with mock.patch('specreds_nova.host.backup.host.find_instance', return_value=None):
             self.evacuate()
