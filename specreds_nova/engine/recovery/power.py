@@ -125,8 +125,12 @@ class PowerOff:
         return begun
 
     def _silent(self, host: model.Host) -> bool:
-        """Return whether a host is suspected and not heard, and may be dead."""
-        return (host.state == model.SUSPECTED and host.dead_at is None
+        """Return whether a host is suspected and not heard, and may be dead.
+
+        What was said before this suspicion may be of an earlier death.
+        """
+        return (host.state == model.SUSPECTED
+                and (host.dead_at is None or host.dead_at < host.since)
                 and self._systems.known(host.name)
                 and self._unheard(host.name))
 
@@ -144,7 +148,7 @@ class PowerOff:
             first = self._off.setdefault(host.name, now)
             if first[0] != host.since:
                 self._off[host.name] = now
-            elif first != now:
+            elif first != now and first[1] != host.dead_at:
                 # It does not say so for a moment, as during a reset. Another change goes first.
                 self._context.store.change_host(host, dead_at=first[1])
                 LOG.warning('host %s is off', host.name)

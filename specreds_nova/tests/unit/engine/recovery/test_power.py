@@ -189,6 +189,18 @@ class OffTest(base.RecoveryTest):
         self.assertEqual(said, self.store.host('h1').dead_at)
         self.systems.power_off.assert_not_called()
 
+    def test_host_that_was_dead_before_is_asked_about_once_more(self) -> None:
+        self.assertTrue(self.dead_after())
+        before = self.store.host('h1').dead_at
+        self.clock.time += 600.0
+        self.store.change_host(self.store.host('h1'), since=self.clock.wall())
+        self.dead_after(1)
+        self.assertEqual(before, self.store.host('h1').dead_at)
+        said = self.clock.wall()
+        self.dead_after(2)
+        self.assertEqual(said, self.store.host('h1').dead_at)
+        self.assertEqual(4, self.systems.is_off.call_count)
+
     def test_host_that_is_off_for_a_moment_is_not(self) -> None:
         self.systems.is_off.side_effect = [True, False, True]
         self.assertFalse(self.dead_after(3))
