@@ -21,8 +21,6 @@ conf.register(CONF)
 
 _COLLECTION = '/os-superpositions'
 _HEADERS = {'OpenStack-API-Version': 'superposition 1.0'}
-# As Nova asks for attachments.
-_ATTACHMENTS = {'OpenStack-API-Version': 'volume 3.44'}
 _GROUP = 'cinder'
 # Seconds that Cinder may take to answer, within which a slow call of it to Ceph ends.
 _TIMEOUT_S = 30
@@ -91,16 +89,6 @@ class CinderAPI:
         return {connection.pop('disk'): connection
                 for connection in answer.json()['connections']}
 
-    def attachments(self, server_id: str) -> dict[str, str]:
-        """Return the volume of each attachment of a server, by the attachment's id.
-
-        Whoever has requested an evacuation is of another project than the server, and Nova's own
-        client lists only attachments of the requester's project.
-        """
-        answer = self._call('GET', f'/attachments?all_tenants=1&instance_id={server_id}',
-                            headers=_ATTACHMENTS)
-        return {each['id']: each['volume_id'] for each in answer.json()['attachments']}
-
     def with_disks(self, server_id: str) -> dict[str, str]:
         """Return the states of the superpositions of disks that Nova keeps in RBD for a server.
 
@@ -144,9 +132,9 @@ class CinderAPI:
         return reasons
 
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None, *,
-              missing_ok: bool = False, headers: Mapping[str, str] = _HEADERS) -> Any:
+              missing_ok: bool = False) -> Any:
         try:
-            return self._client().request(path, method, headers=headers, json=body)
+            return self._client().request(path, method, headers=_HEADERS, json=body)
         except exceptions.NotFound as exc:
             # A wrong endpoint returns 404 as well, but not Cinder's kind of error.
             if missing_ok and exc.response is not None and 'itemNotFound' in exc.response.text:

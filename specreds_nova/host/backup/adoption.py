@@ -21,6 +21,7 @@ from nova.compute import power_state
 from nova.compute import task_states
 from nova.compute import vm_states
 from nova.objects import fields
+from nova.volume import cinder
 from oslo_log import log as logging
 
 from specreds_cinder.superposition.truth import states
@@ -33,6 +34,9 @@ from specreds_nova.host.disks import connections
 from specreds_nova.host.merge import pivot
 
 LOG = logging.getLogger(__name__)
+
+# Microversion of Cinder with which Nova lists attachments.
+_ATTACHMENTS = '3.44'
 
 _REBUILDING = (task_states.REBUILDING, task_states.REBUILD_BLOCK_DEVICE_MAPPING,
                task_states.REBUILD_SPAWNING)
@@ -239,15 +243,21 @@ class Adoption:
         They are the server's attachments that no block device names; a live one is always named.
         Cinder connects no volume of which another attachment is connected.
         """
-        known = {bdm.attachment_id for bdm in evacuation.bdms}
+        instance, known = evacuation.instance, {bdm.attachment_id for bdm in evacuation.bdms}
         volumes = {bdm.volume_id for bdm in evacuation.bdms} - {None}
-        left = self._host.cinder.attachments(evacuation.instance.uuid) if volumes else {}
-        for attachment, volume in left.items():
-            if volume in volumes and attachment not in known:
+        if not volumes:
+            return
+        # Nova's own method lists the project of the requester, which is not the server's. Cinder
+        # shows an administrator, as whoever may evacuate is, those of all projects.
+        listed = cinder.cinderclient(evacuation.context, _ATTACHMENTS).attachments.list(
+            search_opts={'all_tenants': True, 'instance_id': instance.uuid})
+        for each in listed:
+            if (each.instance == instance.uuid and each.volume_id in volumes
+                    and each.id not in known):
                 LOG.info('deleting attachment %s of volume %s, which a cut-off evacuation or a '
-                         'failed live migration has left', attachment, volume,
-                         instance=evacuation.instance)
-                self._host.driver._volume_api.attachment_delete(evacuation.context, attachment)
+                         'failed live migration has left', each.id, each.volume_id,
+                         instance=instance)
+                self._host.driver._volume_api.attachment_delete(evacuation.context, each.id)
 
 
 def _stopped_by_user(instance: Any) -> bool:

@@ -98,14 +98,6 @@ class StorageTest(base.TestCase):
             self.assertEqual(('POST', '/os-superpositions/s1/connection',
                               {'connector': {'host': base.HOST}, **more}), self.asked())
 
-    def test_attachments_of_a_server_of_any_project_are_listed(self) -> None:
-        self.answers(mock.Mock(json=lambda: {'attachments': [
-            {'id': 'a1', 'volume_id': 'v1', 'instance': base.SERVER, 'status': 'attached'}]}))
-        self.assertEqual({'a1': 'v1'}, self.api.attachments(base.SERVER))
-        self.adapter.request.assert_called_once_with(
-            f'/attachments?all_tenants=1&instance_id={base.SERVER}', 'GET', json=None,
-            headers={'OpenStack-API-Version': 'volume 3.44'})
-
     def test_superpositions_of_disks_of_a_server_are_listed(self) -> None:
         listed = [{'id': 's1', 'state': 'merging', 'disks': ['d']},
                   {'id': 's2', 'state': 'unknown', 'disks': []}]

@@ -20,6 +20,11 @@ from specreds_nova.tests.unit.host import base
 _LATE = '99999999-9999-4999-8999-999999999999'
 
 
+def _attachment(name: str, server: str = base.SERVER, volume: str = base.VOLUME) -> mock.Mock:
+    """Return an attachment as Cinder's client has it."""
+    return mock.Mock(id=name, instance=server, volume_id=volume)
+
+
 @ddt.ddt
 class AdoptionTest(base.TestCase):
     """The adoption in the driver's ``rebuild``."""
@@ -34,7 +39,9 @@ class AdoptionTest(base.TestCase):
         self.kinds = {base.VOLUME: 'rbd_super'}
         self.connected = base.SUPERPOSITION
         self.api = self.driver._volume_api
-        self.cinder.attachments.return_value = {'a1': base.VOLUME}
+        self.listed = mock.Mock(return_value=[_attachment('a1')])
+        self.client = self.replace('nova.volume.cinder.cinderclient', mock.Mock(
+            **{'return_value.attachments.list': self.listed}))
 
     def detach(self, context: Any, bdms: Any, detach_root_bdm: bool) -> None:
         self.assertTrue(detach_root_bdm)
@@ -178,14 +185,17 @@ class AdoptionTest(base.TestCase):
 
     @ddt.data(True, False)
     def test_attachments_that_no_block_device_names_are_deleted(self, promoted: bool) -> None:
-        # Of volumes that are not the server's, attachments stay.
-        self.cinder.attachments.return_value = {
-            'a1': base.VOLUME, 'left over': base.VOLUME, 'other': _LATE}
+        # Attachments of another server, and of volumes that are not the server's, stay.
+        self.listed.return_value = [
+            _attachment('a1'), _attachment('left over'), _attachment('of another', server=_LATE),
+            _attachment('other', volume=_LATE)]
         if promoted:
             self.record(journals.PROMOTED, opened=True)
         # Without a backup, Nova attaches the volumes after this.
         self.assertEqual(promoted, self.adopt() is not None)
-        self.cinder.attachments.assert_called_once_with(base.SERVER)
+        self.client.assert_called_once_with(mock.sentinel.context, '3.44')
+        self.listed.assert_called_once_with(
+            search_opts={'all_tenants': True, 'instance_id': base.SERVER})
         self.api.attachment_delete.assert_called_once_with(mock.sentinel.context, 'left over')
         self.assertEqual(['detach'] if promoted else [], self.order[:1])
 
