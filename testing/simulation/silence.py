@@ -85,7 +85,8 @@ class Silence:
                   and (name == host or not self._world.farewells.get(name, 0.0) >= heard[name])}
         if self._many(silent, known):
             yield f'{len(silent)} of {len(known)} hosts fell silent together'
-        places = {name: monitor._hosts[name].places for name in known if name in monitor._hosts}
+        places = {name: monitor._hosts[name].places or () for name in known
+                  if name in monitor._hosts}
         for place in places.get(host, ()):
             members = {name for name in places if place in places[name]}
             if members != known and self._many(silent & members, members) and (
