@@ -249,7 +249,8 @@ class Adoption:
             return
         # Nova's own method lists the project of the requester, which is not the server's. Cinder
         # shows an administrator, as whoever may evacuate is, those of all projects.
-        listed = cinder.cinderclient(evacuation.context, _ATTACHMENTS).attachments.list(
+        listed = cinder.cinderclient(
+            evacuation.context, _ATTACHMENTS, skip_version_check=True).attachments.list(
             search_opts={'all_tenants': True, 'instance_id': instance.uuid})
         for each in listed:
             if (each.instance == instance.uuid and each.volume_id in volumes
