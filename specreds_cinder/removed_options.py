@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options in the configuration of a service that do not exist, such as those of earlier versions.
-"""
+"""Options that a configuration sets and that do not exist, such as removed options."""
 
 from collections.abc import Iterable
 import pathlib

@@ -62,7 +62,7 @@ _RECENT = 2.0
 # Seconds for which a host that is heard may leave calls unanswered: what it was asked for may take
 # long.
 _MUTE = 30.0
-# Other hosts that are asked then whether calls of this engine arrive at all.
+# If a host does not answer, so many others are asked, to see whether calls arrive at all.
 _OTHERS = 3
 # Decisions that prove nothing, after which the server is evacuated.
 _UNPROVEN = 2

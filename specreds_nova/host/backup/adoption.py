@@ -247,8 +247,8 @@ class Adoption:
         volumes = {bdm.volume_id for bdm in evacuation.bdms} - {None}
         if not volumes:
             return
-        # Nova's own method lists the project of the requester, which is not the server's. Cinder
-        # shows an administrator, as whoever may evacuate is, those of all projects.
+        # Nova's own method lists attachments in the requester's project, not in the server's. Only
+        # administrators evacuate, and Cinder shows them the attachments of all projects.
         listed = cinder.cinderclient(
             evacuation.context, _ATTACHMENTS, skip_version_check=True).attachments.list(
             search_opts={'all_tenants': True, 'instance_id': instance.uuid})

@@ -29,6 +29,13 @@ _CLEAN = sweep.SweepReport(False, None, 1, 0.1)
 _DIRTY = sweep.SweepReport(True, 'object 7 was written', 1, 0.1)
 
 
+def _gone(volume: records.Volume, _id: str) -> int:
+    """Stand in for a step on a volume; its pool hdd was removed or renamed."""
+    if volume.pool == 'hdd':
+        raise errors.PoolGone('could not open pool hdd: not found')
+    return 0
+
+
 class CollapseTestCase(testtools.TestCase):
     """A superposition whose sweeps find what a test says.
 
@@ -180,18 +187,18 @@ class AnsweredTest(CollapseTestCase):
         self.assertRaises(errors.NotAllowed, self.collapse)
         self.step.latch.open.assert_not_called()
 
-    def test_decision_is_for_the_primary_if_the_pool_of_one_volume_was_removed(self) -> None:
-        self.record = fakes.superposition(state=states.COLLAPSING, fenced=(_CLIENT,), volumes=(
-            fakes.volume(), fakes.volume(image='vol-2', pool='hdd', pool_id=9)))
+    def begin_in_two_pools(self, state: str, **more: Any) -> dict[int, Any]:
+        """Let a volume be in a pool with another name but the same id; return the pools."""
+        self.record = fakes.superposition(state=state, volumes=(
+            fakes.volume(), fakes.volume(image='vol-2', pool='hdd', pool_id=9)), **more)
         self.step.store = self.store = fakes.Store(self.record)
-
-        def unowned(volume: records.Volume, _id: str) -> int:
-            if volume.pool == 'hdd':
-                raise errors.PoolGone('could not open pool hdd: not found')
-            return 0
-        self.step.latch.unowned = unowned
         pools = {fakes.POOL_ID: fakes.pool(), 9: fakes.pool(id=9, name='renamed')}
         self.step.cluster.pools = lambda: pools
+        return pools
+
+    def test_decision_is_for_the_primary_if_the_pool_of_one_volume_was_removed(self) -> None:
+        pools = self.begin_in_two_pools(states.COLLAPSING, fenced=(_CLIENT,))
+        self.step.latch.unowned = _gone
         self.assertRaises(errors.PoolGone, self.step.resume, self.record)
         end.clean.assert_not_called()  # type: ignore[attr-defined]
         del pools[9]
@@ -199,17 +206,8 @@ class AnsweredTest(CollapseTestCase):
         self.assertEqual(states.ABORTING, self.store.stored[self.record.id].state)
 
     def test_abort_ends_although_the_pool_of_one_volume_was_removed(self) -> None:
-        self.record = fakes.superposition(volumes=(
-            fakes.volume(), fakes.volume(image='vol-2', pool='hdd', pool_id=9)))
-        self.step.store = self.store = fakes.Store(self.record)
-
-        def open_latch(volume: records.Volume, _id: str) -> None:
-            if volume.pool == 'hdd':
-                raise errors.PoolGone('could not open pool hdd: not found')
-        self.step.latch.open = open_latch
-        # As long as the pool has its id, it has another name.
-        pools = {fakes.POOL_ID: fakes.pool(), 9: fakes.pool(id=9, name='renamed')}
-        self.step.cluster.pools = lambda: pools
+        pools = self.begin_in_two_pools(states.SUPERPOSED)
+        self.step.latch.open = _gone
         self.assertRaises(errors.PoolGone, self.step.abort, self.record)
         end.clean.assert_not_called()  # type: ignore[attr-defined]
         del pools[9]
